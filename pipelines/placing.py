@@ -123,14 +123,18 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
             the pipeline would show a password.
     """
     mount = PurePosixPath(kubeflow.volume.mount) if kubeflow.volume else None
-    for key in LOCATIONS:
-        place = getattr(config.source, key, None)
+    places = {f"source.{key}": getattr(config.source, key, None) for key in LOCATIONS}
+    if (asked := config.robustness) is not None:
+        places |= {"robustness.files": asked.files, "robustness.frost": asked.frost}
+        places |= {f"robustness.sets {one.name}": one.folder for one in asked.sets}
+        places |= {f"robustness.sets {one.name} classes": one.classes for one in asked.sets}
+    for key, place in places.items():
         if place is None or storage.is_remote(str(place)) or str(place).startswith(SCHEME):
             continue
         if mount is None or not PurePosixPath(str(place)).is_relative_to(mount):
             raise ConfigError(
-                f"source.{key} is on this machine ({place}), which the steps on a cluster cannot "
-                "read; name an s3:// address, or a folder below kubeflow.volume.mount"
+                f"{key} is on this machine ({place}), which the steps on a cluster cannot read; "
+                "name an s3:// address, or a folder below kubeflow.volume.mount"
             )
     if is_code(model := str(getattr(config.source, "model", ""))):
         raise ConfigError(

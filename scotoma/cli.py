@@ -17,17 +17,20 @@ from scotoma.commands import pipeline_cli
 from scotoma.commands.audit import audit
 from scotoma.commands.bias import bias
 from scotoma.commands.check import check
+from scotoma.commands.compare import compare
 from scotoma.commands.corrupt import corrupt
 from scotoma.commands.diff import diff
 from scotoma.commands.examples import examples
 from scotoma.commands.gate import gate
 from scotoma.commands.init import init
+from scotoma.commands.mitigate import mitigate
 from scotoma.commands.paper_tables import tables
 from scotoma.commands.report import report
 from scotoma.commands.schema import schema
 from scotoma.commands.selftest import selftest
 from scotoma.commands.slices import slices
 from scotoma.commands.tidy import tidy
+from scotoma.commands.tournament import tournament
 from scotoma.commands.trend import trend
 from scotoma.commands.variance import variance
 from scotoma.commands.verify import verify
@@ -36,8 +39,8 @@ from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
-    audit, check, gate, schema, bias, slices, variance, corrupt, report, init, examples, diff,
-    selftest, tables, tidy, trend, verify,
+    audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, init, examples,
+    diff, mitigate, selftest, tables, tidy, tournament, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(

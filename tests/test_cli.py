@@ -66,10 +66,10 @@ class Case:
 CONFIG_CASES = {
     "an unknown key": Case(
         2,
-        "audit.yaml:12 populaton is not a key here; known are version, project, source, label, "
-        "groups, cluster, advantaged, over_index, baseline, variants, population, slices, clarify, "
-        "tracking, kubeflow, retraining, robustness, limits, keep_scores, deterministic; "
-        "did you mean 'population'?",
+        "audit.yaml:12 populaton is not a key here; known are version, project, data_date, "
+        "source, label, groups, cluster, advantaged, over_index, baseline, variants, population, "
+        "mitigation, tournament, slices, clarify, tracking, kubeflow, retraining, robustness, "
+        "limits, keep_scores, deterministic; did you mean 'population'?",
         change=("population:", "populaton:"),
     ),
     "a wrong type": Case(

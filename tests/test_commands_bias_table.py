@@ -143,8 +143,8 @@ def test_bad_input_gets_one_sentence_and_no_data(name, tmp_path):
 
 FILES = {
     "absent.csv": (None, 2, "does not exist: check the path"),
-    "table.xlsx": (b"PK", 2, "table must be a .csv, .csv.gz or .parquet file, got 'table.xlsx': "
-                   "convert it"),
+    "table.xlsx": (b"PK", 2, "table must be a .csv, .csv.gz, .parquet or .npz file, got "
+                   "'table.xlsx': convert it"),
     "empty.csv": (b"", 4, "table 'empty.csv' holds no rows"),
     "ragged.csv": (b"a,b\n1,2\n3,4,5\n", 4, "table 'ragged.csv' cannot be read as csv ("),
     "latin.csv": (b"a,b\n1,\xe9\n", 4, "table 'latin.csv' cannot be read as csv ("),

@@ -94,7 +94,7 @@ def files(folder: Path) -> dict[str, int]:
 
 OWN = """\
 own images: 40 training and 60 test examples (30 clusters), 2 classes, 10
-  members a variant
+  members a variant; assumes an error of 20%
 
 join    100 rows, 100 images; no row without image; no image without row
 images  12x8 pixels, STORED stored; decoded 12 KB training and 17 KB test

@@ -17,8 +17,9 @@ from tests.test_config import CONFIG, FOLDER, changed, refused
 # --- every fault, one sentence with its line ------------------------------------------------------
 
 KEYS = (
-    "version, project, source, label, groups, cluster, advantaged, over_index, baseline, variants, "
-    "population, slices, clarify, tracking, kubeflow, retraining, robustness, limits"
+    "version, project, data_date, source, label, groups, cluster, advantaged, over_index, "
+    "baseline, variants, population, mitigation, tournament, slices, clarify, tracking, "
+    "kubeflow, retraining, robustness, limits"
 )
 RECIPE = ", ".join(Recipe.model_fields)
 FAULTS = {

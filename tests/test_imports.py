@@ -31,26 +31,37 @@ SERVING |= {
     "processes",
     "run",
 }
-SERVING |= {"credentials", "own_code", "columns", "csv_files", "exhausted", "published"}
+SERVING |= {
+    "array_files",
+    "credentials",
+    "own_code",
+    "columns",
+    "csv_files",
+    "exhausted",
+    "published",
+}
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
-    {"datasets"},
+    {"datasets", "evallogs"},
+    {"mitigation"},
     {"training", "corruptions"},
     {"quantization"},
     {"inference"},
     {"predictions", "inputs"},
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
-    {"verdict"},
+    {"tournament", "verdict", "comparison"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]
-TOP = {"cli", "__main__", "commands", "components", "pipelines", "stages"}
+TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
 
-MEASURING = {"predictions", "inputs", "uncertainty", "power"} | CHAIN[6]
+MEASURING = {"predictions", "inputs", "uncertainty", "power"}
+MEASURING |= next(row for row in CHAIN if "bias" in row)
+DECIDING = "scotoma.mitigation.decide"
 NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}
 HEAVY = {"torch", "kfp", "mlflow", "polars", "scipy", "numpy", "pydantic"}
 
@@ -174,6 +185,7 @@ def test_scanner_takes_a_package_as_the_folder_that_it_is() -> None:
         ("report", "bias", False),
         ("verdict", "report", True),
         ("training", "inference", True),
+        ("training", "mitigation", False),
         ("stages", "report", False),
         ("report", "stages", True),
         ("cli", "commands", False),
@@ -220,7 +232,7 @@ def test_measuring_half_names_no_training_pipeline_or_tracking_library() -> None
     wrong = [
         f"{name} imports {target}"
         for name, path in modules().items()
-        if question(name) in MEASURING
+        if question(name) in MEASURING or name.startswith(DECIDING)
         for target in imported(path.read_text("utf-8"), name)
         if is_heavy(target, NOT_MEASURING)
     ]
@@ -251,7 +263,7 @@ def loaded_by(*names: str) -> dict[str, list[str]]:
 
 
 def test_importing_the_measuring_half_loads_none_of_them() -> None:
-    names = [name for name in modules() if question(name) in MEASURING]
+    names = [name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)]
     assert {"scotoma.predictions", "scotoma.uncertainty", "scotoma.bias.counting"} <= set(names)
     loaded = loaded_by(*names)
     wrong = [

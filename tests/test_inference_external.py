@@ -119,7 +119,7 @@ def test_channels_may_come_last(folder: Path) -> None:
         attempt(folder / "a.onnx", last, np.zeros((2, 3, 8, 8), np.uint8))
     assert refused(folder / "a.onnx") == (
         "dense/a.onnx takes images of (any, 8, 8, 3) and the preprocessing gives (any, 3, 8, 8); "
-        "correct source.preprocessing.layout, or resize the images"
+        "correct source.preprocessing.layout or source.size"
     )
 
 
@@ -129,7 +129,7 @@ SHAPES = {
     ((7, 3, 8, 8), "must take batches of any size or of 1, got 7; export it with a free batch "
      "size"),
     (("batch", 3, 32, 32), "takes images of (any, 3, 32, 32) and the preprocessing gives (any, "
-                           "3, 8, 8); correct source.preprocessing.layout, or resize the images"),
+                           "3, 8, 8); correct source.preprocessing.layout or source.size"),
 }  # fmt: skip
 
 

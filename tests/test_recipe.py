@@ -15,7 +15,8 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "squares of sgd": (
         {"adamw_squares": 0.9},
-        "adamw_squares 0.9 has no effect without optimiser adamw; add that, or leave out the key",
+        "adamw_squares 0.9 has no effect without optimiser adamw or adam; add that, or leave "
+        "out the key",
     ),
     "a crop without shifts": (
         {"crop": 0.1, "augmentation": "alternating-flip"},

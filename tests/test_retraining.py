@@ -164,7 +164,7 @@ def test_a_trend_is_drawn_from_mlflow_alone(
     ("project", "runs", "sentence"),
     [
         ("of nobody", "runs", "'of nobody' must have an experiment in MLflow, got none at sqlite"),
-        ("elsewhere", "nowhere", "mlflow.db must hold the runs of MLflow, got none"),
+        ("elsewhere", "nowhere", "got none; name the folder of mlflow.db with --runs"),
     ],
 )
 def test_a_trend_of_nothing_is_refused(

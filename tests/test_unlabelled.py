@@ -202,11 +202,6 @@ def test_classes_are_those_that_are_predicted_unless_they_are_listed(
             "variants: [dense, {onnx: [int8]}]",
             "source.classes must name the classes in the order",
         ),
-        (
-            "label: {column: y}\nsource: {kind: onnx, models: m, images: i, attributes: a.csv}\n"
-            "variants: [dense, {onnx: [int8]}]",
-            "source.split is missing",
-        ),
         ("label: {positive: cat}\nvariants: [dense, {prune: [0.5]}]", "label.column is missing"),
     ],
 )

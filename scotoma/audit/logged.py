@@ -24,6 +24,9 @@ class LoggedAudit:
         reason: Why it has no result, as a sentence; else empty.
         audit: Its audit.json; None where this version reads none.
         gate: Its gate.json, likewise.
+        page: Address of that run's page; empty where no server serves it.
+        report: Address of the report; empty where there is none.
+        data_date: Day or month that its data are from, YYYY-MM-DD or YYYY-MM; else empty.
     """
 
     at: datetime.datetime
@@ -32,6 +35,9 @@ class LoggedAudit:
     reason: str = ""
     audit: Audit | None = None
     gate: GateFile | None = None
+    page: str = ""
+    report: str = ""
+    data_date: str = ""
 
     @classmethod
     def of(cls, at: datetime.datetime, run: str, audit: bytes, gate: bytes) -> LoggedAudit:

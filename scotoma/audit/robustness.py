@@ -10,12 +10,18 @@ from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Sp
 
 __all__ = [
     "ALL_KINDS",
+    "ConfidenceReport",
+    "ConfidenceRow",
     "Corruption",
     "CorruptionRow",
     "CurvePoint",
     "DisagreementRow",
     "DistortionRow",
     "LossRow",
+    "MatchedRow",
+    "OtherSetReport",
+    "OtherSetRow",
+    "PairLuck",
     "RobustnessReport",
 ]
 
@@ -57,6 +63,20 @@ class CorruptionRow(Part):
         description="The same of what the corruption adds to the clean error; null for dense and "
         "for `all`."
     )
+    alexnet_ce: Quantity | None = Field(
+        None,
+        description="Corruption error over AlexNet's published one, of `all` the published mCE; "
+        "null but for published files of ImageNet-C.",
+    )
+
+
+class PairLuck(Part):
+    """What an audit of one dense and one compressed model would have said."""
+
+    misled: Fraction = Field(
+        description="Share of the pairs of these models that do not show the sign of `absolute`."
+    )
+    pairs: Count = Field(description="Pairs of a dense and a compressed model.")
 
 
 class LossRow(Part):
@@ -86,6 +106,16 @@ class LossRow(Part):
     absolute_variance: Spread = Field(description="Variance of `absolute`.")
     relative_variance: Spread = Field(description="Variance of `relative`.")
     depends_on_scale: Flag = Field(description="Whether the three scales disagree in sign.")
+    one_pair: PairLuck | None = Field(
+        None,
+        description="What one model of each would have shown; null for groups, of one pair, or at "
+        "0.",
+    )
+    draw_variance: Number | None = Field(
+        None,
+        description="Part of `absolute_variance.examples` that comes from the draws of random "
+        "corruptions; null for groups, and without several `corruption_seeds`.",
+    )
     contrast: Quantity | None = Field(
         description="`absolute` of the group less that of all other examples; null for `all`."
     )
@@ -114,10 +144,94 @@ class DisagreementRow(Part):
     flips: Quantity = Field(description="Chance that a dense and a compressed model differ.")
 
 
+class ConfidenceRow(Part):
+    """How sure one population is of its answers, and what abstaining saves."""
+
+    variant: str = Field(description="The variant, dense too.")
+    group: str = Field(description="Key of the group.")
+    family: str = Field(
+        description="The family; `all` for every standard corruption, `clean` for clean pictures."
+    )
+    gap: Quantity = Field(
+        description="Mean confidence minus accuracy, a fraction: above 0 the models are too sure."
+    )
+    gap_change: Quantity | None = Field(description="The same less that of dense; null for dense.")
+    coverage: Quantity = Field(
+        description="Share of the pictures that are answered at `threshold`, a fraction."
+    )
+    selective_error: Quantity = Field(description="Share of these answers that are wrong.")
+    calibration_excess: Quantity | None = Field(
+        description="Calibration error in 15 bins of equal mass, less what a calibrated model "
+        "would show; null for groups."
+    )
+    risk_area: Quantity | None = Field(
+        description="Area under the curve of risk and coverage; null for groups."
+    )
+
+
+class ConfidenceReport(Part):
+    """How sure models are of their answers to clean and corrupted pictures."""
+
+    threshold: Fraction = Field(
+        description="Confidence that 90% of the dense models' answers to clean pictures reach; "
+        "below it, models abstain."
+    )
+    rows: tuple[ConfidenceRow, ...] = Field(description="Every variant, group and family.")
+
+
+class MatchedRow(Part):
+    """One compressed variant beside another one that is as accurate on clean pictures."""
+
+    variant: str = Field(description="The compressed variant.")
+    matched: str = Field(description="The one that it is compared with.")
+    family: str = Field(description="The family; `all` for every standard corruption.")
+    clean: Quantity = Field(description="Accuracy of the variant on clean pictures, a fraction.")
+    matched_clean: Quantity = Field(description="The same of the other.")
+    absolute: Quantity = Field(description="Loss of accuracy, the variant minus the other.")
+    relative: Quantity = Field(description="Loss as a share of the clean accuracy.")
+    log_odds: Quantity = Field(description="Loss of log-odds.")
+    depends_on_scale: Flag = Field(description="Whether the three scales disagree in sign.")
+
+
+class OtherSetRow(Part):
+    """One compressed variant on another test set; above 0 it loses more than dense."""
+
+    variant: str = Field(description="The variant.")
+    accuracy: Quantity = Field(description="Accuracy on the set, a fraction.")
+    difference: Quantity = Field(description="That, compressed minus dense.")
+    absolute: Quantity | None = Field(
+        description="Accuracy lost from the test set to this one, compressed minus dense; null, as "
+        "are the next two, where the set was selected against a model."
+    )
+    relative: Quantity | None = Field(
+        description="That loss as a share of the accuracy on the test set."
+    )
+    log_odds: Quantity | None = Field(description="Loss of log-odds.")
+    depends_on_scale: Flag = Field(description="Whether the three scales disagree in sign.")
+
+
+class OtherSetReport(Part):
+    """What another test set costs each variant."""
+
+    name: str = Field(description="What the configuration calls it.")
+    n: Count = Field(description="Its pictures.")
+    classes: Count = Field(description="Classes that it has pictures of.")
+    masked: Flag = Field(description="Whether models chose among these classes alone.")
+    selected_against: str | None = Field(
+        description="The model that failed on these pictures, if they were chosen for that."
+    )
+    dense: Quantity = Field(description="Accuracy of dense on the set, a fraction.")
+    dense_test: Quantity = Field(description="The same of the test examples, as they are.")
+    rows: tuple[OtherSetRow, ...] = Field(description="The compressed variants.")
+
+
 class RobustnessReport(Part):
     """What corrupted pictures cost each variant, and whom."""
 
-    profile: str = Field(description="The severities: `cifar-c`, `imagenet-c`, `scaled`.")
+    profile: str = Field(
+        description="The severities: `cifar-c`, `imagenet-c`, `scaled`; `predictions` where models "
+        "predicted elsewhere."
+    )
     note: str = Field(description="What to know before comparing with published tables.")
     examples: Count = Field(description="Test examples that were corrupted.")
     test: Count = Field(description="Test examples of the audit.")
@@ -139,3 +253,10 @@ class RobustnessReport(Part):
     disagreement: dict[str, tuple[DisagreementRow, ...]] = Field(
         description="CIEs and flips by compressed variant and severity."
     )
+    confidence: ConfidenceReport | None = Field(
+        None, description="How sure models are; null unless asked for."
+    )
+    matched: tuple[MatchedRow, ...] = Field(
+        (), description="Variants beside others that are as accurate, all examples."
+    )
+    sets: tuple[OtherSetReport, ...] = Field((), description="Other test sets.")

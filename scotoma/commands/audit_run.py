@@ -38,7 +38,7 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
 
-__all__ = ["run_audit"]
+__all__ = ["run_audit", "run_configured"]
 
 
 def run_audit(
@@ -99,7 +99,7 @@ def run_audit(
     if resume:
         _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
-        return _audit(
+        return run_configured(
             config,
             place,
             Judging(chosen_rules(rules), day(as_of)),
@@ -124,7 +124,7 @@ def _refuse_nothing(place: str) -> None:
         )
 
 
-def _audit(
+def run_configured(
     config: Config,
     place: str,
     judging: Judging,
@@ -133,7 +133,20 @@ def _audit(
     as_json: bool,
     quiet: bool,
     step: str | None,
+    silent: bool = False,
 ) -> int:
+    """Run the audit of a configuration that is read already; arguments as for `run_audit`.
+
+    Args:
+        config: The configuration.
+        place: Folder of the run, or `s3://BUCKET/PREFIX`.
+        judging: The rules, and the day that they are judged on.
+        previous: As for `run_audit`.
+        as_json: As for `run_audit`.
+        quiet: As for `run_audit`.
+        step: As for `run_audit`.
+        silent: Print no summary: the caller says what was found.
+    """
     require_extras(config, place)
     with Mirror.of(place).listed():
         traces = Traces.before(place)
@@ -167,7 +180,8 @@ def _audit(
 
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-                _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+                if not silent:
+                    _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()

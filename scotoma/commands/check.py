@@ -21,8 +21,12 @@ def check(
         str | None, typer.Option(help="Replace source.data: a folder or s3:// prefix.")
     ] = None,
     assumed_error: Annotated[
-        float, typer.Option(help="Error rate to assume for the dense models, between 0 and 1.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            help="Error rate to assume for the dense models, between 0 and 1. Default: that of the "
+            "predictions, where they are audited, else 0.05."
+        ),
+    ] = None,
     trial: Annotated[
         bool, typer.Option("--trial/--no-trial", help="Time a few training steps, for about 5 s.")
     ] = True,

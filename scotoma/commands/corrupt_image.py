@@ -23,6 +23,7 @@ from scotoma.corruptions import (
 )
 from scotoma.corruptions.arrays import Images
 from scotoma.corruptions.strip import draw_strip
+from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.storage.files import written
@@ -101,7 +102,7 @@ def _read(path: Path, profile_name: str | None) -> tuple[Images, list[str]]:
             f"the middle square of {image.shape[1]}x{image.shape[0]} pixels was resized to "
             f"{size}x{size}"
         )
-        image = read_image(path, size)
+        image = read_image(path, ImageSize(size, size))
     if np.ptp(image, axis=2).max(initial=0) == 0:
         notes.append("the image is grey: its three channels are equal before the corruption")
     return image, notes

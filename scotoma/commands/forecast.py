@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -35,6 +37,7 @@ from scotoma.stages.steps import skipped_steps
 
 __all__ = ["Forecast", "print_dry_run", "print_forecast"]
 
+ASSUMED = 0.05  # error of the dense members, where nothing is known of them
 TRIAL_S = 5.0
 TIMED = ("train", "prune", "predict", "robustness")
 NOT_RUN = "none: nothing is trained or run, predictions are audited"
@@ -59,7 +62,9 @@ class Forecast:
         notes: Notes on the data.
         join: Match of a table and a folder; None where images travel with their rows.
         images: Their size.
-        assumed_error: Error that the dense members are assumed to make, a fraction.
+        assumed_error: Error that the dense members are assumed to make, a fraction; None where
+            their predictions were read.
+        error: That error, or the one that they make.
         groups: Groups of the test split.
         steps: Costs of the pipeline's steps, by name; empty where the data cannot be audited.
         skipped: Names of the steps with nothing to do.
@@ -81,7 +86,8 @@ class Forecast:
     notes: tuple[str, ...]
     join: Join | None
     images: ImageFacts
-    assumed_error: float
+    assumed_error: float | None
+    error: float
     groups: list[GroupForecast]
     steps: dict[str, StepCost]
     skipped: frozenset[str]
@@ -130,6 +136,7 @@ class Forecast:
             "images": jsonable(self.images)
             | {"decoded_bytes": self.images.decoded_bytes(self.size.train + self.size.test)},
             "assumed": {"error": self.assumed_error, "power": POWER, "members": self.members},
+            "error": self.error,
             "groups": [
                 jsonable(group) | {"estimable": group.estimable, "few": group.few}
                 for group in self.groups
@@ -153,7 +160,7 @@ def print_forecast(
     path: Path | None,
     *,
     data: str | None,
-    assumed_error: float,
+    assumed_error: float | None,
     trial: bool,
     as_json: bool,
     quiet: bool,
@@ -164,7 +171,8 @@ def print_forecast(
     Args:
         path: Configuration; None for the embedded default.
         data: Overrides `source.data`.
-        assumed_error: Error that the dense members are assumed to make, a fraction in (0, 1).
+        assumed_error: Error that the dense members are assumed to make, a fraction in (0, 1); None
+            for that of the predictions where these are audited, else 0.05.
         trial: Whether to time a few steps of the network.
         as_json: Print JSON instead of text.
         quiet: Show no progress.
@@ -174,7 +182,7 @@ def print_forecast(
         ConfigError: The configuration or the error is refused.
         DataError: The data cannot be audited; what is known of them is printed all the same.
     """
-    if not 0 < assumed_error < 1:
+    if assumed_error is not None and not 0 < assumed_error < 1:
         raise ConfigError(
             "--assumed-error must be a fraction between 0 and 1, got "
             f"{assumed_error:g}: write 0.05 for 5%"
@@ -182,7 +190,11 @@ def print_forecast(
     wanted = configuration(path, deterministic=False, seed=None, data=data)
     seconds = TRIAL_S if trial else 0.0
     with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
-        forecast, complaint = _forecast(config, assumed_error, seconds, newest, quiet=quiet)
+        if assumed_error is None and not isinstance(config.source, PredictionsSource):
+            assumed_error = ASSUMED
+        forecast, complaint = _forecast(
+            config, assumed_error, seconds, newest, groups=True, quiet=quiet
+        )
     _print(forecast, forecast_text(forecast), as_json=as_json)
     if complaint:
         raise DataError(complaint)
@@ -222,7 +234,7 @@ def print_dry_run(
             "run scotoma check"
         )
     with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
-        forecast, complaint = _forecast(config, None, TRIAL_S, newest, quiet=quiet)
+        forecast, complaint = _forecast(config, None, TRIAL_S, newest, groups=False, quiet=quiet)
     if complaint:
         raise DataError(complaint)
     _print(forecast, steps_text(forecast), as_json=as_json)
@@ -239,6 +251,7 @@ def _forecast(
     seconds: float,
     newest: Newest | None,
     *,
+    groups: bool,
     quiet: bool,
 ) -> tuple[Forecast, str]:
     """Everything that is known, and the sentence on data that cannot be audited."""
@@ -249,15 +262,21 @@ def _forecast(
     totals = {name: sum(path.stat().st_size for path in paths) for name, paths in files.items()}
     size = replace(size, models_bytes=totals)
     compressed = config.resolved_variants[1:]
-    groups: list[GroupForecast] = []
+    forecasts: list[GroupForecast] = []
+    error: float | NDArray[np.float64] | None = assumed_error
     steps: dict[str, StepCost] = {}
     with _bars(quiet=quiet) as bars:
-        if assumed_error is not None:
+        if groups and assumed_error is None:
+            from scotoma.stages.external.predictions import baseline_errors
+
+            bars.add_task("read predictions", total=None)
+            error = baseline_errors(config, survey.examples.split("test"))
+        if groups:
             bar = bars.add_task("what groups can show", total=None)
-            groups = forecast_groups(
+            forecasts = forecast_groups(
                 config,
                 survey.examples,
-                assumed_error,
+                ASSUMED if error is None else error,
                 tick=lambda done, total: bars.update(bar, completed=done, total=total),
             )
         network = NetworkCost(reason="left out: the data cannot be audited")
@@ -284,8 +303,9 @@ def _forecast(
         notes=survey.examples.notes,
         join=survey.join,
         images=images,
-        assumed_error=assumed_error or 0.0,
-        groups=groups,
+        assumed_error=assumed_error,
+        error=float(np.mean(error)) if error is not None else 0.0,
+        groups=forecasts,
         steps=steps,
         skipped=skipped_steps(config) | ({"log"} if config.tracking.uri == "off" else set()),
         network=network,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.datasets import Examples
@@ -65,7 +66,7 @@ class GroupForecast:
 def forecast_groups(
     config: Config,
     examples: Examples,
-    error: float,
+    error: float | NDArray[np.float64],
     *,
     tick: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[GroupForecast]:
@@ -74,7 +75,8 @@ def forecast_groups(
     Args:
         config: Decides the members, the positive class, and whether variants are paired.
         examples: Both splits.
-        error: Error that the dense members are assumed to make in every group, in (0, 1).
+        error: Error that the dense members are assumed to make in every group, in (0, 1); or the
+            error that they make on each test example, shape (N,).
         tick: Called before each group and after the last with how many are done, and of how many.
 
     Returns:
@@ -95,10 +97,10 @@ def forecast_groups(
     ]
 
     @cache
-    def detectable(clusters: int, paired: bool) -> Detectable:
+    def detectable(clusters: int, rate: float, paired: bool) -> Detectable:
         return smallest_amplification(
             group_n=clusters,
-            rate=error,
+            rate=rate,
             members=config.population.models,
             paired=paired,
             power=POWER,
@@ -111,16 +113,19 @@ def forecast_groups(
         tick(done, len(groups.keys))
         n = int(mask.sum())
         clusters = n if cluster_ids is None else len(np.unique(cluster_ids[mask]))
+        rate = error if isinstance(error, float) else float(error[mask].mean()) if n else 0.0
         rises: list[float | None] = [None, None]
         effective_events, reason = 0.0, f"it has {n} test example{'' if n == 1 else 's'}"
         if not test.labelled:
             reason = NO_LABELS
+        elif clusters >= 2 and not 0 < rate < 1:
+            reason = f"the dense members err on {'none' if rate == 0 else 'all'} of its examples"
         elif clusters >= 2:
             effective_events = Design(
-                group_n=clusters, rate=error, members=config.population.models
+                group_n=clusters, rate=rate, members=config.population.models
             ).effective_events()[0]
             answers = [
-                None if paired is None else detectable(clusters, paired) for paired in designs
+                None if paired is None else detectable(clusters, rate, paired) for paired in designs
             ]
             rises = [None if a is None or math.isnan(a.relative) else a.relative for a in answers]
             reason = next((a.reason for a in answers if a is not None and a.reason), "")
@@ -132,7 +137,7 @@ def forecast_groups(
                 clusters=clusters,
                 train=sizes.get(key, 0),
                 positives=None if labels is None else int((labels & mask).sum()),
-                errors=n * error if test.labelled else 0.0,
+                errors=n * rate if test.labelled else 0.0,
                 effective_events=effective_events,
                 independent=rises[0],
                 paired=rises[1],

@@ -16,7 +16,8 @@ from scotoma.costs.measure import NetworkCost
 from scotoma.datasets import Examples
 from scotoma.datasets.stratified import stratified
 from scotoma.robustness.planted import smallest_contrast
-from scotoma.stages.robustness import suite_of
+from scotoma.stages.other_sets import set_pictures
+from scotoma.stages.robustness_plan import suite_of
 
 __all__ = ["RobustnessForecast", "forecast_robustness"]
 
@@ -67,11 +68,14 @@ def forecast_robustness(
 
     Raises:
         ConfigError: A corruption cannot be made.
+        DataError: Another test set cannot be listed.
     """
     asked = config.robustness
-    if asked is None or images.shape is None:
+    if asked is None or asked.files is not None or images.shape is None:
         return None
     profile, kinds = suite_of(asked, min(images.shape))
+    for one in asked.sets:
+        set_pictures(one, examples.classes)
     test = examples.split("test")
     rows = stratified(test, asked.examples, config.population.seed)
     kept = test.keep(np.isin(np.arange(test.table.height), rows))

@@ -100,11 +100,20 @@ def _head(forecast: Forecast) -> list[str]:
     training = f"{forecast.size.train:,} training and " if forecast.has_training else ""
     head = _wrapped(
         f"{printable(forecast.project)}: {training}{forecast.size.test:,} test examples{clusters}, "
-        f"{forecast.size.classes:,} classes, {_members(forecast)}"
+        f"{forecast.size.classes:,} classes, {_members(forecast)}{_error(forecast)}"
     )
     return (
         head if forecast.newest is None else [*head, *_item("newest", printable(forecast.newest))]
     )
+
+
+def _error(forecast: Forecast) -> str:
+    """Whose error the forecast rests on."""
+    if not forecast.labelled or not forecast.groups:
+        return ""
+    if forecast.assumed_error is not None:
+        return f"; assumes an error of {100 * forecast.assumed_error:g}%"
+    return f"; {100 * forecast.error:.3g}% of the baseline's predictions are wrong"
 
 
 def _members(forecast: Forecast) -> str:
@@ -179,9 +188,14 @@ def _groups(forecast: Forecast) -> list[str]:
     lines = table_lines(head, rows, right=1)
     if not forecast.labelled:
         return [*lines, "", *textwrap.wrap(UNLABELLED, WIDTH)]
+    errors = (
+        "Errors: of one model of the baseline on average, as its predictions have them."
+        if forecast.assumed_error is None
+        else f"Errors: expected of one member that errs on {100 * forecast.assumed_error:g}% of "
+        f"the examples. That is an assumption (--assumed-error): {_unseen(forecast)}."
+    )
     notes = [
-        f"Errors: expected of one member that errs on {100 * forecast.assumed_error:g}% of the "
-        f"examples. That is an assumption (--assumed-error): {_unseen(forecast)}.",
+        errors,
         "Detects: the smallest relative rise of the error that 80% of audits with "
         f"{_members(forecast)} find.",
     ]

@@ -28,7 +28,18 @@ def init(
         str | None,
         typer.Option(help="Pattern of prediction files, such as 'preds/{variant}/{model}.csv'."),
     ] = None,
+    predicted: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of predictions, or a pattern such as 'pred_*', where a table has a column "
+            "for each model. Can be repeated. Default: columns that hold classes."
+        ),
+    ] = None,
     images: Annotated[str | None, typer.Option(help="Folder of the images.")] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder of ONNX models, a folder for each variant, to show --images."),
+    ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -37,5 +48,5 @@ def init(
 
     run_init(
         table, out=out, label=label, groups=group or (), predictions=predictions, images=images,
-        as_json=as_json, quiet=quiet,
+        as_json=as_json, quiet=quiet, predicted=predicted or (), models=models,
     )  # fmt: skip

@@ -17,6 +17,7 @@ __all__ = ["Attributes", "attribute", "guessed_attributes", "guessed_key", "gues
 LABELS = ("label", "target", "class", "y", "digit", "category")
 IDS = ("example_id", "image", "id", "file", "filename", "path", "name", "key", "index")
 IMAGES = r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)$"
+WHOLE = r"^\s*[+-]?\d+\s*$"
 MOST_VALUES = 12  # groups of one attribute
 MOST_ATTRIBUTES = 6  # more share out the examples too thinly, and every test the error rate
 BINS = 4
@@ -56,7 +57,8 @@ def guessed_key(table: pl.DataFrame, *, images: bool) -> str | None:
     named = (lower[name] for name in IDS if name in lower)
     ending = (name for name in unique if name.lower().endswith(("_id", "id", "_name", " id")))
     words = (name for name in unique if kind_of_values(_texts(table, name)) == "words")
-    return next(chain(named, ending, words, unique), None)
+    whole_numbers = (name for name in unique if _texts(table, name).str.contains(WHOLE).all())
+    return next(chain(named, ending, words, whole_numbers), None)
 
 
 def guessed_label(table: pl.DataFrame) -> str | None:
@@ -112,7 +114,7 @@ def _entry(values: pl.Series) -> dict[str, Any] | str:
     distinct, kind = known.n_unique(), kind_of_values(values)
     if distinct < 2:
         return "is constant" if distinct else "is empty"
-    whole = kind == "numbers" and bool(known.str.contains(r"^\s*[+-]?\d+\s*$").all())
+    whole = kind == "numbers" and bool(known.str.contains(WHOLE).all())
     if distinct == len(known) > MOST_VALUES and (whole or kind == "words"):
         return "identifies rows"
     if distinct <= MOST_VALUES and kind != "words":

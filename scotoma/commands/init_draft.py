@@ -20,6 +20,13 @@ from scotoma.commands.init_columns import (
     guessed_key,
     guessed_label,
 )
+from scotoma.commands.init_models import (
+    baseline_of,
+    file_columns,
+    onnx_variants,
+    prediction_columns,
+    variants_of,
+)
 from scotoma.commands.tables import column, listed, quoted, read_table
 from scotoma.config import parse_config
 from scotoma.config.groups import parse_group
@@ -32,7 +39,6 @@ __all__ = ["Draft", "draft", "run_init"]
 
 SPLITS = ("partition", "split", "part", "fold", "set")
 MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
-BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
 # then: scotoma check {out}
@@ -49,11 +55,13 @@ def run_init(
     images: str | None,
     as_json: bool,
     quiet: bool,
+    predicted: Sequence[str] = (),
+    models: Path | None = None,
 ) -> None:
     """Write a configuration.
 
     Args:
-        table: CSV or Parquet, one row per example.
+        table: CSV, Parquet or .npz, one row per example.
         out: File to write; one that is there is never overwritten.
         label: Column of the labels; None takes one by its name, or asks.
         groups: Columns whose values are groups; empty takes those whose values can be compared.
@@ -61,6 +69,9 @@ def run_init(
         images: Folder of the images, for `source.kind: image_folder`.
         as_json: Print the configuration as JSON and write nothing.
         quiet: No messages.
+        predicted: Columns of predictions, or patterns, in the files of `predictions`, else in
+            `table`; empty takes those that hold classes.
+        models: Folder of ONNX models, for `source.kind: onnx`, on `images`.
 
     Raises:
         ConfigError: The file is there, or the table does not say enough.
@@ -68,14 +79,21 @@ def run_init(
     """
     if out.exists() and not as_json:
         raise ConfigError(f"{out} already exists; choose another --out, or remove it")
-    if (predictions is None) == (images is None):
+    if predictions is not None and images is not None:
         raise ConfigError(
-            "init needs either --predictions 'preds/{variant}/{model}.csv' or --images "
-            f"FOLDER, got {'neither' if predictions is None else 'both'}; give one of them"
+            "init takes either --predictions 'preds/{variant}/{model}.csv' or --images FOLDER, "
+            "got both; give one of them"
         )
+    if models is not None and images is None:
+        raise ConfigError("--models needs the images that they are shown; add --images FOLDER")
+    if predicted and images is not None:
+        raise ConfigError("--predicted names columns of predictions; leave out --images")
     frame = read_table(table)
     target = column(frame, label, "--label") if label else _label(frame)
-    made = draft(frame, table, label=target, groups=groups, predictions=predictions, images=images)
+    made = draft(
+        frame, table, label=target, groups=groups, predictions=predictions, images=images,
+        predicted=predicted, models=models,
+    )  # fmt: skip
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
         made.values, sort_keys=False, allow_unicode=True
     )
@@ -115,6 +133,8 @@ def draft(
     groups: Sequence[str],
     predictions: str | None,
     images: str | None,
+    predicted: Sequence[str] = (),
+    models: Path | None = None,
 ) -> Draft:
     """The configuration that fits a table.
 
@@ -124,45 +144,56 @@ def draft(
         label: Column of the labels.
         groups: Columns whose values are groups, as `parse_group` reads them; empty takes those
             whose values can be compared.
-        predictions: Pattern of files of predictions, or None.
-        images: Folder of the images; given if `predictions` is None.
+        predictions: Pattern of files of predictions; None where the table itself has them.
+        images: Folder of the images, or None.
+        predicted: See `run_init`.
+        models: Folder of ONNX models that are shown the images, or None.
 
     Raises:
-        ConfigError: No column names the examples, or splits images into training and test.
+        ConfigError: No column names the examples, splits images into training and test, or holds
+            predictions; or the models are not laid out by variant.
 
     >>> frame = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["f", "m"]})
     >>> draft(frame, Path("t.csv"), label="label", groups=["sex"], predictions="p/*.csv",
     ...       images=None).values["groups"]
     {'sex': {'column': 'sex'}}
     """
-    notes = []
-    key = guessed_key(frame.drop(label), images=images is not None)
-    if key is None:
-        what = "names an image file in each row" if images else "has another value in each row"
-        raise ConfigError(
-            f"{quoted(table.name)} has no column that {what}, got {listed(frame.columns)}; add one"
-        )
-    source: dict[str, Any]
-    tested, others = frame[label].is_not_null(), [label, key]
+    notes: list[str] = []
+    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
+    tested, others = frame[label].is_not_null(), [label]
     values: dict[str, Any] = {"version": 1, "project": _project(table)}
-    if predictions is not None:
-        source = {"kind": "predictions", "files": predictions, "examples": str(table)}
-        source |= {} if key == "example_id" else {"key": key}
-        others.append("image")
-        if (baseline := _baseline(predictions, key)) not in ("", "dense"):
+    source: dict[str, Any]
+    if images is None:
+        source, own = _predictions(frame, table, label, classes, predictions, predicted, notes)
+        others += ["image", *own]
+        if baseline := source.pop("baseline", ""):
             values["baseline"] = baseline
             notes.append(f"baseline {quoted(baseline)}: others are compared with it")
     else:
-        split = _split(frame)
-        source = {"kind": "image_folder", "images": images, "attributes": str(table)}
+        kind = "image_folder" if models is None else "onnx"
+        source = {"kind": kind, "images": images, "attributes": str(table)}
+        source |= {} if models is None else {"models": str(models)}
+        key = guessed_key(frame.drop(label), images=True)
+        if key is None:
+            raise ConfigError(
+                f"{quoted(table.name)} has no column that names an image file in each row, got "
+                f"{listed(frame.columns)}; add one"
+            )
         source |= {} if key == "image" else {"key": key}
-        source["split"] = split
-        tested = frame[split["column"]].cast(pl.String) == split["test"]
-        others.append(split["column"])
-    if key not in ("example_id", "image"):
+        others.append(key)
+        split = _split(frame, needed=models is None)
+        if split:
+            source["split"] = split
+            tested = frame[split["column"]].cast(pl.String) == split["test"]
+            others.append(split["column"])
+        if models is not None:
+            notes.append(f"scores are taken in the order {listed(classes)}")
+    key = source.get("key", "example_id" if images is None else "image")
+    if "numbered" in source:
+        notes.append("rows have no ids: they are numbered, in one order in all files")
+    elif key not in ("example_id", "image"):
         notes.append(f"ids in column {quoted(key)}")
     target: dict[str, Any] = {"column": label}
-    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
     if len(classes) == 2:
         target["positive"] = classes[-1]
     values |= {"source": source, "label": target}
@@ -181,9 +212,57 @@ def draft(
         crossed = [name for name, entry in chosen.groups.items() if _has_few_values(frame, entry)]
         if len(crossed) > 1:
             values["groups"]["intersections"] = [crossed[:2]]
-    if predictions is None:
+    if models is not None:
+        values |= onnx_variants(models)
+    elif images is not None:
         values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
     return Draft(values, tuple(notes))
+
+
+def _predictions(
+    frame: pl.DataFrame,
+    table: Path,
+    label: str,
+    classes: Sequence[str],
+    pattern: str | None,
+    predicted: Sequence[str],
+    notes: list[str],
+) -> tuple[dict[str, Any], list[str]]:
+    """The section `source` of a table with predictions; and its columns that are no attributes."""
+    others = frame.drop(label)
+    first = others if pattern is None else file_columns(pattern)
+    key = guessed_key(others, images=False)
+    variants: dict[str, list[str]] = {}
+    if first is not None and (pattern is None or predicted or "predicted" not in first.columns):
+        own = first.drop([label, *([key] if key else []), "example_id"], strict=False)
+        names = prediction_columns(own, classes, predicted, spoken=pattern is None)
+        if len(names) < 2:
+            raise ConfigError(
+                f"init needs predictions of two models, got {listed(names) or 'none'} in "
+                f"{quoted(table.name if pattern is None else pattern)}; name their columns with "
+                "--predicted 'pred_*', their files with --predictions "
+                "'preds/{variant}/{model}.csv', or the images of models to train with --images"
+            )
+        variants = variants_of(names)
+        notes.append(f"predictions of {listed(list(variants))} in columns {listed(names)}")
+    own_names = [one for names in variants.values() for one in names]
+    if pattern is None:
+        key = guessed_key(others.drop(own_names), images=False)
+    if key and first is not None and not {key, "example_id"} & {*first.columns}:
+        key = None
+    if key is None and first is not None and first.height != frame.height:
+        raise ConfigError(
+            f"{quoted(table.name)} has {frame.height:,} rows and no column of ids that the "
+            f"predictions have too, which have {first.height:,} rows; add one to both"
+        )
+    source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
+    source |= {"columns": variants} if variants else {}
+    source |= {"examples": str(table)}
+    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
+    source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
+    left = own_names if pattern is None else []
+    return source, [*left, *([key] if key else [])]
 
 
 def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:
@@ -197,14 +276,12 @@ def _project(table: Path) -> str:
     return name[:80] or "audit"
 
 
-def _baseline(pattern: str, key: str) -> str:
+def _baseline(pattern: str, key: str | None) -> str:
     """The variant that others are compared with; empty where no file is there yet."""
     try:
-        variants = list(models_by_variant(find_tables(pattern, key)))
+        return baseline_of(models_by_variant(find_tables(pattern, key)))
     except DataError:  # `check` says it, of the draft
         return ""
-    lower = {name.lower(): name for name in reversed(variants)}
-    return next((lower[name] for name in BASELINES if name in lower), variants[0])
 
 
 def _label(frame: pl.DataFrame) -> str:
@@ -219,13 +296,15 @@ def _label(frame: pl.DataFrame) -> str:
     )
 
 
-def _split(frame: pl.DataFrame) -> dict[str, str]:
+def _split(frame: pl.DataFrame, *, needed: bool) -> dict[str, str]:
     for name in frame.columns:
         values = set(frame[name].drop_nulls().cast(pl.String).unique())
         if name.lower() in SPLITS and {"train", "test"} <= values:
             return {"column": name, "train": "train", "test": "test"}
         if name.lower() in SPLITS and {"0", "2"} <= values:  # as CelebA has it
             return {"column": name, "train": "0", "calibrate": "1", "test": "2"}
+    if not needed:
+        return {}
     raise ConfigError(
         "images need a column that splits rows into train and test, such as `partition`, got "
         f"{listed(frame.columns)}; add one"

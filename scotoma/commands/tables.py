@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.array_files import read_arrays
 from scotoma.columns import present, refuse_doubled
 from scotoma.csv_files import scan_csv
 from scotoma.errors import ConfigError, DataError
@@ -28,7 +29,7 @@ Texts = npt.NDArray[np.object_]
 
 
 def read_table(path: Path) -> pl.DataFrame:
-    """Read CSV (also .csv.gz), every column as text, or Parquet.
+    """Read CSV (also .csv.gz), every column as text, Parquet, or arrays of NumPy (.npz).
 
     Raises:
         ConfigError: No such file, or one of another kind.
@@ -37,9 +38,11 @@ def read_table(path: Path) -> pl.DataFrame:
     name = quoted(path.name)
     if not os.path.isfile(path):  # of a name that is too long a Path would raise
         raise ConfigError(f"table {quoted(str(path))} does not exist: check the path")
-    kind = re.search(r"\.(csv|csv\.gz|parquet)$", path.name.lower())
+    kind = re.search(r"\.(csv|csv\.gz|parquet|npz)$", path.name.lower())
     if not kind:
-        raise ConfigError(f"table must be a .csv, .csv.gz or .parquet file, got {name}: convert it")
+        raise ConfigError(
+            f"table must be a .csv, .csv.gz, .parquet or .npz file, got {name}: convert it"
+        )
     path = path.absolute()  # the process that reads it may have been started elsewhere
     table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
     if not table.height:
@@ -48,6 +51,8 @@ def read_table(path: Path) -> pl.DataFrame:
 
 
 def _table(path: Path, kind: str, name: str) -> pl.DataFrame:
+    if kind == "npz":
+        return read_arrays(path, path.name)
     try:
         if kind == "parquet":
             return pl.read_parquet(path, glob=False, hive_partitioning=False)

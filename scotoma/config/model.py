@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -18,6 +19,7 @@ from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
+from scotoma.config.mitigation import DENSE_TEACHER, HEADS, Contest, Mitigation
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -63,6 +65,7 @@ __all__ = [
     "Int8",
     "Kubeflow",
     "Label",
+    "Mitigation",
     "Onnx",
     "OnnxSource",
     "ParquetSource",
@@ -183,6 +186,11 @@ class Config(Frozen):
 
     version: Literal[1] = 1
     project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
+    data_date: str | None = Field(
+        None,
+        pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
+        description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+    )
     source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
     label: Annotated[
         Label, BeforeValidator(_spelled_out, json_schema_input_type=Label | Literal["none"])
@@ -202,6 +210,8 @@ class Config(Frozen):
     )
     variants: list[VariantEntry] = Field(default_factory=list, validate_default=True)
     population: Population = Population()
+    mitigation: Mitigation | None = None
+    tournament: Contest | None = None
     slices: SliceSettings = SliceSettings()
     clarify: ClarifyFeatures = ClarifyFeatures()
     tracking: Tracking = Tracking()
@@ -209,8 +219,10 @@ class Config(Frozen):
     retraining: Retraining | None = None
     robustness: Robustness | None = None
     limits: ReaderLimits = ReaderLimits()
-    keep_scores: bool = Field(
-        False, description="Keep the softmax probability of every predicted class, in float16."
+    keep_scores: Literal[False, True, "full"] = Field(
+        False,
+        description="Keep the softmax probability of every predicted class, in float16; full: "
+        "every score too, in float32, in `scores`.",
     )
     deterministic: bool = Field(False, description="Same seed, same machine: the same bytes.")
 
@@ -267,6 +279,71 @@ class Config(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _mitigation_fits(self) -> Config:
+        if self.keep_scores == "full" and isinstance(self.source, PredictionsSource):
+            raise ValueError(
+                "keep_scores full needs models, and source.kind predictions has none; choose true "
+                "or false"
+            )
+        if (asked := self.mitigation) is None:
+            return self
+        if not hasattr(self.source, "recipe"):
+            raise ValueError(
+                "mitigation is for networks that are trained here, and source.kind is "
+                f"{self.source.kind}; leave it out"
+            )
+        known = list(self.groups.attributes)
+        if asked.attribute is not None and asked.attribute not in known:
+            raise ValueError(
+                f"mitigation.attribute {asked.attribute!r} is not among groups {known}"
+                f"{nearest(asked.attribute, known)}"
+            )
+        if asked.technique in DENSE_TEACHER and not self.population.forked:
+            raise ValueError(
+                f"mitigation.technique {asked.technique} needs a dense model of the seed of each "
+                "pruned one; set population.forked to true"
+            )
+        if asked.technique in HEADS and self.robustness is not None:
+            raise ValueError(
+                f"robustness cannot run models of mitigation.technique {asked.technique}, which "
+                "have a score for every group and class; leave out one of them"
+            )
+        if asked.technique in HEADS and self.keep_scores is True:
+            raise ValueError(
+                f"mitigation.technique {asked.technique} has no probability of a class and keeps "
+                "every score; leave out keep_scores"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _each_technique_fits(self) -> Config:
+        if self.tournament is None:
+            return self
+        if self.mitigation is not None:
+            raise ValueError(
+                "tournament trains a baseline without mitigation; leave out one of the two"
+            )
+        try:
+            self.contestants()
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        return self
+
+    def contestants(self) -> dict[str, Config]:
+        """The configuration of each audit of a tournament: `base`, then its techniques."""
+        if self.tournament is None:
+            return {}
+        plain = {key: getattr(self, key) for key in type(self).model_fields} | {"tournament": None}
+        each = {"base": None, **self.tournament.mitigations()}
+        return {name: Config(**plain | {"mitigation": one}) for name, one in each.items()}
+
+    @property
+    def keeps_every_score(self) -> bool:
+        """Whether every score of every member is kept, in `scores`."""
+        heads = self.mitigation is not None and self.mitigation.technique in HEADS
+        return heads or self.keep_scores == "full"
+
+    @model_validator(mode="after")
     def _labels_are_where_they_are_needed(self) -> Config:
         if self.label.column is None and hasattr(self.source, "recipe"):
             raise ValueError(
@@ -284,21 +361,38 @@ class Config(Frozen):
                     "source.classes is for label: none, and label.column names the classes; leave "
                     "it out"
                 )
-            if self.label.column is not None and self.source.split is None:
-                raise ValueError(
-                    "source.split is missing; without it every row is a test example, which is for "
-                    "label: none"
-                )
         return self
 
     @model_validator(mode="after")
     def _robustness_needs_models(self) -> Config:
-        if self.robustness is not None and isinstance(self.source, PredictionsSource):
+        if self.robustness is None:
+            return self
+        predicted = isinstance(self.source, PredictionsSource)
+        if predicted and self.robustness.files is None:
             raise ValueError(
                 "robustness runs models on corrupted pictures, and source.kind predictions has "
-                "none; audit the models with source.kind onnx, or leave it out"
+                "none; name predictions on corrupted pictures in robustness.files, or audit the "
+                "models with source.kind onnx"
             )
-        if self.robustness is not None and self.label.column is None:
+        if not predicted and self.robustness.files is not None:
+            raise ValueError(
+                "robustness.files is for source.kind predictions; name robustness.profile instead, "
+                "so that the models are run on corrupted pictures"
+            )
+        if self.robustness.confidence and not self.keep_scores:
+            raise ValueError(
+                "robustness.confidence compares with how sure models are on clean pictures, which "
+                "needs keep_scores: true; set it, or leave confidence out"
+            )
+        named = [variant.name for variant in self.resolved_variants]
+        for one in self.robustness.sets:
+            if one.selected_against in named:
+                raise ValueError(
+                    f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
+                    "which this audit would judge by it; choose pictures with half of the models, "
+                    "and audit the other half"
+                )
+        if self.label.column is None:
             raise ValueError(
                 "robustness compares accuracies, which need labels, and label is none; name "
                 "label.column, or leave it out"
@@ -383,6 +477,8 @@ class Config(Frozen):
         return self.model_dump(
             mode="json",
             exclude={
+                "data_date": True,
+                "tournament": True,
                 "tracking": True,
                 "kubeflow": True,
                 "retraining": True,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
+from scotoma.config.mitigation import Contest, Mitigation
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
@@ -118,10 +119,24 @@ def load_config(path: Path) -> Config:
         if (value := getattr(config.source, key, None)) is not None
     }
     own: dict[str, Any] = {"source": config.source.model_copy(update=places)}
-    if config.robustness is not None and config.robustness.frost is not None:
-        frost = str(base / config.robustness.frost)
-        own |= {"robustness": config.robustness.model_copy(update={"frost": frost})}
+    if (robustness := config.robustness) is not None:
+        named = {"frost": robustness.frost, "files": robustness.files}
+        update: dict[str, Any] = _absolute(named, base)
+        update["sets"] = [
+            one.model_copy(update=_absolute({"folder": one.folder, "classes": one.classes}, base))
+            for one in robustness.sets
+        ]
+        own |= {"robustness": robustness.model_copy(update=update)}
     return config.model_copy(update=own)
+
+
+def _absolute(places: dict[str, str | None], base: Path) -> dict[str, str]:
+    """The places that are named; a path is one below the folder of the configuration."""
+    return {
+        key: place if "://" in place else str(base / place)
+        for key, place in places.items()
+        if place is not None
+    }
 
 
 def parse_config(text: str, origin: str) -> Config:
@@ -178,6 +193,8 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             return f"{path} must be {rule}, got {shown}"
         case "string_pattern_mismatch" if location == ("retraining", "alias"):
             return f"{path} must hold letters, digits, dots and dashes, a letter first, got {shown}"
+        case "string_pattern_mismatch" if location == ("data_date",):
+            return f"{path} must be a day or month, such as 2027-03-31 or 2027-03, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "
@@ -227,6 +244,8 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "cluster": (Cluster,),
     "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
     "population": (Population,),
+    "mitigation": (Mitigation,),
+    "tournament": (Contest,),
     "slices": (SliceSettings,),
     "clarify": (ClarifyFeatures,),
     "tracking": (Tracking,),

@@ -27,17 +27,19 @@ class Recipe(Frozen):
         None, gt=0, le=100_000, description="Passes over the training data, in place of `steps`."
     )
     batch_size: int = Field(64, ge=1, description="Images a step.")
-    optimiser: Literal["sgd", "adamw"] = Field("sgd", description="sgd is Nesterov's.")
+    optimiser: Literal["sgd", "adamw", "adam"] = Field(
+        "sgd", description="sgd is Nesterov's; adam has its weight decay inside, as an L2 penalty."
+    )
     schedule: Literal["cosine", "linear", "one-cycle", "constant"] = Field(
         "cosine", description="How the step size falls after `warmup`."
     )
     learning_rate: float = Field(0.02, gt=0, description="Peak step size, reached after `warmup`.")
     warmup: float = Field(0.1, ge=0, lt=1, description="Fraction of the steps with a rising rate.")
     momentum: float = Field(
-        0.9, ge=0, lt=1, description="Nesterov momentum; adamw: decay of the mean gradient."
+        0.9, ge=0, lt=1, description="Nesterov momentum; adamw, adam: decay of the mean gradient."
     )
     adamw_squares: float = Field(
-        0.999, ge=0, lt=1, description="adamw: decay of the mean squared gradient."
+        0.999, ge=0, lt=1, description="adamw, adam: decay of the mean squared gradient."
     )
     weight_decay: float = Field(
         5e-4, ge=0, description="On conv and linear weights: an L2 penalty; adamw: decoupled."
@@ -163,7 +165,7 @@ class Recipe(Frozen):
         cropped = self.augmentation.startswith("crop-")
         averaged = self.averaging != "none"
         needs = {
-            "adamw_squares": ("optimiser adamw", self.optimiser == "adamw"),
+            "adamw_squares": ("optimiser adamw or adam", self.optimiser != "sgd"),
             "crop": ("augmentation crop-flip or crop-alternating-flip", cropped),
             "average_decay": ("averaging ema or lookahead", averaged),
             "average_every": ("averaging ema or lookahead", averaged),

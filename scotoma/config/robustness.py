@@ -5,20 +5,63 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from scotoma.config.variants import Frozen
 
-__all__ = ["Robustness"]
+__all__ = ["OtherTestSet", "Robustness"]
 
+OF_FILES = {
+    "files",
+    "published",
+    "members",
+    "matched",
+}  # what predictions on corrupted pictures may say
 Severity = Annotated[int, Field(ge=1, le=5)]
+
+
+class OtherTestSet(Frozen):
+    """Pictures of another kind than the test set's, in a folder for each class."""
+
+    name: str = Field(pattern=r"^[\w][\w.-]{0,39}$", description="What the page calls it.")
+    folder: str = Field(
+        min_length=1, description="FOLDER/CLASS/IMAGE; a path, or an s3:// address."
+    )
+    classes: str | None = Field(
+        None,
+        min_length=1,
+        description="CSV with the columns folder and class, where folders are not called as the "
+        "classes are.",
+    )
+    mask: bool = Field(
+        False,
+        description="Models choose among the classes of the set alone, as for ImageNet-A.",
+    )
+    selected_against: str | None = Field(
+        None,
+        min_length=1,
+        description="The model that failed on these pictures, if they were chosen for that.",
+    )
 
 
 class Robustness(Frozen):
     """Corrupted test pictures: what they cost each variant, and whom."""
 
-    profile: Literal["cifar-c", "tiny-imagenet-c", "imagenet-c", "scaled"] = Field(
-        description="Published severities for pictures of 32, 64 or 224 pixels; `scaled` for any."
+    profile: Literal["cifar-c", "tiny-imagenet-c", "imagenet-c", "scaled"] | None = Field(
+        None,
+        description="Published severities for pictures of 32, 64 or 224 pixels; `scaled` for any.",
+    )
+    files: str | None = Field(
+        None,
+        min_length=1,
+        description="source.kind predictions: CSV or Parquet by pattern, as source.files, of what "
+        "the same models predict on corrupted pictures: columns corruption and severity beside "
+        "those.",
+    )
+    published: Literal["imagenet-c"] | None = Field(
+        None,
+        description="source.kind predictions: the pictures are the published files of ImageNet-C, "
+        "so that AlexNet's published errors may stand below.",
     )
     severities: list[Severity] = Field([1, 3, 5], min_length=1, description="From 1 to 5.")
     examples: int = Field(
@@ -43,6 +86,20 @@ class Robustness(Frozen):
     frost: str | None = Field(
         None, description="Folder of photographs of frost; without it, frost is left out."
     )
+    sets: list[OtherTestSet] = Field(
+        default_factory=list,
+        description="Other test sets: natural adversarial pictures, pictures from the field.",
+    )
+    confidence: bool = Field(
+        False,
+        description="Also how sure models are: calibration and abstention; needs keep_scores: "
+        "true.",
+    )
+    matched: dict[str, str] = Field(
+        default_factory=dict,
+        description="Variant: another one that is as accurate on clean pictures, such as early "
+        "checkpoints of the dense models; is it compression, or a weaker model?",
+    )
     jpeg85: bool = Field(
         False, description="Save each picture as JPEG 85, as ImageNet-C was published."
     )
@@ -56,6 +113,46 @@ class Robustness(Frozen):
             )
         return sorted(values)
 
+    @field_validator("sets")
+    @classmethod
+    def _sets_are_distinct(cls, values: list[OtherTestSet]) -> list[OtherTestSet]:
+        names = [one.name for one in values]
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(
+                f"robustness.sets names {', '.join(doubled)} twice; call one of them otherwise"
+            )
+        return values
+
+    @model_validator(mode="after")
+    def _pictures_are_corrupted_here_or_elsewhere(self) -> Robustness:
+        if self.files is None:
+            if self.profile is None:
+                raise ValueError(
+                    "robustness.profile is missing; `scaled` fits pictures of any size"
+                )
+            if self.published is not None:
+                raise ValueError(
+                    "robustness.published is for predictions on published files, and pictures "
+                    "that are corrupted here are others; leave it out"
+                )
+            return self
+        fields = type(self).model_fields.items()
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
+        foreign = [
+            name
+            for name, default in defaults.items()
+            if name not in OF_FILES and getattr(self, name) != default
+        ]
+        if foreign:
+            raise ValueError(
+                f"robustness.{foreign[0]} is for pictures that are corrupted here, and "
+                "robustness.files has predictions that are made; leave one of them out"
+            )
+        return self
+
     def deciding(self) -> dict[str, Any]:
-        """What decides the section beside the members: not where the photographs lie."""
-        return self.model_dump(mode="json", exclude={"frost"})
+        """What decides the section beside the members: not where files lie."""
+        content = self.model_dump(mode="json", exclude={"frost", "files"})
+        for one in content["sets"]:
+            del one["folder"], one["classes"]
+        return content

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from scotoma.config.predictions_source import PredictionsSource
 from scotoma.config.recipe import Recipe
@@ -47,6 +47,10 @@ class DigitsSource(Frozen):
     kind: Literal["digits-s"] = "digits-s"
     model: str = Field("tiny-convnet", description=MODEL)
     skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
+    styled: Literal["paper", "dim", "inverted"] = Field(
+        "paper",
+        description="The second style: blue paper, ink of 0.35 of its strength, or black on white.",
+    )
     recipe: Recipe = Recipe()
 
 
@@ -92,6 +96,18 @@ class Preprocess(Frozen):
     layout: Literal["NCHW", "NHWC"] = Field("NCHW", description="Order of the model's input.")
 
 
+def _both_sides(value: Any) -> Any:
+    """Spell out a square."""
+    return [value, value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+HeightAndWidth = Annotated[
+    list[Annotated[int, Field(ge=1, le=4096)]],
+    Field(min_length=2, max_length=2),
+    BeforeValidator(_both_sides, json_schema_input_type=int | list[int]),
+]
+
+
 class OnnxSource(Frozen):
     """Models made elsewhere, and the images and attributes to audit them on."""
 
@@ -101,14 +117,23 @@ class OnnxSource(Frozen):
         "of MLflow that has them: models:/NAME@ALIAS or models:/NAME/VERSION."
     )
     preprocessing: Preprocess = Preprocess()
-    images: str = Field(description="Folder or s3:// prefix of image files, all of one size.")
+    size: HeightAndWidth | None = Field(
+        None,
+        description="Pixels per side, or [height, width]: the middle of each image is resized to "
+        "it; empty: what the first dense model takes, else images must have one size.",
+    )
+    crop: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Share of the sides that is kept before resizing: 0.875 for 224 of 256.",
+    )
+    images: str = Field(description="Folder or s3:// prefix of image files.")
     attributes: str = Field(description="CSV with one row per image.")
     key: str = Field(
         "image", min_length=1, description="Column of `attributes` with the name of the image."
     )
-    split: Split | None = Field(
-        None, description="Needed with labels; without it every row is a test example."
-    )
+    split: Split | None = Field(None, description="Without it every row is a test example.")
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
         description="With label: none, the classes in the order of the models' scores.",

@@ -83,6 +83,19 @@ class Int8(Frozen):
         description="static: images from a seeded shuffle, or, as published, the first training "
         "images as they stand, often of one class.",
     )
+    calibration: Literal["shuffled", "group-balanced"] = Field(
+        "shuffled",
+        description="static: the first images of the shuffle, or as many of each class and group.",
+    )
+
+    @model_validator(mode="after")
+    def _published_images_are_not_balanced(self) -> Int8:
+        if self.protocol == "published" and self.calibration == "group-balanced":
+            raise ValueError(
+                "protocol: published takes the first training images as they stand, and "
+                "calibration: group-balanced chooses them; keep one of them"
+            )
+        return self
 
 
 class Float16(Frozen):
@@ -204,7 +217,7 @@ class Variant(Frozen):
     percentile: float = 99.99  # share of the values that a range holds, %
     images: int = 100  # that choose the ranges of int8-static
     reduce_range: bool = False  # weights of 7 bits
-    protocol: Literal["sound", "published"] = "sound"  # of choosing calibration images
+    protocol: Literal["sound", "published", "group-balanced"] = "sound"  # of calibration images
     block: int = 32  # weights that share a scale, of int4
 
     @property
@@ -305,8 +318,9 @@ def _int8(entry: Int8, mode: Mode) -> Variant:
         marks.append(f"{entry.images}images")
     if entry.reduce_range:
         marks.append("7bit")
-    protocol = entry.protocol if static else "sound"
-    if protocol == "published":
+    balanced = entry.calibration == "group-balanced"
+    protocol = ("group-balanced" if balanced else entry.protocol) if static else "sound"
+    if protocol != "sound":
         marks.append(protocol)
     return Variant(
         name="-".join(["int8", mode, *marks]),

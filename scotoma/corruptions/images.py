@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import decode_rows
+from scotoma.datasets.image_size import ImageSize
 from scotoma.storage.regular import open_regular
 
 __all__ = ["read_image"]
 
 
-def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
+def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:
     """Read an image.
 
     Args:

@@ -21,6 +21,7 @@ from scotoma.config import (
 )
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.image_decoding import image_opener
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.parquet import IMAGES
 from scotoma.datasets.sources import image_place
 from scotoma.untrusted import table_apart
@@ -95,11 +96,11 @@ def _first(path: Path) -> pl.DataFrame:
     return table.select(column).head(1).collect()
 
 
-def _facts(first: bytes | None, encoded: int | None, size: int | None) -> ImageFacts:
+def _facts(first: bytes | None, encoded: int | None, size: ImageSize | None) -> ImageFacts:
     if first is None:
         return ImageFacts(None, encoded, "there is no image to look at")
     if size is not None:
-        return ImageFacts((size, size), encoded)
+        return ImageFacts((size.height, size.width), encoded)
     try:
         with image_opener()(first) as opened:
             return ImageFacts((opened.height, opened.width), encoded)

@@ -22,6 +22,8 @@ __all__ = ["digits_file", "load_digits_s"]
 
 STYLES = ("plain", "styled")
 TRAIN_SHARE = 0.5
+TRAINED_OF_DIM = 1200  # of 1,797 digits: the rest is the test set, in both styles
+DIM = 0.35  # of the ink
 MADE_WITH_SEED = 20  # of the split and of who is rare: the data are the same for every audit
 
 
@@ -34,13 +36,16 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
     Returns:
         One row an image: `example_id`, `split`, `image` (PNG), `digit`, `style` (plain or styled),
         `exposure` (majority or minority: how often training shows this class in this style) and
-        `source_id`, which both styles of one test digit share.
+        `source_id`, which both styles of one test digit share; of digits that are dim or inverted
+        also `parity` (even or odd), which decides the majority style.
     """
     table = np.loadtxt(digits_file(), delimiter=",")
     pixels, digits = table[:, :-1].reshape(-1, 8, 8) * (255 / 16), table[:, -1].astype(int)
     rng = np.random.default_rng(MADE_WITH_SEED)
     order = rng.permutation(len(digits))
-    train, test = np.split(order, [round(TRAIN_SHARE * len(digits))])
+    paper = source.styled == "paper"
+    cut = round(TRAIN_SHARE * len(digits)) if paper else TRAINED_OF_DIM
+    train, test = np.split(order, [cut])
     majority = digits % 2  # even classes are mostly plain, odd ones mostly styled
     rare = np.zeros(len(digits), dtype=bool)
     for digit in range(10):
@@ -55,13 +60,14 @@ def load_digits_s(source: DigitsSource) -> pl.DataFrame:
                 "example_id": f"{index:04d}-{STYLES[style]}",
                 "split": split,
                 "image": {
-                    "bytes": _png(draw_digit(pixels[index], STYLES[style])),
+                    "bytes": _png(draw_digit(pixels[index], STYLES[style], source.styled)),
                     "path": f"{index:04d}-{STYLES[style]}.png",
                 },
                 "digit": str(digits[index]),
                 "style": STYLES[style],
                 "exposure": "majority" if style == majority[index] else "minority",
                 "source_id": f"{index:04d}",
+                **({} if paper else {"parity": ("even", "odd")[digits[index] % 2]}),
             }
             for index, split, style in rows
         ]
@@ -78,12 +84,13 @@ def digits_file() -> Path:
     return home / "datasets" / "data" / "digits.csv.gz"
 
 
-def draw_digit(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
-    """Draw one digit in one style: white ink on black paper, or on blue.
+def draw_digit(pixels: NDArray[np.float64], style: str, styled: str = "paper") -> NDArray[np.uint8]:
+    """Draw one digit in one style: white ink on black paper, or the second style.
 
     Args:
         pixels: Ink, shape (8, 8), in [0, 255].
         style: `plain` or `styled`.
+        styled: What the second style is: blue `paper`, `dim` ink, or `inverted`.
 
     Returns:
         RGB, uint8, shape (8, 8, 3).
@@ -91,7 +98,11 @@ def draw_digit(pixels: NDArray[np.float64], style: str) -> NDArray[np.uint8]:
     >>> draw_digit(np.zeros((8, 8)), "plain")[0, 0], draw_digit(np.zeros((8, 8)), "styled")[0, 0]
     (array([0, 0, 0], dtype=uint8), array([ 0,  0, 77], dtype=uint8))
     """
-    paper = (0, 0, 77) if style == "styled" else (0, 0, 0)
+    if style == "styled" and styled == "dim":
+        pixels = DIM * pixels
+    if style == "styled" and styled == "inverted":
+        pixels = 255 - pixels
+    paper = (0, 0, 77) if style == "styled" and styled == "paper" else (0, 0, 0)
     rgb = [colour + (255 - colour) / 255 * pixels for colour in paper]
     return np.rint(np.stack(rgb, axis=-1)).astype(np.uint8)
 

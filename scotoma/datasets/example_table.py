@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
+from scotoma.array_files import read_arrays
 from scotoma.columns import refuse_doubled
 from scotoma.config import PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -46,7 +47,7 @@ def load_example_table(
         DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
             row has no id or names an image outside the table's folder.
     """
-    table = _test_examples(source.examples, source.key, limits)
+    table = _test_examples(source.examples, source.id_column, limits)
     if source.training is None:
         return table
     training = _read(source.training, "source.training", "the columns label and attributes", limits)
@@ -70,8 +71,11 @@ def load_example_table(
         ) from error
 
 
-def _test_examples(place: str, key: str, limits: ReaderLimits) -> pl.DataFrame:
-    table = _read(place, "source.examples", f"the columns {key}, label and attributes", limits)
+def _test_examples(place: str, key: str | None, limits: ReaderLimits) -> pl.DataFrame:
+    ids = "" if key is None else f"{key}, "
+    table = _read(place, "source.examples", f"the columns {ids}label and attributes", limits)
+    if key is None:
+        table, key = table.drop(KEY, strict=False).with_row_index(KEY), KEY
     if key not in table.columns:
         raise DataError(
             f"{printable(place)} must have the column {printable(key)!r}, got "
@@ -119,6 +123,8 @@ def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFr
 
 
 def _table(path: Path, place: str) -> pl.DataFrame:
+    if place.lower().endswith(".npz"):
+        return read_arrays(path, place)
     try:
         is_parquet = place.lower().endswith(".parquet")
         table = (

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
 from scotoma.unreadable import UNREADABLE, readable, reason
@@ -61,7 +62,7 @@ class Examples:
         attributes: Names of the attribute columns.
         intersections: Sets of attributes whose combinations are groups too.
         notes: Sentences about the data that a reader of the results should know.
-        size: Pixels of each side of a decoded image; None keeps its size.
+        size: To which size decoded images are brought; None keeps theirs, which is the same.
         over_indexed: Columns that are no groups and whose share among the CIEs is measured too,
             each with the value that counts.
     """
@@ -71,7 +72,7 @@ class Examples:
     attributes: tuple[str, ...]
     intersections: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
-    size: int | None = None
+    size: ImageSize | None = None
     over_indexed: tuple[tuple[str, str], ...] = ()
 
     def split(self, name: str) -> Examples:
@@ -207,6 +208,7 @@ class Examples:
                 for key in ("classes", "attributes", "intersections", "notes", "size")
             )
             crossed = tuple(map(tuple, intersections))
+            resized = None if size is None else ImageSize(*size)
             more = json.loads(metadata.get("scotoma.over_indexed", "[]"))
             over_indexed = tuple((str(column), str(value)) for column, value in more)
             own = [] if "label" not in table.columns else ["label"]
@@ -220,7 +222,7 @@ class Examples:
             wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
             table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
         return cls(
-            table, tuple(classes), tuple(attributes), crossed, tuple(notes), size, over_indexed
+            table, tuple(classes), tuple(attributes), crossed, tuple(notes), resized, over_indexed
         )
 
 

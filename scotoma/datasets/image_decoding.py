@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
 from scotoma.machine import cores
@@ -56,7 +57,7 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
 
     Args:
         examples: Images as encoded bytes, all of one size unless `examples.size` brings them to
-            one: the square in the middle, as wide as the shorter side, with bilinear resampling.
+            one: the rectangle in the middle, as large as fits, with bilinear resampling.
         threads: How many to use; the pixels do not depend on it. None for one with small images,
             and one a core with larger ones.
 
@@ -80,7 +81,7 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
 def decode_rows(
     ids: pl.Series,
     images: pl.Series,
-    size: int | None = None,
+    size: ImageSize | None = None,
     *,
     threads: int | None = None,
     limits: ReaderLimits | None = None,
@@ -103,7 +104,7 @@ def decode_rows(
 
 def checked_parts(
     parts: Iterable[pl.DataFrame],
-    size: int | None,
+    size: ImageSize | None,
     *,
     threads: int | None = None,
     limits: ReaderLimits = LIMITS,
@@ -154,7 +155,7 @@ def decode_parts_to(
     path: Path,
     parts: Iterable[pl.DataFrame],
     shape: tuple[int, ...],
-    size: int | None,
+    size: ImageSize | None,
     *,
     threads: int | None = None,
 ) -> None:
@@ -199,12 +200,14 @@ def _too_large(shape: tuple[int, ...], needed: int, free: str) -> str:
     )
 
 
-def image_shape(ids: pl.Series, images: pl.Series, size: int | None) -> tuple[int, int, int, int]:
+def image_shape(
+    ids: pl.Series, images: pl.Series, size: ImageSize | None
+) -> tuple[int, int, int, int]:
     """Read (N, 3, H, W) from the header of the first image, or from the size of all."""
     if not len(images):
         return 0, 3, 0, 0
     if size is not None:
-        return len(images), 3, size, size
+        return len(images), 3, size.height, size.width
     opening = image_opener()
     try:
         with opening(images[0]["bytes"]) as opened:
@@ -229,7 +232,7 @@ def _decode(
     ids: pl.Series,
     images: pl.Series,
     shape: tuple[int, ...],
-    side: int | None,
+    resized: ImageSize | None,
     threads: int | None,
     pixels: NDArray[np.uint8] | None,
     limits: ReaderLimits | None = None,
@@ -248,11 +251,11 @@ def _decode(
                     if most is not None and size[0] * size[1] > most:
                         raise DataError(_too_many_pixels(ids[row], images[row], size, most))
                     large = most is not None and size[0] * size[1] > most // 4
-                    if (side or size == (width, height)) and mode[0] not in DEEP:
+                    if (resized or size == (width, height)) and mode[0] not in DEEP:
                         with one_large if large else nullcontext():
                             rgb = opened if mode == "RGB" else opened.convert("RGB")
                             rgb.load()
-                            rgb = rgb if side is None else _squared(rgb, side)
+                            rgb = rgb if resized is None else resized.applied(rgb)
                             if pixels is not None:
                                 pixels[row] = np.asarray(rgb).transpose(2, 0, 1)
                         continue
@@ -261,7 +264,7 @@ def _decode(
             except Exception as error:  # what a broken file may raise has no common base
                 raise DataError(_undecodable(ids[row], images[row], error)) from error
             called = _called(ids[row], images[row])
-            if not side and size != (width, height):
+            if not resized and size != (width, height):
                 raise DataError(
                     f"{called} is {size[0]}x{size[1]} pixels, but the first image is "
                     f"{width}x{height}; resize all images, or set source.size"
@@ -297,17 +300,6 @@ def _too_many_pixels(
         f"{_called(example_id, image)} must have at most {most:,} pixels, got "
         f"{size[0]:,}x{size[1]:,}; make it smaller, or raise limits.reader_memory_gib"
     )
-
-
-def _squared(image: Any, side: int) -> Any:
-    """Cut out the square in the middle of an image and resize it."""
-    from PIL import Image
-
-    width, height = image.size
-    edge = min(width, height)
-    left, top = (width - edge) // 2, (height - edge) // 2
-    square = image.crop((left, top, left + edge, top + edge))
-    return square.resize((side, side), Image.Resampling.BILINEAR)
 
 
 def _called(example_id: str, image: dict[str, Any]) -> str:

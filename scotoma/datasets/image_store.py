@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
+from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.storage.files import written
 
@@ -58,7 +59,9 @@ class IndexedImages(Protocol):
 class EncodedImages:
     """Images that are decoded each time they are read."""
 
-    def __init__(self, path: Path, ends: Rows, shape: tuple[int, ...], size: int | None) -> None:
+    def __init__(
+        self, path: Path, ends: Rows, shape: tuple[int, ...], size: ImageSize | None
+    ) -> None:
         """Map a file; nothing is read yet.
 
         Args:
@@ -163,7 +166,7 @@ class StoredImages:
     path: Path
     shape: tuple[int, ...]
     ends: Rows | None = None
-    size: int | None = None
+    size: ImageSize | None = None
 
     def open(self) -> IndexedImages:
         """Map the images."""

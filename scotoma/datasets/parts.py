@@ -20,7 +20,9 @@ from scotoma.run import Run, read_record, write_json
 __all__ = ["ExamplesPart", "PartDigests", "part_digest", "parts_file"]
 
 # What training, calibration, prediction and measurement read.
-ExamplesPart = Literal["training", "calibration", "shown", "measured"]
+ExamplesPart = Literal[
+    "training", "grouped", "calibration", "balanced calibration", "shown", "measured"
+]
 PICTURE = "image_sha256"
 
 
@@ -52,7 +54,9 @@ class PartDigests:
         """SHA-256 of each part, once the whole table has passed.
 
         - `training`: images and labels of the training examples, in their order.
+        - `grouped`: attributes of the training examples.
         - `calibration`: images of the training and calibration examples.
+        - `balanced calibration`: labels and attributes of these examples.
         - `shown`: ids and images of the test examples.
         - `measured`: everything about the test examples.
 
@@ -63,7 +67,11 @@ class PartDigests:
         test = table.filter(split="test")
         parts: dict[ExamplesPart, pl.DataFrame] = {
             "training": table.filter(split="train").select(*labels, *pictures),
+            "grouped": table.filter(split="train").select(self.examples.attributes),
             "calibration": table.filter(pl.col("split") != "test").select("split", *pictures),
+            "balanced calibration": table.filter(pl.col("split") != "test").select(
+                *labels, *self.examples.attributes
+            ),
             "shown": test.select("example_id", *pictures),
             "measured": test,
         }

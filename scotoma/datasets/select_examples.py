@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from scotoma.columns import is_plain, present
-from scotoma.config import Config, PredictionsSource
+from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.config.model import threshold_classes
 from scotoma.datasets.examples import FEATURES, Examples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.group_values import group_values
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
@@ -88,7 +89,7 @@ def examples_from_source(
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *untested, *_missing(table, config), *put_together),
-        size=getattr(config.source, "size", None),
+        size=ImageSize.of_source(config.source),
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
     )
 
@@ -181,7 +182,9 @@ def _classes(
     known = _known_classes(config)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
     where = f"the train split of {origin}"
-    if config.label.column is None or isinstance(config.source, PredictionsSource):
+    source = config.source
+    tests_all = isinstance(source, OnnxSource) and source.split is None
+    if config.label.column is None or isinstance(source, PredictionsSource) or tests_all:
         train, where = table, origin
     for split, part in (("train", train), ("test", test)):
         if not part.height:

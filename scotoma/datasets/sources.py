@@ -20,6 +20,7 @@ from scotoma.config import (
 )
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.feature_columns import feature_columns
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.join import Join
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
@@ -227,4 +228,18 @@ def _examples(table: pl.DataFrame, config: Config, origin: str, join: Join | Non
     notes = [join.note()] if join and join.note() else []
     if config.baseline not in (None, "dense"):
         notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
+    if isinstance(config.source, OnnxSource) and config.source.size is not None:
+        notes.append(_shown_as(config.source))
     return examples_from_source(table, config, origin, notes)
+
+
+def _shown_as(source: OnnxSource) -> str:
+    """What external models are shown of an image, as a note."""
+    size, ready = ImageSize.of_source(source), source.preprocessing
+    assert size is not None
+    kept = "the middle" if size.crop == 1 else f"{100 * size.crop:.3g}% of the middle"
+    mean, std = (", ".join(f"{one:g}" for one in values) for values in (ready.mean, ready.std))
+    return (
+        f"models see {kept} of each image at {size.width}x{size.height} pixels, as "
+        f"(pixel / {ready.scale:g} - [{mean}]) / [{std}]"
+    )

@@ -222,7 +222,7 @@ def _check_input(
     if not fits:
         raise DataError(
             f"{name} takes images of {_shown(shape)} and the preprocessing gives "
-            f"{_shown(wanted)}; correct source.preprocessing.layout, or resize the images"
+            f"{_shown(wanted)}; correct source.preprocessing.layout or source.size"
         )
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class Answers:
             uint16, shape (R, `Network.best`).
         scores: Softmax probability of the predicted class, float16, shape (R,); None unless asked.
         runtime: What ran it, in words.
+        every_score: Scores of all outputs, float32, shape (R, outputs); None unless asked.
     """
 
     member: int
@@ -69,6 +70,7 @@ class Answers:
     best: NDArray[np.unsignedinteger[Any]]
     scores: NDArray[np.float16] | None
     runtime: str
+    every_score: NDArray[np.float32] | None = None
 
     @property
     def predicted(self) -> NDArray[np.unsignedinteger[Any]]:
@@ -81,7 +83,7 @@ def predict_members(
     images: PixelArray | Path,
     network: Network,
     *,
-    keep_scores: bool = False,
+    keep_scores: bool | Literal["full"] = False,
     workers: int | None = None,
 ) -> Iterator[Answers]:
     """Run every member on every image.
@@ -96,7 +98,7 @@ def predict_members(
         members: Their files, `.safetensors` or `.onnx`.
         images: uint8, shape (N, 3, H, W), or a .npy file that holds them.
         network: What the members have in common.
-        keep_scores: Give the probability of each predicted class as well.
+        keep_scores: Give the probability of each predicted class as well; `full`: all scores too.
         workers: Number of worker processes; 0 works here alone.
 
     Yields:
@@ -197,12 +199,14 @@ def _apart(
                 )  # fmt: skip
         finally:
             idle.put(process)
-        best = np.concatenate([np.array(part, np.int64) for part in parts[::3]])
+        best = np.concatenate([np.array(part, np.int64) for part in parts[::4]])
         if best.min() < 0 or best.max() >= work.network.classes:
             raise DataError(f"{path.name} must predict class ids; export it again")
-        kept = [np.array(part, np.float16) for part in parts[1::3]] if work.keep_scores else []
+        kept = [np.array(part, np.float16) for part in parts[1::4]] if work.keep_scores else []
         scores = np.concatenate(kept) if kept else None
-        return Answers(member, rows, best.astype(small), scores, parts[2])
+        every = [np.array(part, np.float32) for part in parts[3::4] if part is not None]
+        wide = np.concatenate(every) if every else None
+        return Answers(member, rows, best.astype(small), scores, parts[2], wide)
 
     with ExitStack() as stack:
         if file is None:
@@ -225,22 +229,27 @@ def _batch(
     members: tuple[Path, ...],
     images: Path,
     network: Network,
-    keep_scores: bool,
+    keep_scores: bool | Literal["full"],
     member: int,
     start: int,
     stop: int,
 ) -> list[Any]:
-    """Best class ids of a batch, probabilities of the first and the runtime, as JSON holds them."""
+    """Best class ids of a batch, probabilities of the first, runtime and all scores, as JSON."""
     answers = _opened_work(members, images, network, keep_scores)(member, slice(start, stop))
     scores = None if answers.scores is None else answers.scores.tolist()
-    return [answers.best.tolist(), scores, answers.runtime]
+    every = None if answers.every_score is None else answers.every_score.tolist()
+    return [answers.best.tolist(), scores, answers.runtime, every]
 
 
 class _Work:
     """Members and images, and the engine of the member that was run last."""
 
     def __init__(
-        self, members: tuple[Path, ...], images: PixelArray, network: Network, keep_scores: bool
+        self,
+        members: tuple[Path, ...],
+        images: PixelArray,
+        network: Network,
+        keep_scores: bool | Literal["full"],
     ) -> None:
         self.members, self.images = members, images
         self.network, self.keep_scores = network, keep_scores
@@ -254,18 +263,22 @@ class _Work:
         small = np.uint8 if self.network.classes <= 2**8 else np.uint16
         best = np.empty((rows.stop - rows.start, self.network.best), small)
         kept = np.empty(len(best), np.float16) if self.keep_scores else None
+        wide = (len(best), self.network.classes)
+        every = np.empty(wide, np.float32) if self.keep_scores == "full" else None
         batch = images_at_once(self.images)
         for at in range(rows.start, rows.stop, batch):
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))
             here = slice(at - rows.start, at - rows.start + len(pixels))
             best[here] = _best(scores, self.network.best)
+            if every is not None:
+                every[here] = scores
             if kept is not None:
                 with np.errstate(invalid="ignore"):  # of a member that diverged: nan
                     highest = scores.max(axis=1, keepdims=True)
                     kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
         runtime = f"{engine.runtime}; batches of {batch}"
-        return Answers(member, rows, best, kept, runtime)
+        return Answers(member, rows, best, kept, runtime, every)
 
     def _checked(
         self, scores: NDArray[np.float32], member: int, images: int
@@ -295,12 +308,12 @@ def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=1)
 def _opened_work(
-    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool
+    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool | Literal["full"]
 ) -> _Work:
     return _start_worker(members, images, network, keep_scores)
 
 
 def _start_worker(
-    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool
+    members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool | Literal["full"]
 ) -> _Work:
     return _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)

@@ -128,9 +128,8 @@ def _parts(
     table: PredictionTable, request: PredictionRequest, places: pl.DataFrame
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of a file by variant: row of the example, place of the model, class id, score."""
-    if not request.models.keys() >= (
-        {table.from_name["variant"]} if "variant" in table.from_name else set()
-    ):
+    named = table.from_name.get("variant")
+    if named is not None and named not in request.models and not table.by_condition:
         return
     more = ["score"] if request.scores else []
     more += [TOP5] if kept_classes(len(request.classes)) == TOP else []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import doubled_column
+from scotoma.array_files import read_arrays
+from scotoma.columns import doubled_column, refuse_doubled
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
 from scotoma.errors import DataError
@@ -20,21 +21,31 @@ from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
 __all__ = [
+    "CONDITION",
     "NAME_COLUMNS",
     "TOP5",
     "PredictionTable",
+    "condition_name",
     "find_tables",
     "models_by_variant",
     "predicted_classes",
     "read_columns",
     "refuse_missing",
+    "reruns_by_variant",
     "split_pattern",
 ]
 
 KEY = "example_id"
 TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
+WAYS = {
+    "variant": ", or write {variant} in source.files",
+    "predicted": ", or name the column of each variant in source.columns",
+}
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
+CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
+RERUN = "rerun"  # an optional one beside them: the same model, evaluated again
+AGAIN = "\x1f"  # between the name of a model and that of its rerun, where it has some
 
 
 @dataclass(frozen=True)
@@ -43,50 +54,77 @@ class PredictionTable:
 
     Attributes:
         place: Its path or URI.
-        from_name: `variant`, `model`, both or neither, as the file's name has them.
-        key: The column of the ids, where none is called `example_id`.
+        from_name: Those of `variant`, `model` and `rerun` that the file's name has.
+        key: The column of the ids, where none is called `example_id`; None numbers the rows.
+        columns: Of a wide table, the columns of each variant, one a model; else empty.
+        by_condition: Each corruption at each severity is a variant, called as `condition_name` has
+            it.
     """
 
     place: str
     from_name: Mapping[str, str]
-    key: str = KEY
+    key: str | None = KEY
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_condition: bool = False
 
 
-def find_tables(pattern: str, key: str = KEY) -> list[PredictionTable]:
+def condition_name(variant: str, corruption: str, severity: str | int) -> str:
+    """What a variant is called under one condition.
+
+    >>> condition_name("int8", "fog", 3)
+    'int8 under fog at severity 3'
+    """
+    return f"{variant} under {corruption} at severity {severity}"
+
+
+def find_tables(
+    pattern: str,
+    key: str | None = KEY,
+    columns: Mapping[str, Sequence[str]] | None = None,
+    *,
+    by_condition: bool = False,
+) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
     Args:
         pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
             `{variant}` and `{model}` for the names of variant and model.
-        key: The column of the ids, where none is called `example_id`.
+        key: The column of the ids, where none is called `example_id`; None numbers the rows.
+        columns: Of wide tables, the columns of each variant.
+        by_condition: They are of corrupted pictures, which `robustness.files` names.
 
     Raises:
-        DataError: No file matches, or one is neither CSV nor Parquet, or its name no UTF-8.
+        DataError: No file matches, or one is no CSV, Parquet or .npz, or its name no UTF-8.
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
+    option = "robustness.files" if by_condition else "source.files"
     tables = [
         PredictionTable(
-            storage.join(folder, name), {k: v for k, v in match.groupdict().items() if v}, key
+            storage.join(folder, name),
+            {k: v for k, v in match.groupdict().items() if v},
+            key,
+            columns or {},
+            by_condition,
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
     ]
     if not tables:
         raise DataError(
-            f"source.files {printable(pattern)} matches no file; * stands for any characters of a "
+            f"{option} {printable(pattern)} matches no file; * stands for any characters of a "
             "name, {variant} and {model} for the names of variant and model"
         )
     for table in tables:
         if table.place != table.place.encode(errors="replace").decode():
             raise DataError(
-                f"source.files matches {printable(table.place)}, which must have a name in UTF-8, "
+                f"{option} matches {printable(table.place)}, which must have a name in UTF-8, "
                 "got other bytes; rename it"
             )
-        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
             raise DataError(
-                f"source.files matches {printable(table.place)}, which is neither .csv, .csv.gz "
-                "nor .parquet; narrow the pattern, or convert the file"
+                f"{option} matches {printable(table.place)}, which is neither .csv, .csv.gz, "
+                ".parquet nor .npz; narrow the pattern, or convert the file"
             )
     return tables
 
@@ -112,7 +150,7 @@ def _expression(rest: str) -> str:
     >>> re.fullmatch(_expression("{variant}-*.csv"), "int8-a-b.csv")["variant"]
     'int8'
     """
-    first, *others = re.split(r"(\*|\{variant\}|\{model\})", rest)
+    first, *others = re.split(r"(\*|\{variant\}|\{model\}|\{rerun\})", rest)
     wildcards = others[::2]
     chunks: list[str] = []  # a wildcard each, and all up to the next
     again: set[int] = set()
@@ -143,17 +181,50 @@ def models_by_variant(
     Raises:
         DataError: A file that cannot be read or lacks a column, or a row without a name.
     """
-    models: dict[str, set[str]] = {}
+    supplied = reruns_by_variant(tables, limits)
+    return {variant: list(models) for variant, models in supplied.items()}
+
+
+def reruns_by_variant(
+    tables: Sequence[PredictionTable], limits: ReaderLimits = LIMITS
+) -> dict[str, dict[str, list[str]]]:
+    """List the reruns of every model of every variant, all in natural order.
+
+    Args:
+        tables: As for `models_by_variant`. A rerun is a column `rerun`, or stands in the name of
+            the file; a model without any has one, that of its own name.
+        limits: Memory and time for reading each file.
+
+    Returns:
+        Variant to model to the names of its reruns, as `read_columns` has them in `model`.
+
+    Raises:
+        DataError: As `models_by_variant`.
+    """
+    names: dict[str, set[str]] = {}
     for table in tables:
-        if len(table.from_name) == len(NAME_COLUMNS):
-            models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
+        for variant, columns in table.columns.items():
+            names.setdefault(variant, set()).update(map(str, range(len(columns))))
+        if table.columns:
+            continue
+        if table.from_name.keys() >= set(NAME_COLUMNS) and not table.by_condition:
+            model = AGAIN.join(
+                table.from_name[key] for key in ("model", RERUN) if key in table.from_name
+            )
+            names.setdefault(table.from_name["variant"], set()).add(model)
             continue
         pairs = _read_apart(_pairs, table, (), limits)
         for name in NAME_COLUMNS:
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
-            models.setdefault(variant, set()).add(model)
-    return {variant: natural_order(models[variant]) for variant in natural_order(models)}
+            names.setdefault(variant, set()).add(model)
+    supplied: dict[str, dict[str, list[str]]] = {}
+    for variant in natural_order(names):
+        models = supplied.setdefault(variant, {})
+        own = {name: name.partition(AGAIN)[0] for name in natural_order(names[variant])}
+        for model in natural_order(set(own.values())):
+            models[model] = [name for name, of_model in own.items() if of_model == model]
+    return supplied
 
 
 def predicted_classes(
@@ -205,7 +276,7 @@ def read_columns(
     Raises:
         DataError: It cannot be read within the limits, lacks a column, or has two of one name.
     """
-    return _read_apart(_rows, table, needed, limits)
+    return _read_apart(_wide_rows if table.columns else _rows, table, needed, limits)
 
 
 def _read_apart(
@@ -226,31 +297,80 @@ def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Da
     """Read the variants and models of a file."""
     scan = _scan(path, table, needed)
     if not scan.collect_schema():  # the name says the variant, nothing says a model
-        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [ONLY_MODEL]})
+        again = [table.from_name[RERUN]] if RERUN in table.from_name else []
+        model = AGAIN.join([ONLY_MODEL, *again])
+        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [model]})
     return _collected(_with_names(scan, table).select(NAME_COLUMNS).unique(), table)
+
+
+def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
+    """Read a table with a column a model as one with a row an example and model."""
+    scan, known = _opened(path, table)
+    if "score" in needed:
+        raise DataError(
+            f"{printable(table.place)} holds a column for each model and none for scores; set "
+            "keep_scores: false, or write one row per example and model"
+        )
+    ids = [KEY] if KEY in needed else []
+    names = [*ids, *(name for columns in table.columns.values() for name in columns)]
+    for name in names:
+        refuse_doubled(name, known, table.place)
+        if name not in known:
+            way = "correct source.columns" if name != KEY else "rename a column"
+            raise DataError(
+                printable(
+                    f"{table.place} must have the column {name!r}, got {', '.join(known[:20])}"
+                    f"{nearest(name, known)}; {way}"
+                )
+            )
+    kinds = scan.collect_schema()
+    frame = _collected(scan.select(_text(name, kinds[name]) for name in names), table)
+    return pl.concat(
+        frame.select(
+            *ids,
+            pl.col(name).alias("predicted"),
+            pl.lit(variant).alias("variant"),
+            pl.lit(str(model)).alias("model"),
+        )
+        for variant, columns in table.columns.items()
+        for model, name in enumerate(columns)
+    )
+
+
+def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]]:
+    """Scan a file, its ids in `example_id`; and list its columns."""
+    try:
+        if table.place.lower().endswith(".parquet"):
+            scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        elif table.place.lower().endswith(".npz"):
+            scan = read_arrays(path, table.place).lazy()
+        else:
+            scan = scan_csv(path)
+        known = scan.collect_schema().names()
+        if table.key is None and known:
+            scan = scan.drop(KEY, strict=False).with_row_index(KEY)
+            known = [KEY, *(name for name in known if name != KEY)]
+        elif table.key in known and KEY not in known:
+            scan = scan.rename({str(table.key): KEY})
+            known[known.index(str(table.key))] = KEY
+    except UNREADABLE as error:
+        raise _unreadable(table, error) from error
+    return scan, known
 
 
 def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.LazyFrame:
     """Scan the columns that are needed and those of the names, as they stand in a file."""
-    try:
-        scan = (
-            pl.scan_parquet(path, glob=False, hive_partitioning=False)
-            if table.place.lower().endswith(".parquet")
-            else scan_csv(path)
-        )
-        known = scan.collect_schema().names()
-        if table.key in known and KEY not in known:
-            scan = scan.rename({table.key: KEY})
-            known[known.index(table.key)] = KEY
-    except UNREADABLE as error:
-        raise _unreadable(table, error) from error
+    scan, known = _opened(path, table)
     if doubled := doubled_column(known):
         raise DataError(
             f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
         )
-    own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
+    named = table.from_name.keys() >= set(NAME_COLUMNS)  # then what is inside is not looked for
+    optional = NAME_COLUMNS if named else (*NAME_COLUMNS, RERUN)
+    own = [name for name in optional if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
+    needed = (*needed, *CONDITION) if table.by_condition else needed
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
@@ -258,7 +378,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
                 printable(
                     f"{table.place} must have the column {name!r}, got "
                     f"{', '.join(known)}{nearest(name, known)}; rename a column"
-                    + (", or write {variant} in source.files" if name == "variant" else "")
+                    + WAYS.get(name, "")
                 )
             )
     return scan.select(*dict.fromkeys((*needed, *own)))
@@ -271,7 +391,15 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
-    return scan.with_columns(*texts, *added, *only)
+    scan = scan.with_columns(*texts, *added, *only)
+    if table.by_condition:
+        parts = [pl.col("variant"), *(pl.col(name).fill_null("") for name in CONDITION)]
+        named = pl.format(condition_name("{}", "{}", "{}"), *parts)
+        scan = scan.with_columns(named.alias("variant"))
+    if RERUN not in [*kinds, *table.from_name]:
+        return scan
+    again = pl.concat_str("model", pl.lit(AGAIN), RERUN).alias("model")
+    return scan.with_columns(again).drop(RERUN)
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

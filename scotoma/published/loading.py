@@ -9,13 +9,15 @@ from scotoma.published.records import (
     AutoSlicer,
     Cie,
     Clarify,
+    CommonCorruptions,
     FairnessRuns,
     FairnessVariance,
     Pie,
     PublishedPart,
 )
 
-__all__ = ["autoslicer", "cie", "clarify", "fairness_runs", "fairness_variance", "pie"]
+__all__ = ["autoslicer", "cie", "clarify", "common_corruptions", "fairness_runs"]
+__all__ += ["fairness_variance", "pie"]
 
 R = TypeVar("R", bound=PublishedPart)
 
@@ -45,6 +47,15 @@ def clarify() -> Clarify:
     0.2
     """
     return _load("clarify", Clarify)
+
+
+def common_corruptions() -> CommonCorruptions:
+    """Load what Hendrycks and Dietterich 2019 print of AlexNet on ImageNet-C.
+
+    >>> common_corruptions().alexnet.column("error")["fog"]
+    0.819324
+    """
+    return _load("common_corruptions", CommonCorruptions)
 
 
 def autoslicer() -> AutoSlicer:

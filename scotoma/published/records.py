@@ -12,6 +12,7 @@ __all__ = [
     "AutoSlicer",
     "Cie",
     "Clarify",
+    "CommonCorruptions",
     "FairnessRuns",
     "FairnessVariance",
     "Pie",
@@ -160,6 +161,17 @@ class Pie(Paper):
     imagenet_c_corruptions: tuple[str, ...]
 
 
+class CommonCorruptions(Paper):
+    """Hendrycks and Dietterich 2019, Benchmarking Neural Network Robustness.
+
+    Attributes:
+        alexnet: Error of AlexNet on ImageNet-C, a fraction, mean over the five severities, by
+            corruption: what mCE divides by.
+    """
+
+    alexnet: PublishedTable
+
+
 class Clarify(Paper):
     """The worked example of SageMaker Clarify on UCI Adult.
 
@@ -269,6 +281,8 @@ class FairnessVariance(Paper):
         table2: Spread of each metric, percentage points, by technique.
         table4: Spread of DI, percentage points, by technique.
         costs: Finding 4: pairs of technique and metric that lower bias, and what that costs.
+        totals: How many of the 154 pairs are lower, higher, undecided, and what the lower cost.
+        aims: Task to the metrics that its techniques aim at: `*` the first, `o` another.
         tests: Each technique against its baseline, in each metric.
         definitions: How the artefact computes what is printed.
     """
@@ -280,6 +294,8 @@ class FairnessVariance(Paper):
     table2: dict[str, PublishedTable]
     table4: PublishedTable
     costs: PublishedTable
+    totals: dict[str, int]
+    aims: dict[str, dict[str, str]]
     tests: tuple[PublishedTest, ...]
     definitions: dict[str, str]
 

@@ -20,12 +20,41 @@ from onnxruntime.quantization.calibrate import create_calibrator
 
 from scotoma.quantization.architecture import INPUT
 
-__all__ = ["Ranges", "calibrated_tensors", "histogram_ranges", "silence_quantizers", "value_ranges"]
+__all__ = [
+    "Ranges",
+    "balanced_order",
+    "calibrated_tensors",
+    "histogram_ranges",
+    "silence_quantizers",
+    "value_ranges",
+]
 
 HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
 
 Ranges: TypeAlias = dict[str, tuple[float, float]]  # lowest and highest value of a tensor
+
+
+def balanced_order(cells: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort a shuffle so that its first rows are as equally of all cells as there are rows.
+
+    Args:
+        cells: A number for each row's class and groups, shape (N,).
+        order: A permutation of the rows, shape (N,).
+
+    Returns:
+        The same rows: each cell's first, then each cell's second, and so on, shape (N,).
+
+    >>> balanced_order(np.array([7, 7, 7, 9, 9]), np.array([2, 0, 1, 4, 3]))
+    array([2, 4, 0, 3, 1])
+    """
+    shuffled = cells[order]
+    _, where = np.unique(shuffled, return_inverse=True)
+    by_cell = np.argsort(where, kind="stable")
+    starts = np.searchsorted(where[by_cell], where[by_cell], side="left")
+    turn = np.empty(len(order), np.int64)
+    turn[by_cell] = np.arange(len(order)) - starts
+    return np.asarray(order[np.argsort(turn, kind="stable")])
 
 
 def calibrated_tensors(graph: onnx.ModelProto, operators: Sequence[str]) -> list[str]:

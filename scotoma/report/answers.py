@@ -51,12 +51,13 @@ def _failing(variants: Sequence[JudgedVariant]) -> str:
     return f"{_names(variants)} fails" + (f" on {worst[0].where}" if worst else "")
 
 
-def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
+def next_steps(gate: GateResult, *, labelled: bool = True, mitigated: str = "") -> list[str]:
     """Say what to do, most pressing first.
 
     Args:
         gate: The verdict.
         labelled: Whether the examples have labels: without, a FAIL shows change and not harm.
+        mitigated: Ways to mitigate a FAIL without training, as a sentence; see `mitigations`.
     """
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
@@ -70,6 +71,7 @@ def next_steps(gate: GateResult, *, labelled: bool = True) -> list[str]:
             f"Do not ship {_names(failed)}. Compress less, or train with more examples "
             "of the groups that it harms; the gallery shows changed images."
         )
+        steps += [mitigated] if mitigated else []
     steps += _open(unsure)
     if passed:
         steps.append(

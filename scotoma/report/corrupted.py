@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.robustness import ALL_KINDS, DistortionRow, LossRow, RobustnessReport
+from scotoma.audit.robustness import (
+    ALL_KINDS,
+    ConfidenceRow,
+    DistortionRow,
+    LossRow,
+    MatchedRow,
+    RobustnessReport,
+)
 from scotoma.report import numbers
-from scotoma.report.figures.figure import cell_text
+from scotoma.report.figures.figure import cell_text, isolated
 from scotoma.report.figures.robustness import FAMILIES
 
 __all__ = ["Corrupted", "corrupted"]
@@ -23,12 +30,22 @@ class Corrupted:
         report: What they are taken from.
         rows: By variant, losses of all examples under each family.
         floor: What two halves of the dense models differ by, as a clause.
+        trap: How often one dense and one compressed model would mislead, as sentences.
+        confidence: How sure all models are, by variant and family in words.
+        group_confidence: The same of groups.
+        matched: Variants beside others that are as accurate, with the family in words.
+        alexnet: Variants and their published mCE; empty but for published files.
         distortion: Groups by families, with the family in words.
     """
 
     report: RobustnessReport
     rows: tuple[tuple[str, tuple[Row, ...]], ...]
     floor: str
+    trap: str
+    confidence: tuple[tuple[ConfidenceRow, str], ...]
+    group_confidence: tuple[tuple[ConfidenceRow, str], ...]
+    matched: tuple[tuple[MatchedRow, str], ...]
+    alexnet: tuple[tuple[str, Quantity], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
 
@@ -58,9 +75,34 @@ def corrupted(audit: Audit) -> Corrupted | None:
         f"{FAMILIES[family]} {cell_text(numbers.points(one))}"
         for family, one in report.floor.items()
     ]
+    sure = [
+        (row, FAMILIES.get(row.family, "clean pictures"))
+        for row in (report.confidence.rows if report.confidence else ())
+    ]
     return Corrupted(
         report=report,
         rows=rows,
         floor=f"{', '.join(floor)} points" if floor else "too few of them",
+        confidence=tuple(pair for pair in sure if pair[0].group == everyone),
+        group_confidence=tuple(pair for pair in sure if pair[0].group != everyone),
+        matched=tuple((row, FAMILIES[row.family]) for row in report.matched),
+        alexnet=tuple(
+            (row.variant, row.alexnet_ce)
+            for row in report.by_corruption
+            if row.kind == ALL_KINDS and row.alexnet_ce is not None
+        ),
+        trap=" ".join(_trap(name, own) for name, own in rows if own),
         distortion=tuple((row, FAMILIES[row.family]) for row in report.distortion),
+    )
+
+
+def _trap(variant: str, rows: tuple[Row, ...]) -> str:
+    """What the audit of one pair of models would have said, under all corruptions or the first."""
+    row = rows[0][0]
+    if row.one_pair is None:
+        return ""
+    return (
+        f"One dense and one {isolated(variant)} model would miss the direction under "
+        f"{FAMILIES[row.family]} in {100 * row.one_pair.misled:.0f}% of "
+        f"{numbers.count(row.one_pair.pairs)} pairs."
     )

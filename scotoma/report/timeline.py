@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.gate import JudgedVariant
@@ -50,7 +50,7 @@ class Audited:
     """One audit of the project, finished or not.
 
     Attributes:
-        at: When it was logged, UTC.
+        at: When its data are from, where it says so; else when it was logged; UTC.
         state: `finished`, `failed`, `skipped` or `unreadable`.
         run: Id of the MLflow run that stands for it.
         reason: Why it has no result; empty where it has one.
@@ -58,6 +58,9 @@ class Audited:
         examples: Number of test examples; 0 without a result.
         variants: What was measured, in the order of the audit.
         warnings: Warnings of the gate.
+        page: Address of that run's page, or empty.
+        report: Address of its report, or empty.
+        data_date: Day or month that its data are from, or empty.
     """
 
     at: datetime.datetime
@@ -68,11 +71,14 @@ class Audited:
     examples: int = 0
     variants: tuple[TrendVariant, ...] = ()
     warnings: tuple[str, ...] = ()
+    page: str = ""
+    report: str = ""
+    data_date: str = ""
 
     @property
     def day(self) -> str:
         """The time as a reader takes it in."""
-        return f"{self.at:%Y-%m-%d %H:%M}"
+        return self.data_date or f"{self.at:%Y-%m-%d %H:%M}"
 
 
 def audited(logged: LoggedAudit) -> Audited:
@@ -81,21 +87,33 @@ def audited(logged: LoggedAudit) -> Audited:
     Args:
         logged: The audit as the tracking server knows it.
     """
+    dated = _moment(logged.data_date)
+    shared = Audited(
+        at=dated or logged.at, state=logged.state, run=logged.run, reason=logged.reason,
+        page=logged.page, report=logged.report, data_date=logged.data_date if dated else "",
+    )  # fmt: skip
     if logged.state != "finished":
-        return Audited(logged.at, logged.state, logged.run, logged.reason)
+        return shared
     audit, gate = logged.audit, logged.gate
     names = [variant.name for variant in gate.variants] if gate else []
     if audit is None or gate is None or not set(names) <= set(audit.divergence):
-        return Audited(logged.at, "unreadable", logged.run, logged.reason or UNREADABLE)
-    return Audited(
-        at=logged.at,
-        state="finished",
-        run=logged.run,
+        return replace(shared, state="unreadable", reason=logged.reason or UNREADABLE)
+    return replace(
+        shared,
         verdict=gate.verdict,
         examples=audit.examples.test,
         variants=tuple(_measured(audit, judged) for judged in gate.variants),
         warnings=gate.warnings,
     )
+
+
+def _moment(date: str) -> datetime.datetime | None:
+    """The first moment of a day or month, UTC; None for what is neither."""
+    try:
+        day = datetime.date.fromisoformat(date if len(date) > 7 else f"{date}-01")
+    except ValueError:
+        return None
+    return datetime.datetime.combine(day, datetime.time(), datetime.UTC)
 
 
 def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:

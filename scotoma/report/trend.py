@@ -23,12 +23,12 @@ def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
 
     Args:
         project: Its name.
-        logged: Its audits, in the order of time.
+        logged: Its audits; they are shown by the date of their data, else of their run.
 
     Returns:
         The page; equal inputs give equal text.
     """
-    audits = [audited(one) for one in logged]
+    audits = sorted((audited(one) for one in logged), key=lambda one: one.at)
     plots = trend_figures(audits)
     styles, scripts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]

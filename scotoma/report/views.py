@@ -20,10 +20,12 @@ from scotoma.report.figures.groups import most_changed_groups
 from scotoma.report.images import Album
 from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
+from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.overview import variant_rows
 from scotoma.report.readable import in_names, with_group_names
+from scotoma.report.texts import Texts
 from scotoma.uncertainty import few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
@@ -64,12 +66,14 @@ class Beside:
         versions: Package to version.
         newest: What was newest when the run began, in words; None where the configuration has none.
         strip: An encoded picture of every corruption; None where there is none.
+        texts: What was asked and answered, with titles, by variant and example.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     newest: str | None = None
     strip: bytes | None = None
+    texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,13 @@ def page_context(
         **_groups_shown(audit, focus.name, subgroups),
         "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},
-        "gallery": gallery.pairs(audit.gallery, names, Album(images), gallery.telling(keyed)),
+        "gallery": gallery.pairs(
+            audit.gallery,
+            names,
+            Album(images),
+            gallery.telling(keyed),
+            texts=Texts(beside.texts),
+        ),
         "FIRST": gallery.FIRST,
         "others": [one for one in audit.compressed if one is not focus],
         "pictured": bool(images),
@@ -211,7 +221,7 @@ def page_context(
         "whom": answers.whom(audit, gate, focus.name),
         "beyond_noise": answers.beyond_noise(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",
-        "next_steps": answers.next_steps(gate, labelled=audit.labelled) if gate else [],
+        "next_steps": _next_steps(audit, gate) if gate else [],
         "open_tests": {v.name: open_tests(v) for v in gate.variants} if gate else {},
         "rule_words": rule_words,
         "certainty_words": certainty_words,
@@ -278,6 +288,12 @@ def _few_runs(audit: Audit) -> str:
     """Say that there are few training runs, as a sentence; nothing where there are enough."""
     words = few_runs(min(variant.members for variant in audit.variants))
     return f"{words.capitalize()}." if words else ""
+
+
+def _next_steps(audit: Audit, gate: GateResult) -> list[str]:
+    failed = [variant.name for variant in gate.variants if variant.verdict == "FAIL"]
+    mitigated = mitigations(audit, failed)
+    return answers.next_steps(gate, labelled=audit.labelled, mitigated=mitigated)
 
 
 def _spread(audit: Audit, variant: str) -> MemberSpread:

@@ -13,10 +13,12 @@ from scotoma.robustness.amplification import (
     group_contrast,
     group_tests,
 )
-from scotoma.robustness.corruption_error import CorruptionErrors, corruption_errors
+from scotoma.robustness.chance import OnePair, draw_variance, one_pair
+from scotoma.robustness.corruption_error import CorruptionErrors, corruption_errors, errors_over
 from scotoma.robustness.disagreement import Disagreement, disagreement
 from scotoma.robustness.distortion import distortion, example_mean, structural_similarity
 from scotoma.robustness.losses import SCALES, Loss, Scale, loss, relative_robustness
+from scotoma.robustness.other_sets import OtherSet, other_set, set_accuracy
 from scotoma.robustness.right_answers import Answered, RightAnswers
 
 __all__ = [
@@ -27,16 +29,23 @@ __all__ = [
     "Disagreement",
     "GroupTest",
     "Loss",
+    "OnePair",
+    "OtherSet",
     "RightAnswers",
     "Scale",
     "amplification",
     "corruption_errors",
     "disagreement",
     "distortion",
+    "draw_variance",
+    "errors_over",
     "example_mean",
     "group_contrast",
     "group_tests",
     "loss",
+    "one_pair",
+    "other_set",
     "relative_robustness",
+    "set_accuracy",
     "structural_similarity",
 ]

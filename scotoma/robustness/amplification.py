@@ -25,7 +25,7 @@ from scotoma.uncertainty import (
 from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
 
 __all__ = ["FEWEST_EXAMPLES", "Amplification", "GroupTest", "amplification", "group_contrast"]
-__all__ += ["group_tests"]
+__all__ += ["Mask", "amplified", "estimate_of", "group_tests"]
 
 FEWEST_EXAMPLES = 50  # of a group that is compared with the rest
 Mask = npt.NDArray[np.bool_]
@@ -116,7 +116,7 @@ def _on_scale(
     )
     variance = crossed_variance(d, c, paired=paired, unit=_unit(of_dense, of_compressed))
     value = of_compressed.value - of_dense.value
-    return _estimate(value, variance, c.mean(1) - d.mean(1), n, members, level), variance
+    return estimate_of(value, variance, c.mean(1) - d.mean(1), n, members, level), variance
 
 
 def _unit(dense: Loss, compressed: Loss) -> float:
@@ -124,9 +124,10 @@ def _unit(dense: Loss, compressed: Loss) -> float:
     return math.sqrt(abs(dense.slopes[1] * compressed.slopes[1]))
 
 
-def _estimate(
+def estimate_of(
     value: float, variance: Variance, psi: Floats, n: int, members: int, level: float
 ) -> Estimate:
+    """The estimate of a difference that few examples may carry; psi is each one's influence."""
     # Examples that do not change have the one influence that is the mean's negative.
     moved = np.abs(psi - np.median(psi))
     events = n_effective(np.where(moved > 1e-12, moved, 0.0))
@@ -180,7 +181,7 @@ def group_contrast(
     value = sum(
         sign * amplified(dense, compressed, mask) for sign, mask in ((1, group), (-1, ~group))
     )
-    return _estimate(value, variance, c.mean(1) - d.mean(1), n, members, level)
+    return estimate_of(value, variance, c.mean(1) - d.mean(1), n, members, level)
 
 
 def amplified(dense: Answered, compressed: Answered, at_risk: Mask) -> float:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.inputs import Floats
 from scotoma.robustness.right_answers import Answered, RightAnswers
 from scotoma.uncertainty import Estimate, crossed_variance, of_variance, undefined
 
-__all__ = ["CorruptionErrors", "corruption_errors"]
+__all__ = ["CorruptionErrors", "corruption_errors", "errors_over"]
 
 CORRUPTED, DIFFERENCE = (0.0, -1.0), (1.0, -1.0)  # slopes of the error and of its rise
 
@@ -102,6 +103,49 @@ def corruption_errors(
         for pair in pairs
     )
     return CorruptionErrors(each, relative, mean)
+
+
+def errors_over(
+    own: RightAnswers,
+    corruptions: Sequence[int],
+    reference: Sequence[float],
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> Estimate:
+    """Compute the mean corruption error over published errors of a reference model.
+
+    Args:
+        own: Right answers of one population at the severities of the reference.
+        corruptions: Places of the corruptions; one gives its CE, all fifteen mCE.
+        reference: Error of the reference model under each, a fraction.
+        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
+        level: Coverage, a fraction in (0, 1).
+
+    Returns:
+        A ratio (papers print 100 times as much), its interval on the log scale.
+
+    References:
+        Hendrycks and Dietterich (2019), section 4, with AlexNet as the reference.
+
+    >>> half = RightAnswers.of(np.zeros((40, 1)), np.arange(40).reshape(1, 1, 40, 1) < 20,
+    ...     np.zeros(40))
+    >>> errors_over(half, [0], [0.8]).value
+    0.625
+    """
+    everyone = np.ones(len(own.clean), np.bool_)
+    n = len(own.clean) if clusters is None else len(np.unique(np.asarray(clusters)))
+    psi: Floats = np.zeros((n, own.members))
+    value = 0.0
+    for place, error in zip(corruptions, reference, strict=True):
+        answered, weight = own.under([place]), 1 / (error * len(reference))
+        value += weight * (1 - answered.accuracies(everyone)[1])
+        psi = psi + weight * answered.influence(CORRUPTED, everyone, clusters)
+    if not value:
+        reason = "undefined (the models make no error under it)"
+        return undefined(reason, n=n, members=own.members, level=level)
+    variance = crossed_variance(psi / value, unit=1 / value)
+    return of_variance(value, variance, n=n, members=own.members, level=level, scale="ratio")
 
 
 def _relative(

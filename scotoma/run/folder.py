@@ -27,7 +27,8 @@ from scotoma.storage.files import file_digest, written
 
 __all__ = ["Run"]
 
-BEFORE = (LOCK, LOGS, "error.json")  # what an audit that could not begin leaves
+INPUTS = "compared"  # what `scotoma compare` writes for the audit to read
+BEFORE = (LOCK, LOGS, "error.json", INPUTS)  # what may be there before an audit begins
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,10 @@ class Run:
             if shard is None
             else self.path("shards", f"{shard:03d}", "predictions", name)
         )
+
+    def scores(self, variant: str, index: int) -> Path:
+        """Every score of one member, where the configuration keeps them."""
+        return self.path("scores", variant, f"member-{index:03d}.parquet")
 
     @property
     def costs(self) -> Path:

@@ -52,10 +52,12 @@ class Conditioned:
     Attributes:
         predicted: Class ids, shape (n, M).
         distances: Mean absolute change in grey levels and structural similarity, shape (n, 2).
+        scores: Probability of each predicted class, shape (n, M); None unless asked for.
     """
 
     predicted: NDArray[np.unsignedinteger[Any]]
     distances: NDArray[np.float32]
+    scores: NDArray[np.float16] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Suite:
         network: What the members have in common.
         profile: The corruptions.
         seed: Of the suite; draws count on from it.
+        keep_scores: Give the probability of each predicted class as well.
     """
 
     members: tuple[Path, ...]
@@ -77,16 +80,22 @@ class Suite:
     network: Network
     profile: Profile
     seed: int
+    keep_scores: bool = False
 
     def __call__(self, condition: Condition, rows: slice) -> Conditioned:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
         worse = self._corrupted(clean, condition, rows)
         predicted = np.empty((len(clean), len(self.members)), smallest_type(self.network.classes))
-        for answers in predict_members(self.members, worse, self.network, workers=0):
+        scores = np.empty(predicted.shape, np.float16) if self.keep_scores else None
+        for answers in predict_members(
+            self.members, worse, self.network, keep_scores=self.keep_scores, workers=0
+        ):
             predicted[answers.rows, answers.member] = answers.predicted
+            if scores is not None and answers.scores is not None:
+                scores[answers.rows, answers.member] = answers.scores
         distances = np.stack(distortion(clean, worse), axis=1).astype(np.float32)
-        return Conditioned(predicted, distances)
+        return Conditioned(predicted, distances, scores)
 
     def _corrupted(self, clean: Pixels, condition: Condition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
@@ -124,6 +133,9 @@ def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator
         yield Conditioned(
             np.concatenate([part.predicted for part in whole]),
             np.concatenate([part.distances for part in whole]),
+            np.concatenate([part.scores for part in whole if part.scores is not None])
+            if suite.keep_scores
+            else None,
         )
 
 

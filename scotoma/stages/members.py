@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.config import Config, Variant
+from scotoma.datasets.parts import part_digest
 from scotoma.run import Run
 from scotoma.stages.shards import Shard
 
-__all__ = ["graph_files", "member_files", "members_of", "quantized_variants"]
+__all__ = ["calibration_digest", "graph_files", "member_files", "members_of", "quantized_variants"]
 
 
 def members_of(config: Config, variant: str, shard: Shard) -> range:
@@ -37,3 +38,11 @@ def graph_files(run: Run, shard: Shard) -> list[Path]:
     return (
         [run.path("shards", f"{shard.index:03d}", "graph.onnx")] if quantized_variants(run) else []
     )
+
+
+def calibration_digest(run: Run, variants: list[Variant]) -> str:
+    """Digest of what calibration images are chosen from; of their groups too where they count."""
+    digest = part_digest(run, "calibration")
+    if any(variant.protocol == "group-balanced" for variant in variants):
+        digest += part_digest(run, "balanced calibration")
+    return digest

@@ -20,6 +20,8 @@ __all__ = ["looked_at", "resolved", "with_variants"]
 def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
     """Name the data, models and variants that a configuration asks for: the newest, and all.
 
+    Also what images external models take.
+
     This lists folders and may ask MLflow, so it is a step of its own after reading.
 
     Args:
@@ -56,6 +58,10 @@ def with_variants(config: Config) -> Config:
 
 
 def _complete(config: Config) -> Config:
+    if isinstance(config.source, OnnxSource):
+        from scotoma.stages.external.model_input import with_model_input
+
+        return with_model_input(config)
     if not isinstance(config.source, PredictionsSource):
         return config
     from scotoma.stages.external.predictions import complete  # Polars comes with it

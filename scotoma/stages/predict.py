@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scotoma.config.mitigation import TEST_GROUPS
 from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
@@ -19,12 +20,15 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     graphs = graph_files(run, shard)
     inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
+    from scotoma.stages.every_score import score_files
+
     if shard.index == 0:
         from scotoma.stages.measures.parity import parity_inputs
 
         outputs += parity_inputs(run)
-    leaves = [*outputs, *([run.costs] if shard.index == 0 else [])]
-    made_with = f"{versions()}{part_digest(run, 'shown')}"
+    every = [p for name, own in members.items() for p in score_files(run, name, own)]
+    leaves = [*outputs, *every, *([run.costs] if shard.index == 0 else [])]
+    made_with = f"{versions()}{part_digest(run, 'shown')}{_decided_with(run)}"
     with run.step(
         f"predict-{shard.index:03d}",
         leaves,
@@ -38,3 +42,12 @@ def predict(run: Run, shard: Shard) -> list[Path]:
 
             predict_shard(run, shard, *graphs)
     return outputs
+
+
+def _decided_with(run: Run) -> str:
+    """Read the digest of what decides beside images: groups, where a technique reads them."""
+    asked = run.config.mitigation
+    if asked is None:
+        return ""
+    tested = part_digest(run, "measured") if asked.technique in TEST_GROUPS else ""
+    return f"{part_digest(run, 'training')}{part_digest(run, 'grouped')}{tested}"

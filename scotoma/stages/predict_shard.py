@@ -19,9 +19,11 @@ from scotoma.inference import Answers, Network, PixelArray, costs, predict_membe
 from scotoma.inference.costs import costs_apart
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
+from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
+from scotoma.stages.every_score import EveryScore
 from scotoma.stages.external.models import network_of
 from scotoma.stages.measures.parity import exported_from, network_predictions
 from scotoma.stages.members import members_of
@@ -41,42 +43,55 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     """
     examples = Examples.read(run.examples, split="test")
     config = run.config
-    classes = len(examples.classes)
-    network = replace(network_of(config, classes), graph=graph, best=kept_classes(classes))
+    outputs = network_outputs(config, Examples.read(run.examples, images=False))
+    heads = outputs != len(examples.classes)  # scores of groups: a rule decides, and ranks none
+    best = 1 if heads else kept_classes(outputs)
+    network = replace(network_of(config, outputs), graph=graph, best=best)
     names = [variant.name for variant in config.resolved_variants]
     members = {name: members_of(config, name, shard) for name in names}
     cells = [(name, place) for name, own in members.items() for place in range(len(own))]
     files = [run.member(name, members[name][place]) for name, place in cells]
-    keep_scores = config.keep_scores
+    keep_scores = "full" if config.keeps_every_score else config.keep_scores
     columns = {
-        name: _Column.empty((len(examples.ids), len(own)), network, scores=keep_scores)
+        name: _Column.empty(
+            (len(examples.ids), len(own)), network, scores=bool(keep_scores) and not heads
+        )
         for name, own in members.items()
     }
     progress.start("predict", len(files) * len(examples.ids))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, examples)
+        every = EveryScore.open(run, examples, Path(folder))
         for answers in predict_members(files, images, network, keep_scores=keep_scores):
             name, place = cells[answers.member]
             columns[name].take(answers, place)
+            if every.wanted:
+                columns[name].decide(every.take(name, members[name][place], answers), place)
             progress.advance("predict", len(answers.predicted))
             if columns[name].missing == 0:
                 path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
                 _write(path, name, members[name], examples, columns.pop(name), partner)
         if shard.index == 0:
-            _predict_networks(run, examples, images, network)
+            _predict_networks(run, examples, images, network, every)
             _measure(run, names, network, np.load(images, mmap_mode="r"))
 
 
-def _predict_networks(run: Run, examples: Examples, images: Path, network: Network) -> None:
+def _predict_networks(
+    run: Run, examples: Examples, images: Path, network: Network, every: EveryScore
+) -> None:
     """Predict in torch with the first member of each variant that others were exported from."""
     bases = list(dict.fromkeys(exported_from(run.config).values()))
     files = [run.member(name, 0) for name in bases]
     trained = replace(network, graph=None, as_trained=True, best=1)
     columns = {name: _Column.empty((len(examples.ids), 1), trained, scores=False) for name in bases}
     progress.start("check exported models", len(files) * len(examples.ids))
-    for answers in predict_members(files, images, trained):
-        columns[bases[answers.member]].take(answers, 0)
+    ruled = every.rule is not None
+    for answers in predict_members(files, images, trained, keep_scores="full" if ruled else False):
+        column = columns[bases[answers.member]]
+        column.take(answers, 0)
+        if ruled:
+            column.decide(every.decide(bases[answers.member], 0, answers), 0)
         progress.advance("check exported models", len(answers.predicted))
     for name, column in columns.items():
         _write(network_predictions(run, name), name, (0,), examples, column)
@@ -128,6 +143,11 @@ class _Column:
             self.scores[answers.rows, place] = answers.scores
         self.missing -= len(answers.best)
         self.runtimes.add(answers.runtime)
+
+    def decide(self, predicted: NDArray[np.int64] | None, place: int) -> None:
+        """Replace the outputs of the highest score by the class ids of a rule."""
+        if predicted is not None:
+            self.best[:, place, 0] = predicted
 
 
 def _write(

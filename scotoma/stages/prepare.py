@@ -12,6 +12,7 @@ from scotoma.run.sources import SOURCES, confirmed
 from scotoma.stages.changed import Changed
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
+from scotoma.training.mitigated import run_groups
 
 __all__ = ["prepare"]
 
@@ -23,8 +24,9 @@ def prepare(run: Run) -> list[Path]:
     """
     leaves = [*_models(run), *_examples(run), *_predictions(run), run.path(SOURCES)]
     _refuse_unfit_rules(run)
+    run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
-        from scotoma.stages.robustness import plan_of
+        from scotoma.stages.robustness_plan import plan_of
 
         plan_of(run)  # what cannot be made is refused before hours of training, not after
     run.fetch(run.previous)
@@ -60,6 +62,11 @@ def _examples(run: Run) -> list[Path]:
     changed = Changed.since_last_look(run)
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models"))
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.external.predictions import rows_of_reruns
+
+        if (rows := rows_of_reruns(run.config)) > 1:
+            made_with += f"/{rows} reruns"
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             if isinstance(run.config.source, PredictionsSource):

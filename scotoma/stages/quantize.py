@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.inference import Network
@@ -20,7 +19,7 @@ from scotoma.inference.trials import trials
 from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, read_json
-from scotoma.stages.members import graph_files, member_files, quantized_variants
+from scotoma.stages.members import calibration_digest, graph_files, member_files, quantized_variants
 from scotoma.stages.shards import Shard
 from scotoma.storage.files import written
 
@@ -40,7 +39,7 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     outputs = [*member_files(run, [variant.name for variant in variants], shard), *graphs]
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     inputs = member_files(run, bases, shard)
-    made_with = f"{versions()}{part_digest(run, 'calibration')}"
+    made_with = f"{versions()}{calibration_digest(run, variants)}"
     with run.step(
         f"quantize-{shard.index:03d}",
         outputs,

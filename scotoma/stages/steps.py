@@ -130,7 +130,8 @@ def skipped_steps(config: Config) -> frozenset[str]:
     ['prune', 'quantize', 'robustness']
     """
     if isinstance(config.source, PredictionsSource):
-        return frozenset({"train", "prune", "quantize", "predict", "gather", "robustness"})
+        idle = {"train", "prune", "quantize", "predict", "gather"}
+        return frozenset(idle | ({"robustness"} if config.robustness is None else set()))
     internal = [v for v in config.resolved_variants if not v.made_elsewhere]
     busy = {
         "prune": any(variant.kind == "prune" for variant in internal),

@@ -13,6 +13,7 @@ from scotoma.run import Run
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.members import member_files
 from scotoma.stages.shards import Shard
+from scotoma.training.mitigated import training_digest
 
 __all__ = ["train", "train_variants"]
 
@@ -62,7 +63,7 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
     outputs = member_files(run, variants, shard)
     model = run.config.source.model if variants else ""  # what was made elsewhere has none
     code = module_digest(model) if is_code(model) else ""
-    made_with = f"{versions()}{code}{part_digest(run, 'training')}"
+    made_with = f"{versions()}{code}{training_digest(run)}"
     with run.step(
         f"{step}-{shard.index:03d}",
         outputs,

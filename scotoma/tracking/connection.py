@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,9 @@ from scotoma.credentials import masked
 from scotoma.errors import ConfigError
 from scotoma.tracking.database import sqlite_file
 
-__all__ = ["experiment_id", "fault", "import_client", "quiet"]
+__all__ = ["DATA_DATE", "experiment_id", "fault", "import_client", "pages_of", "quiet"]
+
+DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -101,6 +104,17 @@ def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
     if experiment.lifecycle_stage != "active":
         raise ConfigError(f"MLflow experiment {name} was deleted; restore it, or change `project`")
     return str(experiment.experiment_id)
+
+
+def pages_of(uri: str) -> str:
+    """The address of MLflow's pages, without credentials; empty where no server serves them.
+
+    >>> pages_of("https://me:secret@mlflow.example/?x=1"), pages_of("sqlite:///runs/mlflow.db")
+    ('https://mlflow.example', '')
+    """
+    if not uri.startswith(("http://", "https://")):
+        return ""
+    return re.split("[?#;]", masked(uri).replace("***@", ""))[0].rstrip("/")
 
 
 def fault(error: BaseException, uri: str) -> str:

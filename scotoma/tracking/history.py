@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
-from scotoma.tracking.connection import fault, quiet
+from scotoma.tracking.connection import DATA_DATE, fault, pages_of, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["history"]
@@ -36,7 +37,10 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
     home_of("mlflow", "tracking", "tracking")
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):
-        raise DataError(f"{database} must hold the runs of MLflow, got none; correct the path")
+        raise DataError(
+            f"{database} must hold the runs of MLflow, got none; name the folder of mlflow.db with "
+            "--runs, or the server in MLFLOW_TRACKING_URI"
+        )
     with quiet(uri):
         mlflow = needs("mlflow", "tracking", "tracking")
         try:
@@ -45,12 +49,13 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
             experiment = client.get_experiment_by_name(project)
             if experiment is not None:
                 runs = _runs(client, experiment.experiment_id)
-                return [_past(client, run) for run in runs if _state(run)]
+                return [_past(client, run, pages_of(uri)) for run in runs if _state(run)]
         except Exception as error:
             raise DataError(f"the audits cannot be read: {fault(error, uri)}") from error
     raise DataError(
         f"project {project!r} must have an experiment in MLflow, got none at {masked(uri)}; "
-        "correct the name, or name the server in MLFLOW_TRACKING_URI"
+        "correct the name, or name the folder of mlflow.db with --runs or the server in "
+        "MLFLOW_TRACKING_URI"
     )
 
 
@@ -75,16 +80,26 @@ def _state(run: Any) -> str:
     return "finished" if finished else ""
 
 
-def _past(client: Any, run: Any) -> LoggedAudit:
+def _past(client: Any, run: Any, pages: str) -> LoggedAudit:
     at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
     state, run_id = _state(run), str(run.info.run_id)
+    page = f"{pages}/#/experiments/{run.info.experiment_id}/runs/{run_id}" if pages else ""
     if state != "finished":
-        return LoggedAudit(at, state, run_id, run.data.tags.get(NOTE, ""))
+        return LoggedAudit(at, state, run_id, run.data.tags.get(NOTE, ""), page=page)
     there = {file.path for file in client.list_artifacts(run_id)}
-    if not {"audit.json", "gate.json"} <= there:
-        return LoggedAudit(at, state, run_id)
-    audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
-    return LoggedAudit.of(at, run_id, audit, gate)
+    place = str(run.info.artifact_uri)
+    report = f"{page}/artifacts/report.html" if page else f"{place}/report.html"
+    has_report = "report.html" in there and report.startswith(("http://", "https://", "file://"))
+    logged = LoggedAudit(at, state, run_id)
+    if {"audit.json", "gate.json"} <= there:
+        audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
+        logged = LoggedAudit.of(at, run_id, audit, gate)
+    return replace(
+        logged,
+        page=page,
+        report=report if has_report else "",
+        data_date=str(run.data.tags.get(DATA_DATE, "")),
+    )
 
 
 def _content(client: Any, run_id: str, name: str) -> bytes:

@@ -184,6 +184,11 @@ def _finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def _named(audit: Audit, *parts: str) -> str:
+    """The name of a run: audit, variant and member, since MLflow lists runs of many audits."""
+    return " · ".join(map(printable, (f"{audit.project} {audit.config_sha256[:4]}", *parts)))
+
+
 def _facts(
     audit: Audit, recipe: Mapping[str, Any], name: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -215,7 +220,7 @@ def _variant(
     params, tags = _facts(audit, recipe, name)
     variant = next(variant for variant in audit.variants if variant.name == name)
     record = RunRecord(
-        name=name,
+        name=_named(audit, name),
         identity=("scotoma.variant", "scotoma.result"),
         tags=tags | {"scotoma.result": result},
         params=params
@@ -226,8 +231,12 @@ def _variant(
         },
         examples={"train": audit.examples.train, "test": audit.examples.test},
     )
-    note = [f"**{markdown(name)}**: {variant.members} models", ""]
-    note += [] if gate is None else _verdict(record, gate, name)
+    many = f"{variant.members} model{'s' * (variant.members != 1)}"
+    note = [f"**{markdown(name)}**: {many}", ""]
+    if gate is not None:
+        sentences = _verdict(record, gate, name)
+        record.params["verdict"] = verdict = record.tags["scotoma.verdict"]
+        note = [f"**{verdict}** {markdown(name)}: {many}", "", *sentences]
     if audit.labelled:
         top1 = audit.accuracy[name].top1
         record.quantity("1_quality/top1", top1)
@@ -258,7 +267,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     if judged is None:
         record.tags["scotoma.verdict"] = gate.verdict
         each = [f"{variant.verdict} {markdown(variant.name)}" for variant in gate.variants]
-        return [f"- gate: {gate.verdict} ({', '.join(each)})"]
+        return [f"- all variants: {', '.join(each)}"]
     counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
     record.number("0_gate/unsure", counted.count("UNSURE"))
@@ -270,7 +279,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     for key, short in metric_names(levels).items():
         record.quantity(f"level/{short}", levels[key])
     record.tags["scotoma.verdict"] = judged.verdict
-    return [f"- gate: {judged.verdict}", *(f"  - {markdown(line)}" for line in judged.sentences)]
+    return [f"- {markdown(line)}" for line in judged.sentences]
 
 
 def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
@@ -306,6 +315,8 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
             record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
             if row.kind == ALL_KINDS and row.ce is not None:
                 record.quantity("7_robust/mce", row.ce)
+            if row.kind == ALL_KINDS and row.alexnet_ce is not None:
+                record.quantity("7_robust/mce_alexnet", row.alexnet_ce)
     for loss in report.losses.get(name, ()):
         if loss.group == "all" and loss.metric == "error":
             record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
@@ -370,7 +381,7 @@ def _member(
     """Everything that the run of a member holds."""
     params, tags = _facts(audit, {**recipe, **member.get("recipe", {})}, name)
     record = RunRecord(
-        name=f"{name}-{member['index']:03d}",
+        name=_named(audit, name, f"{member['index']:02d}"),
         identity=("scotoma.variant", "scotoma.member", "scotoma.weights"),
         tags=tags | {"scotoma.member": str(member["index"]), "scotoma.weights": member["sha256"]},
         params=params | {"seed": member["seed"]},

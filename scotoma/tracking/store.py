@@ -17,7 +17,7 @@ from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
-from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, pages_of, quiet
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
@@ -114,9 +114,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
     }
     variants = variant_records(audit, recipe, gate)
     members = member_records(audit, recipe, manifests)
-    if newest := run.newest:
-        for record in variants:
-            record.tags["scotoma.newest"] = newest
+    for record in variants:
+        record.tags |= _of_data(run)
     attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
     runs: dict[str, str] = {}
     total = len(variants) + len(members)
@@ -133,7 +132,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             writer = _Writer(mlflow, client, audit, end)
             home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
-                runs[record.name] = run_id
+                runs[record.tags["scotoma.variant"]] = run_id
                 logged += 1
             for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
@@ -233,15 +232,24 @@ class _Writer:
                 [self.entities.InputTag("mlflow.data.context", split)],
             )
             for split, rows in examples.items()
+            if rows
         ]
+
+
+def _of_data(run: Run) -> dict[str, str]:
+    """Tags that say of when the data are: the newest input, and its day or month."""
+    newest = run.newest or ""
+    dated = re.search(r"(?<!\d)\d{4}-\d{2}(-\d{2})?(?!\d)", newest)
+    date = run.config.data_date or (dated[0] if dated else "")
+    tags = {"scotoma.newest": newest, DATA_DATE: date}
+    return {name: text for name, text in tags.items() if text}
 
 
 def _link(uri: str, comparison: str) -> str:
     """A page of MLflow, as an address or as the command that serves it."""
-    if not uri.startswith(("http://", "https://")):
-        return f"mlflow ui --backend-store-uri {shlex.quote(masked(uri))}"
-    base = re.split("[?#;]", masked(uri).replace("***@", ""))[0]
-    return f"{base.rstrip('/')}/{comparison}"
+    if pages := pages_of(uri):
+        return f"{pages}/{comparison}"
+    return f"mlflow ui --backend-store-uri {shlex.quote(masked(uri))}"
 
 
 def _comparison(experiment_id: str, result: str) -> str:

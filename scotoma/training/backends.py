@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
 
 from scotoma.training.placement import PROCESSOR
-from scotoma.training.stacked_network import Tensors, stacked_forward
-from scotoma.training.task import Objective
+from scotoma.training.pruning import last_linear
+from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
+from scotoma.training.task import Objective, Phase, plain_phase
 
-__all__ = ["Backend", "Batch", "Gradients", "gradients"]
+__all__ = ["HEAD", "Backend", "Batch", "Gradients", "Learned", "gradients", "scores_of"]
 
 Backend = Literal["loop", "stacked"]
+HEAD = "head/"  # names of the adversary's values begin so
 
 
 class Batch(NamedTuple):
@@ -24,14 +27,34 @@ class Batch(NamedTuple):
     attributes: torch.Tensor  # codes, shape (K, B, A)
 
 
-# State and buffers of K members, each tensor with a first axis of K, and a batch of each, to their
-# gradients, losses and new buffers.
-Gradients = Callable[[Tensors, Tensors, Batch], tuple[Tensors, torch.Tensor, Tensors]]
+class Learned(NamedTuple):
+    """What members learn of a batch.
+
+    Attributes:
+        slopes: Gradients of the parameters; empty where the network stands still.
+        losses: Of the task, shape (K,).
+        buffers: New buffers.
+        head: Gradients of the adversary; empty where it does not learn.
+        values: Values of members that change.
+    """
+
+    slopes: Tensors
+    losses: torch.Tensor
+    buffers: Tensors
+    head: Tensors
+    values: Tensors
+
+
+# Parameters, buffers, a batch and other values of K members, each tensor with a first axis of K, to
+# what they learn.
+Gradients = Callable[[Tensors, Tensors, Batch, Tensors], Learned]
+# Parameters, buffers, a batch and other values to losses by name, new buffers and new values.
+LossesOf = Callable[[Tensors, Tensors, Batch, Tensors], tuple[Tensors, Tensors, Tensors]]
 
 
 def gradients(
     template: torch.nn.Module,
-    objective: Objective,
+    learned: Phase | Objective,
     backend: Backend,
     *,
     precision: torch.dtype = torch.float32,
@@ -42,13 +65,13 @@ def gradients(
 
     Args:
         template: The architecture, in training mode; its own weights are not used.
-        objective: Losses of members' batches.
+        learned: Losses of members' batches, alone or as a phase.
         backend: `stacked` makes one network of all members and wins for tiny ones of plain
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Type of the products; bfloat16 is autocast's, and weights stay as they are.
         device: Where the members are.
         compiled: Whether torch compiles the pass of `loop`, which pays where a GPU finishes
-            operations sooner than a processor starts them.
+            operations sooner than a processor starts them; only of an objective alone.
 
     Returns:
         A function without side effects.
@@ -56,73 +79,181 @@ def gradients(
     Raises:
         ValueError: The network has layers that cannot be stacked.
     """
+    phase = learned if isinstance(learned, Phase) else plain_phase(learned)
     if backend == "stacked":
         forward = stacked_forward(template, precision)
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
-        return _together(forward, objective)
-    return _in_turn(template, objective, precision, device, compiled=compiled)
+        return _together(forward, phase)
+    return _in_turn(template, phase, precision, device, compiled=compiled)
 
 
-def _together(
-    forward: Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor], objective: Objective
-) -> Gradients:
-    def step(
-        state: Tensors, buffers: Tensors, batch: Batch
-    ) -> tuple[Tensors, torch.Tensor, Tensors]:
-        leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
-        updated = dict(buffers)
-        outputs = forward(leaves, updated, batch.images)
-        values = objective(outputs, batch.labels, batch.attributes)
+def _learn(
+    losses_of: LossesOf,
+    phase: Phase,
+    parameters: Tensors,
+    buffers: Tensors,
+    batch: Batch,
+    values: Tensors,
+    *,
+    leading: int,
+) -> Learned:
+    """Take the gradients of members over so many first axes."""
+    leaves = {n: v.detach().requires_grad_(bool(phase.network)) for n, v in parameters.items()}
+    head = {n: v.detach() for n, v in values.items() if n.startswith(HEAD)}
+    if phase.adversary:
+        head = {name: value.requires_grad_() for name, value in head.items()}
+    losses, updated, changed = losses_of(leaves, buffers, batch, {**values, **head})
+    slopes: list[tuple[torch.Tensor, ...]] = []
+    head_slopes: Tensors = {}
+    wanted = list(dict.fromkeys([*phase.network, *(["adversary"] if phase.adversary else [])]))
+    for name in wanted:
+        reached = list(leaves.values()) if name in phase.network else []
+        own = list(head.values()) if name == "adversary" and phase.adversary else []
         # Members share no weight, so the gradient of the sum is each one's own.
-        slopes = torch.autograd.grad(values.sum(), list(leaves.values()))
-        return dict(zip(leaves, slopes, strict=True)), values.detach(), updated
+        slope = torch.autograd.grad(
+            losses[name].sum(), [*reached, *own], retain_graph=name != wanted[-1]
+        )
+        if reached:
+            slopes.append(slope[: len(reached)])
+        if own:
+            head_slopes = dict(zip(head, slope[len(reached) :], strict=True))
+    first = list(slopes[0]) if slopes else []
+    if phase.combine is not None and slopes:
+        first = [phase.combine(list(own), leading) for own in zip(*slopes, strict=True)]
+    named = dict(zip(leaves, first, strict=True)) if slopes else {}
+    moved = {name: value.detach() for name, value in changed.items()}
+    return Learned(named, losses["task"].detach(), updated, head_slopes, moved)
+
+
+def _together(forward: StackedForward, phase: Phase) -> Gradients:
+    def losses_of(
+        parameters: Tensors, buffers: Tensors, batch: Batch, values: Tensors
+    ) -> tuple[Tensors, Tensors, Tensors]:
+        updated = dict(buffers)
+        with torch.set_grad_enabled(bool(phase.network)):
+            outputs = forward(parameters, updated, batch.images)
+        losses, changed = phase.losses(outputs, batch.labels, batch.attributes, values)
+        return losses, updated, changed
+
+    def step(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
+        return _learn(losses_of, phase, state, buffers, batch, values, leading=1)
 
     return step
 
 
 def _in_turn(
     template: torch.nn.Module,
-    objective: Objective,
+    phase: Phase,
     precision: torch.dtype,
     device: torch.device,
     *,
     compiled: bool,
 ) -> Gradients:
-    def member_loss(state: Tensors, buffers: Tensors, batch: Batch) -> tuple[torch.Tensor, Tensors]:
+    read: list[torch.Tensor] = []
+    if phase.features:
+        last_linear(template).register_forward_pre_hook(lambda _, own: read.append(own[0]))
+
+    def member_losses(
+        parameters: Tensors, buffers: Tensors, batch: Batch, values: Tensors
+    ) -> tuple[Tensors, Tensors, Tensors]:
         updated = {name: value.clone() for name, value in buffers.items()}
         pixels = batch.images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
-            outputs = torch.func.functional_call(template, (state, updated), (pixels,))
-        return objective(outputs.to(pixels.dtype), batch.labels, batch.attributes), updated
+        with (
+            torch.set_grad_enabled(bool(phase.network)),
+            torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16),
+        ):
+            scores = torch.func.functional_call(template, (parameters, updated), (pixels,))
+        scores = scores.to(pixels.dtype)
+        features = read.pop().to(pixels.dtype) if phase.features else scores
+        outputs = Outputs(scores, features)
+        losses, changed = phase.losses(outputs, batch.labels, batch.attributes, values)
+        return losses, updated, changed
 
-    loss_of = _compile(member_loss) if compiled else member_loss
+    losses_of = _compile(member_losses) if compiled and phase.plain else member_losses
 
-    def step(
-        state: Tensors, buffers: Tensors, batch: Batch
-    ) -> tuple[Tensors, torch.Tensor, Tensors]:
-        slopes = {name: torch.empty_like(value) for name, value in state.items()}
-        updated = {name: torch.empty_like(value) for name, value in buffers.items()}
-        losses = torch.empty(len(batch.images), dtype=batch.images.dtype, device=device)
+    def step(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
+        whole: Learned | None = None
         for k in range(len(batch.images)):
-            leaves = {name: value[k].detach().requires_grad_() for name, value in state.items()}
-            own = {name: value[k] for name, value in buffers.items()}
-            loss, seen = loss_of(leaves, own, Batch(*(part[k] for part in batch)))
-            slope = torch.autograd.grad(loss, list(leaves.values()))
+            one = _learn(
+                losses_of,
+                phase,
+                {name: value[k] for name, value in state.items()},
+                {name: value[k] for name, value in buffers.items()},
+                Batch(*(part[k] for part in batch)),
+                {name: value[k] for name, value in values.items()},
+                leading=0,
+            )
             # Copied before the next member's pass, which may reuse the memory of this one's.
-            losses[k] = loss.detach()
-            for name, value in zip(leaves, slope, strict=True):
-                slopes[name][k] = value
-            for name, value in seen.items():
-                updated[name][k] = value
-        return slopes, losses, updated
+            whole = whole or _room(one, state, buffers, len(batch.images))
+            whole.losses[k] = one.losses
+            _put(whole.slopes, one.slopes, k)
+            _put(whole.buffers, one.buffers, k)
+            _put(whole.head, one.head, k)
+            _put(whole.values, one.values, k)
+        assert whole is not None
+        return whole
 
     return step
 
 
-def _compile(
-    member_loss: Callable[[Tensors, Tensors, Batch], tuple[torch.Tensor, Tensors]],
-) -> Callable[[Tensors, Tensors, Batch], tuple[torch.Tensor, Tensors]]:
+def _put(whole: Tensors, own: Tensors, place: int) -> None:
+    for name, value in own.items():
+        whole[name][place] = value
+
+
+def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learned:
+    """Make room for what so many members learn; gradients lie in memory as their weights do."""
+
+    def stacked(own: Tensors) -> Tensors:
+        return {name: value.new_empty((members, *value.shape)) for name, value in own.items()}
+
+    return Learned(
+        {name: torch.empty_like(state[name]) for name in one.slopes},
+        one.losses.new_empty(members),
+        {name: torch.empty_like(value) for name, value in buffers.items()},
+        stacked(one.head),
+        stacked(one.values),
+    )
+
+
+def _compile(losses_of: LossesOf) -> LossesOf:
     """Let torch start all operations of a pass as one, by the backend that needs no C compiler."""
     torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
-    return torch.compile(member_loss, backend="cudagraphs", dynamic=False)
+    return torch.compile(losses_of, backend="cudagraphs", dynamic=False)
+
+
+def scores_of(
+    template: torch.nn.Module, backend: Backend, precision: torch.dtype, device: torch.device
+) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
+    """Build the pass of members that have been trained: normalisation by their own statistics.
+
+    Args:
+        template: The architecture; left as it is.
+        backend: As of `gradients`.
+        precision: Type of the products.
+        device: Where the members are.
+
+    Returns:
+        A function of parameters and buffers of K members and images, shape (K, B, 3, H, W), to
+        scores, shape (K, B, outputs), without a graph.
+    """
+    own = copy.deepcopy(template).eval()
+    together = stacked_forward(own, precision) if backend == "stacked" else None
+
+    def scores(parameters: Tensors, buffers: Tensors, images: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            if together is not None:
+                return together(parameters, dict(buffers), images).scores
+            return torch.stack(
+                [one(parameters, buffers, images, k).to(images.dtype) for k in range(len(images))]
+            )
+
+    def one(parameters: Tensors, buffers: Tensors, images: torch.Tensor, k: int) -> torch.Tensor:
+        state = ({n: v[k] for n, v in parameters.items()}, {n: v[k] for n, v in buffers.items()})
+        pixels = images[k].contiguous(memory_format=torch.channels_last)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+            result: torch.Tensor = torch.func.functional_call(own, state, (pixels,))
+        return result
+
+    return scores

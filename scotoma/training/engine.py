@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -13,17 +13,25 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
 from scotoma.machine import has_fast_bfloat16
+from scotoma.mitigation.learning.adversaries import fresh_linear
+from scotoma.mitigation.learning.samplers import rows_with_repeats
 from scotoma.training.augmentation import augment
-from scotoma.training.backends import Backend, Batch, gradients
+from scotoma.training.backends import HEAD, Backend, Batch, gradients, scores_of
 from scotoma.training.models import build_model, prepare_layers
-from scotoma.training.optimiser import fresh_memory
+from scotoma.training.optimiser import fresh_head_memory, fresh_memory
 from scotoma.training.placement import PROCESSOR, RowReader, batches_from
-from scotoma.training.pruning import Pruning, cubic_sparsity, prunable, update_masks
+from scotoma.training.pruning import (
+    Pruning,
+    cubic_sparsity,
+    last_linear,
+    prunable,
+    update_masks,
+)
 from scotoma.training.schedules import learning_rate
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.step import Moving, TrainingStep
-from scotoma.training.task import TrainingTask
+from scotoma.training.task import Phase, TrainingTask
 from scotoma.training.weight_average import averaged, fresh_average
 
 __all__ = [
@@ -37,6 +45,8 @@ __all__ = [
 SHADOW = Pruning()
 SEEN_FIRST = 1000  # images that a layer may be prepared on
 PREPARING = 2**33  # a stream of the seed: above those of augmentation and of the order of the data
+SHOWN_AT_ONCE = 256  # training images that members are run on after training
+ERRORS = "first-errors"  # among a member's values: where its first training was wrong
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,7 @@ class Training:
         attributes: NDArray[np.int64] | None = None,
         pruning: Pruning = SHADOW,
         device: torch.device = PROCESSOR,
+        dense: Tensors | None = None,
     ) -> None:
         """Prepare the data; nothing is trained yet.
 
@@ -115,24 +126,26 @@ class Training:
             attributes: Codes, shape (N, A), for objectives that use them.
             pruning: How members are pruned.
             device: Where they are trained; images that fit are sent there once.
+            dense: Parameters and buffers of the dense members of the same seeds, stacked, for
+                techniques that prune beside them.
         """
         self.members, self.task, self.pruning = members, task, pruning
-        self.recipe = recipe = recipe.resolved(len(labels))
-        self._model = model
+        self.recipe = recipe = recipe.resolved(task.pool_size(len(labels)))
+        self._model, self._dense = model, dense
         template = build_model(model, task.outputs, 0)
         self._decayed = prunable(template)
         self._masked = prunable(template, pruning.exempt)
         self._device, self._backend = device, backend
-        self._gradients = gradients(
-            template.to(device), task.objective, backend,
-            precision=products_precision(recipe, device), device=device,
-            compiled=device.type == "cuda",
-        )  # fmt: skip
+        self._template = template.to(device)
+        self._ways: dict[Phase, TrainingStep] = {}
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
         self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
         if attributes is None:
             attributes = np.empty((len(labels), 0), np.int64)
         self._attributes = torch.from_numpy(attributes).to(device)
+        self._pools: dict[int, NDArray[np.int64]] = {}
+        if task.pool is not None:
+            self._pools = {member.seed: task.pool(member.seed) for member in members}
 
     def start(self) -> TrainingState:
         """Initialise the members."""
@@ -151,6 +164,7 @@ class Training:
             },
             losses=torch.empty(len(models), 0),
             running=torch.zeros(len(models)),
+            values=self._fresh_values(),
         )
 
     def advance(
@@ -183,17 +197,19 @@ class Training:
         tenths = [round(part * steps / 10) for part in range(11)]
         reported = state.step
         state = state.copy(self._device, channels_last=self._backend == "loop")
-        moving = Moving(state.parameters, state.buffers, state.memory, state.running)
+        moving = Moving(state.parameters, state.buffers, state.memory, state.running, state.values)
+        self._read_values(moving.values, until)
         masks = {name: state.masks[name] for name in self._masked}  # a trunk exempts no layer
         if not all(bool(mask.all()) for mask in masks.values()):
             moving.keep(masks)
-        way, losses = TrainingStep(self._gradients, self._decayed, recipe), state.losses
+        losses = state.losses
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
                 update_masks(masks, moving.parameters, self._sparsities(step), self.pruning)
                 moving.keep(masks)
-            way.take(moving, batch, learning_rate(step, recipe), step)
+            way = self._way(self._phase(step))
+            way.take(moving, batch, learning_rate(step, recipe), step, self._told(step, batch))
             way.average(moving, step)
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
@@ -244,6 +260,118 @@ class Training:
         rows = order.choice(examples, min(SEEN_FIRST, examples), replace=False)
         return normalise(torch.from_numpy(self._images[rows]))
 
+    def _fresh_values(self) -> Tensors:
+        """Make what the technique keeps of each member before its first step."""
+        task, members = self.task, self.members
+        values: Tensors = {}
+        if task.head is not None:
+            reads = last_linear(self._template).in_features
+            width = task.outputs if task.head.reads == "scores" else reads
+            layers = [fresh_linear(width, task.head.outputs, member.seed) for member in members]
+            for name, own in zip(("weight", "bias"), zip(*layers, strict=True), strict=True):
+                values[f"{HEAD}{name}"] = torch.stack(own)
+            values |= fresh_head_memory(values)
+        if task.values is not None:
+            own_values = [task.values() for _ in members]
+            values |= {n: torch.stack([own[n] for own in own_values]) for n in own_values[0]}
+        if task.first_steps:
+            values[ERRORS] = self._first_errors()
+        return values
+
+    def _first_errors(self) -> torch.Tensor:
+        """Train the members for a while, and mark the training examples that they get wrong."""
+        first = Training(
+            [replace(member, sparsity=0.0) for member in self.members], self._images,
+            self._labels.cpu().numpy(), model=self._model, task=replace(self.task, first_steps=0.0),
+            recipe=self.recipe, backend=self._backend, attributes=self._attributes.cpu().numpy(),
+            device=self._device,
+        )  # fmt: skip
+        state = first.advance(
+            first.start(), max(1, round(self.task.first_steps * self.recipe.total_steps))
+        )
+        predicted = first.predictions(state.parameters, state.buffers)
+        return (predicted != self._labels).cpu()
+
+    def predictions(self, parameters: Tensors, buffers: Tensors) -> torch.Tensor:
+        """Predict the training examples, without augmentation, by the highest score.
+
+        Args:
+            parameters: Of K members.
+            buffers: Of them.
+
+        Returns:
+            Outputs of the highest score, shape (K, N), on the device.
+        """
+        pixels_of = self._at_hand or batches_from(self._images, self._device)
+        weights, kept = (
+            {n: v.to(self._device) for n, v in part.items()} for part in (parameters, buffers)
+        )
+        members, parts = len(self.members), []
+        for start in range(0, len(self._labels), SHOWN_AT_ONCE):
+            rows = np.arange(start, min(start + SHOWN_AT_ONCE, len(self._labels)))
+            shown = normalise(pixels_of(rows)).expand(members, -1, -1, -1, -1)
+            parts.append(self._scores(weights, kept, shown).argmax(-1))
+        return torch.cat(parts, dim=1)
+
+    @cached_property
+    def _scores(self) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
+        """The pass of trained members, built where a technique needs one."""
+        precision = products_precision(self.recipe, self._device)
+        return scores_of(self._template, self._backend, precision, self._device)
+
+    def _dense_parts(self) -> tuple[Tensors, Tensors]:
+        """Parameters and buffers of the dense members, on the device."""
+        assert self._dense is not None
+        held = {name: value.to(self._device) for name, value in self._dense.items()}
+        names = {name for name, _ in self._template.named_parameters()}
+        return (
+            {n: v for n, v in held.items() if n in names},
+            {n: v for n, v in held.items() if n not in names},
+        )
+
+    def _read_values(self, values: Tensors, until: int) -> None:
+        """Take from the members' values, and from the dense ones, what the next steps need."""
+        if ERRORS in values:
+            for member, wrong in zip(self.members, values[ERRORS].cpu().numpy(), strict=True):
+                self._pools[member.seed] = rows_with_repeats(wrong, self.task.repeats)
+        due = self._dense is not None and until > self.recipe.mask_updates[0]
+        if due and self.task.reference == "accuracy":
+            right = (self.predictions(*self._dense_parts()) == self._labels).to(values["dense"])
+            groups, count = self._attributes[:, 0], values["dense"].shape[1]
+            values["dense"] = torch.stack(
+                [right[:, groups == code].mean(1) for code in range(count)], dim=1
+            )
+
+    def _phase(self, step: int) -> Phase:
+        beside = self._dense is not None and step >= self.recipe.mask_updates[0]
+        return self.task.phase(step, self._epoch(step), beside_dense=beside)
+
+    def _way(self, phase: Phase) -> TrainingStep:
+        """Build the step of a phase, once."""
+        if phase not in self._ways:
+            learned = gradients(
+                self._template, phase, self._backend,
+                precision=products_precision(self.recipe, self._device), device=self._device,
+                compiled=self._device.type == "cuda",
+            )  # fmt: skip
+            rate = self.task.head.rate if self.task.head else 0.0
+            self._ways[phase] = TrainingStep(learned, self._decayed, self.recipe, phase, rate)
+        return self._ways[phase]
+
+    def _told(self, step: int, batch: Batch) -> Tensors:
+        """Tell members that learn by a technique the epoch, and what the dense members say."""
+        if self.task.phases is None:
+            return {}
+        epoch = torch.full((len(self.members),), float(self._epoch(step)), device=self._device)
+        if not self._phase(step).teacher:
+            return {"epoch": epoch}
+        return {"epoch": epoch, "teacher": self._scores(*self._dense_parts(), batch.images)}
+
+    def _epoch(self, step: int) -> int:
+        """Passes over the data done before a step."""
+        examples = self.task.pool_size(len(self._labels))
+        return step // (examples // min(self.recipe.batch_size, examples))
+
     def _masks_change_at(self, step: int) -> bool:
         begin, end, every = self.recipe.mask_updates
         due = begin <= step <= end and (step - begin) % every == 0
@@ -259,24 +387,27 @@ class Training:
 
     def _batches(self, start: int, until: int) -> Iterator[tuple[int, Batch]]:
         """Every step and its batch; encoded images are decoded ahead of their step."""
-        recipe, examples = self.recipe, len(self._labels)
         upcoming = (
-            self.task.sampler(member.seed, step, recipe.batch_size, examples)
-            for step in range(start, until)
-            for member in self.members
+            self._rows(member.seed, step) for step in range(start, until) for member in self.members
         )
         with looking_ahead(self._images, upcoming) as images:
             pixels_of = self._at_hand or batches_from(images, self._device)
             for step in range(start, until):
                 yield step, self._batch(step, pixels_of)
 
+    def _rows(self, seed: int, step: int) -> NDArray[np.int64]:
+        """Draw the rows of a member's batch, from its pool where it has one."""
+        pool = self._pools.get(seed)
+        examples = len(self._labels) if pool is None else len(pool)
+        rows = self.task.sampler(seed, step, self.recipe.batch_size, examples)
+        return rows if pool is None else pool[rows]
+
     def _batch(self, step: int, pixels_of: RowReader) -> Batch:
         """Build the batch of every member at a step."""
-        recipe, examples = self.recipe, len(self._labels)
-        epoch = step // (examples // min(recipe.batch_size, examples))
+        recipe, epoch = self.recipe, self._epoch(step)
         drawn, shown = [], []
         for member in self.members:
-            own = self.task.sampler(member.seed, step, recipe.batch_size, examples)
+            own = self._rows(member.seed, step)
             key = {"seed": member.seed, "step": step, "epoch": epoch}
             shown.append(augment(pixels_of(own), recipe, rows=own, **key))
             drawn.append(own)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import torch
+from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
 from scotoma.config import Recipe
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["fresh_memory", "update_weights"]
+__all__ = ["fresh_head_memory", "fresh_memory", "update_head", "update_weights"]
 
-REMEMBERED = {"sgd": ("momentum",), "adamw": ("momentum", "squares")}
+REMEMBERED = {
+    "sgd": ("momentum",),
+    "adamw": ("momentum", "squares"),
+    "adam": ("momentum", "squares"),
+}
 EPSILON = 1e-8  # of adamw: Kingma and Ba (2015)
 
 
@@ -66,11 +71,45 @@ def update_weights(
             )  # fmt: skip
         else:
             done = [torch.tensor(float(step), device=weight.device) for weight in weights]
-            adamw(
+            update = adam if recipe.optimiser == "adam" else adamw
+            update(
                 weights, slopes, means, squares[0], [], done, fused=True, amsgrad=False,
                 beta1=recipe.momentum, beta2=recipe.adamw_squares, lr=size, weight_decay=decay,
                 eps=EPSILON, maximize=False,
             )  # fmt: skip
+
+
+def fresh_head_memory(head: Tensors) -> Tensors:
+    """Create the memory of an adversary's Adam: zeros, and the number of its steps by member."""
+    zeros = {
+        f"{what}/{name}": torch.zeros_like(value)
+        for what in REMEMBERED["adam"]
+        for name, value in head.items()
+    }
+    members = len(next(iter(head.values())))
+    return {**zeros, "adversary-steps": torch.zeros(members)}
+
+
+def update_head(values: Tensors, slopes: Tensors, rate: float) -> None:
+    """Take one step of Adam for an adversary, in place.
+
+    Args:
+        values: Hold the adversary by name, and the result of `fresh_head_memory`.
+        slopes: Its gradients by name.
+        rate: Step size.
+    """
+    names = list(slopes)
+    steps = values["adversary-steps"]
+    done = [steps[0].clone() for _ in names]
+    adam(
+        [values[name] for name in names],
+        [slopes[name].contiguous() for name in names],
+        [values[f"momentum/{name}"] for name in names],
+        [values[f"squares/{name}"] for name in names],
+        [], done, foreach=False, amsgrad=False, beta1=0.9, beta2=0.999, lr=rate,
+        weight_decay=0.0, eps=EPSILON, maximize=False,
+    )  # fmt: skip
+    steps += 1
 
 
 def _laid_out_as(weight: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
-from scotoma.datasets.parts import part_digest
 from scotoma.errors import ConfigError
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
+from scotoma.training.mitigated import (
+    dense_members,
+    epoch_rows,
+    learned_from,
+    learning_task,
+    training_digest,
+)
 from scotoma.training.randomness import member_seed
 
 if TYPE_CHECKING:
@@ -45,7 +51,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
         The weight files.
     """
     examples = Examples.read(run.examples, images=False, split="train")
-    data_digest = part_digest(run, "training")
+    data_digest = training_digest(run)
     wanted = [(variant, index) for variant in variants for index in members]
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
     if due:
@@ -69,7 +75,7 @@ def _train(
     """
     variants = list(dict.fromkeys(variant for variant, _ in wanted))
     task = f"train {variants[0] if len(variants) == 1 else f'{len(variants)} pruned variants'}"
-    recipe = run.config.source.recipe.resolved(len(data[1]))
+    recipe = run.config.source.recipe.resolved(epoch_rows(run, data[1]))
     shared = recipe.mask_updates[0] if run.config.variant(variants[0]).forked else 0
     most = min(1 if has_gpu_driver() else cores(), len(due))
     with ExitStack() as pools:
@@ -121,7 +127,7 @@ def _finished(run: Run, variant: str, index: int, data_digest: str) -> bool:
     if not weights.exists():
         return False
     kept, origin = read_record(record), _origin(run.config, data_digest)
-    same = {key: kept.get(key) for key in origin} == origin
+    same = {key: kept.get(key) for key in {*origin, "mitigation"}} == {"mitigation": None} | origin
     return same and bool(kept.get("sha256") == file_digest(weights))
 
 
@@ -137,6 +143,7 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
         "versions": versions(),
         "code_sha256": code_digest("training"),
         **({"model_sha256": module_digest(model)} if is_code(model) else {}),
+        **learned_from(config),
     }
 
 
@@ -162,9 +169,10 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes) = shared
-    model = build_model(name := run.config.source.model, classes, 0)
+    outputs = learning_task(run, labels, classes)[0].outputs
+    model = build_model(name := run.config.source.model, outputs, 0)
     if is_code(name):
-        try_outputs(model, name, classes, images.shape[2:])
+        try_outputs(model, name, outputs, images.shape[2:])
     for variant in run.config.resolved_variants:  # refused now, not after the dense ones
         prunable(model, variant.exempt)
     device = training_device()
@@ -218,10 +226,11 @@ def _train_together(
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import Pruning
     from scotoma.training.sparse_encoding import sparse_bytes
-    from scotoma.training.task import classification
 
     run, images, (_, labels, classes) = shared
-    config, recipe = run.config, run.config.source.recipe.resolved(len(labels))
+    learned, attributes = learning_task(run, labels, classes)
+    config = run.config
+    recipe = config.source.recipe.resolved(learned.pool_size(len(labels)))
     way = config.variant(variant)
     population = "dense" if way.forked else variant  # whose seeds the members have
     own = [config.population.seed_index(k) for k in indices]
@@ -231,10 +240,12 @@ def _train_together(
         images,
         labels,
         model=config.source.model,
-        task=classification(classes, recipe),
+        task=learned,
+        attributes=attributes,
         pruning=Pruning.of(way),
         recipe=recipe,
         backend=backend,
+        dense=dense_members(run, indices) if way.forked and learned.reference else None,
         device=(device := training_device()),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))

@@ -16,6 +16,7 @@ from scotoma.training.stacked_network import Tensors
 __all__ = [
     "Pruning",
     "cubic_sparsity",
+    "last_linear",
     "magnitude_mask",
     "prunable",
     "pruned_count",
@@ -108,6 +109,27 @@ def prunable(module: torch.nn.Module, exempt: tuple[str, ...] = ()) -> tuple[str
             "leaves none to prune; exempt fewer"
         )
     return kept
+
+
+def last_linear(module: nn.Module) -> nn.Linear:
+    """Find the last linear layer of a network, whose input are its features.
+
+    Args:
+        module: A network.
+
+    Raises:
+        ConfigError: It has none.
+
+    >>> last_linear(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))).in_features
+    3
+    """
+    linear = [child for child in module.modules() if isinstance(child, nn.Linear)]
+    if not linear:
+        raise ConfigError(
+            "mitigation needs the features before a linear layer, and the network has no linear "
+            "layer; choose another technique, or another source.model"
+        )
+    return linear[-1]
 
 
 def pruned_count(size: int, sparsity: float) -> int:

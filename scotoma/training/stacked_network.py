@@ -8,7 +8,7 @@ patches of all members.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -16,17 +16,33 @@ from torch.nn import functional
 
 from scotoma.training.stacked_convolution import convolve
 
-__all__ = ["Tensors", "stacked_forward"]
+__all__ = ["Outputs", "StackedForward", "Tensors", "stacked_forward"]
 
 Tensors = dict[str, torch.Tensor]
+
+
+class Outputs(NamedTuple):
+    """What a network makes of a batch.
+
+    Attributes:
+        scores: Shape (..., B, outputs).
+        features: Input of the last linear layer, shape (..., B, F).
+    """
+
+    scores: torch.Tensor
+    features: torch.Tensor
+
+
+# Parameters, buffers (replaced in it) and images of members, shape (K, B, 3, H, W): their outputs.
+StackedForward = Callable[[Tensors, Tensors, torch.Tensor], Outputs]
 # State, buffers (replaced in it), activations (K, C, H, W, B): new activations.
 Layer = Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]
+# State and activations: outputs.
+Head = Callable[[Tensors, torch.Tensor], Outputs]
 
 
-def stacked_forward(
-    template: nn.Module, precision: torch.dtype
-) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor] | None:
-    """Build the training pass of K networks at once.
+def stacked_forward(template: nn.Module, precision: torch.dtype) -> StackedForward | None:
+    """Build the pass of K networks at once: in training mode or not, as the template is.
 
     Args:
         template: A sequence of convolutions, each with normalisation and ReLU behind it, then
@@ -34,13 +50,14 @@ def stacked_forward(
         precision: Of the products: float32 or bfloat16; sums are float32 in any case.
 
     Returns:
-        A function of stacked parameters, stacked buffers (the running statistics in it are
-        replaced) and images, shape (K, B, 3, H, W), to scores, shape (K, B, classes). None where
-        the network holds any other layer.
+        A function of stacked parameters, stacked buffers (in training, the running statistics in it
+        are replaced) and images, shape (K, B, 3, H, W), to scores, shape (K, B, classes), and
+        features, shape (K, B, F). None where the network holds any other layer.
     """
     if not isinstance(template, nn.Sequential):
         return None
     layers: list[Layer] = []
+    head: Head | None = None
     rest = list(template.named_children())
     while rest:
         kinds = [type(child) for _, child in rest]
@@ -48,17 +65,20 @@ def stacked_forward(
             layers.append(_block(rest[0], rest[1]))
             del rest[:3]
         elif kinds == [nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]:
-            layers.append(_head(rest[0][1], rest[2][0]))
+            head = _head(rest[0][1], rest[2][0])
             del rest[:3]
         else:
             return None
+    if head is None:
+        return None
+    last = head
 
-    def forward(state: Tensors, buffers: Tensors, images: torch.Tensor) -> torch.Tensor:
+    def forward(state: Tensors, buffers: Tensors, images: torch.Tensor) -> Outputs:
         products = precision if precision == torch.bfloat16 else images.dtype
         active = images.permute(0, 2, 3, 4, 1).to(products, memory_format=torch.contiguous_format)
         for layer in layers:
             active = layer(state, buffers, active)
-        return active
+        return last(state, active)
 
     return forward
 
@@ -87,10 +107,11 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
 
     def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
         features = convolve(active, state[f"{name}.weight"], stride, padding)
-        for statistic in ("running_mean", "running_var"):
-            buffers[f"{norm_name}.{statistic}"] = buffers[f"{norm_name}.{statistic}"].clone()
-        seen = f"{norm_name}.num_batches_tracked"
-        buffers[seen] = buffers[seen] + 1
+        if bn.training:
+            for statistic in ("running_mean", "running_var"):
+                buffers[f"{norm_name}.{statistic}"] = buffers[f"{norm_name}.{statistic}"].clone()
+            seen = f"{norm_name}.num_batches_tracked"
+            buffers[seen] = buffers[seen] + 1
         # To torch the channels of all members are those of one network, with one long image.
         normal = functional.batch_norm(
             features.view(1, features.shape[0] * features.shape[1], 1, -1),
@@ -98,7 +119,7 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
             buffers[f"{norm_name}.running_var"].view(-1),
             state[f"{norm_name}.weight"].flatten(),
             state[f"{norm_name}.bias"].flatten(),
-            training=True,
+            training=bn.training,
             momentum=bn.momentum or 0.0,
             eps=bn.eps,
         )
@@ -107,10 +128,10 @@ def _block(convolution: tuple[str, nn.Module], norm: tuple[str, nn.Module]) -> L
     return layer
 
 
-def _head(pool: Any, name: str) -> Layer:
+def _head(pool: Any, name: str) -> Head:
     """Build pooling, flattening in torch's order, and the linear layer."""
 
-    def layer(state: Tensors, buffers: Tensors, active: torch.Tensor) -> torch.Tensor:
+    def layer(state: Tensors, active: torch.Tensor) -> Outputs:
         members, _, height, width, batch = active.shape
         size = pool.output_size if isinstance(pool.output_size, tuple) else (pool.output_size,) * 2
         if (height, width) != size:
@@ -119,6 +140,7 @@ def _head(pool: Any, name: str) -> Layer:
             active = pooled.view(members, batch, -1).transpose(1, 2)
         bias, weight = state[f"{name}.bias"], state[f"{name}.weight"]
         features = active.reshape(members, -1, batch).to(weight.dtype)
-        return torch.baddbmm(bias.unsqueeze(2), weight, features).transpose(1, 2)
+        scores = torch.baddbmm(bias.unsqueeze(2), weight, features)
+        return Outputs(scores.transpose(1, 2), features.transpose(1, 2))
 
     return layer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -10,7 +10,7 @@ from scotoma.training.stacked_network import Tensors
 
 __all__ = ["TrainingState"]
 
-SECTIONS = ("parameters", "buffers", "masks", "memory")
+SECTIONS = ("parameters", "buffers", "masks", "memory", "values")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class TrainingState:
         memory: Memory of the optimiser and the average of weights, as `momentum/NAME`.
         losses: Mean loss of the tenths of the run that are over, shape (K, tenths).
         running: Sum of the losses since then, shape (K,).
+        values: What a technique keeps of each member: duals, group weights, an adversary and its
+            optimiser's memory; empty in plain training.
 
     >>> state = TrainingState(
     ...     3, {"0.weight": torch.ones(2, 4)}, {}, {}, {}, torch.ones(2, 1), torch.ones(2)
@@ -40,6 +42,7 @@ class TrainingState:
     memory: Tensors
     losses: torch.Tensor
     running: torch.Tensor
+    values: Tensors = field(default_factory=dict)
 
     @property
     def members(self) -> int:

@@ -8,8 +8,9 @@ import torch
 
 from scotoma.config import Recipe
 from scotoma.training.backends import Batch, Gradients
-from scotoma.training.optimiser import update_weights
+from scotoma.training.optimiser import update_head, update_weights
 from scotoma.training.stacked_network import Tensors
+from scotoma.training.task import Phase
 from scotoma.training.weight_average import update_average
 
 __all__ = ["Moving", "TrainingStep"]
@@ -24,6 +25,7 @@ class Moving:
         buffers: By name.
         memory: Memory of the optimiser and the average of weights.
         running: Sum of the losses of the steps, shape (K,).
+        values: What a technique keeps of each member.
         kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
     """
 
@@ -31,6 +33,7 @@ class Moving:
     buffers: Tensors
     memory: Tensors
     running: torch.Tensor
+    values: Tensors = field(default_factory=dict)
     kept: Tensors = field(default_factory=dict)
 
     def keep(self, masks: Tensors) -> None:
@@ -52,13 +55,19 @@ class TrainingStep:
         gradients: Computes gradients of the members from their weights and a batch of each.
         decayed: Names of the weights that decay.
         recipe: Recipe of their training.
+        phase: What is learned.
+        head_rate: Step size of the adversary.
     """
 
     gradients: Gradients
     decayed: tuple[str, ...]
     recipe: Recipe
+    phase: Phase
+    head_rate: float = 0.0
 
-    def take(self, moving: Moving, batch: Batch, rate: float, step: int) -> None:
+    def take(
+        self, moving: Moving, batch: Batch, rate: float, step: int, told: Tensors | None = None
+    ) -> None:
         """Learn from a batch.
 
         Args:
@@ -66,19 +75,31 @@ class TrainingStep:
             batch: One of each member.
             rate: Step size.
             step: Optimiser steps done before this one.
+            told: Values of members that hold for this batch alone.
         """
-        masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
-        gradient, loss, buffers = self.gradients(
-            {**moving.parameters, **masked}, moving.buffers, batch
-        )
-        update_weights(
-            moving.parameters, moving.memory, gradient, self.decayed, step=step, rate=rate,
-            recipe=self.recipe,
-        )  # fmt: skip
-        names = list(moving.buffers)
-        if names:
-            torch._foreach_copy_([moving.buffers[n] for n in names], [buffers[n] for n in names])
-        moving.running.add_(loss)
+        repeats = self.phase.repeats
+        for turn in range(repeats):
+            masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
+            learned = self.gradients(
+                {**moving.parameters, **masked},
+                moving.buffers,
+                batch,
+                {**moving.values, **(told or {})},
+            )
+            if learned.slopes:
+                update_weights(
+                    moving.parameters, moving.memory, learned.slopes, self.decayed,
+                    step=step * repeats + turn, rate=rate, recipe=self.recipe,
+                )  # fmt: skip
+            names = list(moving.buffers)
+            if names:
+                torch._foreach_copy_(
+                    [moving.buffers[n] for n in names], [learned.buffers[n] for n in names]
+                )
+        if learned.head:
+            update_head(moving.values, learned.head, self.head_rate)
+        moving.values.update(learned.values)
+        moving.running.add_(learned.losses)
 
     def average(self, moving: Moving, step: int) -> None:
         """Move averages of the weights, where the recipe keeps some.

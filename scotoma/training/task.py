@@ -1,25 +1,91 @@
-"""What do members learn? The pieces that a fairer way of training replaces."""
+"""What do members learn? The slots that a fairer training fills; empty, they change nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
+from scotoma.mitigation.learning.losses import each_cross_entropy
 from scotoma.training.randomness import minibatch
+from scotoma.training.stacked_network import Outputs
 
-__all__ = ["Objective", "Sampler", "TrainingTask", "classification", "cross_entropy"]
+__all__ = [
+    "Combine",
+    "Head",
+    "Objective",
+    "Phase",
+    "PhaseLosses",
+    "Sampler",
+    "TrainingTask",
+    "classification",
+    "cross_entropy",
+    "plain_phase",
+]
 
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
 # number of members to their losses (...).
 Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 # Seed, step, batch size and number of examples to the rows of a batch.
 Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
+Values = dict[str, torch.Tensor]
+
+
+# Outputs, labels (..., B), attributes (..., B, A) and the member's own values (duals, adversary) to
+# losses (...) by name, `task` among them, and the values that change.
+PhaseLosses = Callable[[Outputs, torch.Tensor, torch.Tensor, Values], tuple[Values, Values]]
+# Gradients of a parameter by the losses that the network follows, stacked over so many first axes.
+Combine = Callable[[list[torch.Tensor], int], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What is learned at a step.
+
+    Attributes:
+        losses: Losses of members' batches.
+        network: Names of the losses whose gradients the network follows; where there are none it
+            stands still, and no graph is built.
+        combine: One gradient from those of several losses; None where there is one loss.
+        adversary: Whether the adversary learns from the loss of this name.
+        repeats: Steps on the same batch; values change after the last.
+        features: Whether the losses read features.
+        teacher: Whether the losses read the scores of the dense member.
+    """
+
+    losses: PhaseLosses
+    network: tuple[str, ...] = ("task",)
+    combine: Combine | None = None
+    adversary: bool = False
+    repeats: int = 1
+    features: bool = False
+    teacher: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether an objective alone is followed."""
+        return isinstance(self.losses, _PlainLosses)
+
+
+@dataclass(frozen=True)
+class Head:
+    """An adversary beside the network: a linear layer that is neither exported nor pruned.
+
+    Attributes:
+        reads: What it sees.
+        outputs: Number of groups.
+        rate: Step size of its Adam.
+    """
+
+    reads: Literal["features", "scores"]
+    outputs: int
+    rate: float
 
 
 def cross_entropy(
@@ -44,13 +110,7 @@ def cross_entropy(
     >>> cross_entropy(torch.zeros(2, 3, 4), labels, torch.zeros(2, 3, 0)).exp()
     tensor([4., 4.])
     """
-    losses = torch.nn.functional.cross_entropy(
-        outputs.flatten(0, -2),
-        labels.flatten(),
-        reduction="none",
-        label_smoothing=label_smoothing,
-    )
-    return losses.view(labels.shape).mean(-1)
+    return each_cross_entropy(outputs, labels, label_smoothing=label_smoothing).mean(-1)
 
 
 @dataclass(frozen=True)
@@ -61,11 +121,59 @@ class TrainingTask:
         outputs: Scores of the network for one image: one a class, and those of further heads.
         objective: From the scores, labels and attributes of batches to the losses.
         sampler: Which rows a member sees at a step; a function of its seed and the step.
+        pool: Rows that the sampler draws from, by seed, as many for every seed; None for all.
+        phases: From step, epoch and whether pruning has begun beside a dense member to what is
+            learned then; None for the objective alone, always.
+        head: The adversary; None for none.
+        values: Values of one member before the first step, of no network: duals, group weights.
+        reference: What pruned members take from the dense one of their seed: nothing, its scores of
+            each batch, or its accuracy in each group.
+        first_steps: Length of a first training whose errors are repeated, fraction of the steps; 0
+            for none.
+        repeats: How often these errors stand in the pool.
     """
 
     outputs: int
     objective: Objective = cross_entropy
     sampler: Sampler = minibatch
+    pool: Callable[[int], NDArray[np.int64]] | None = None
+    phases: Callable[[int, int, bool], Phase] | None = None
+    head: Head | None = None
+    values: Callable[[], Values] | None = None
+    reference: Literal["", "scores", "accuracy"] = ""
+    first_steps: float = 0.0
+    repeats: int = 1
+
+    def phase(self, step: int, epoch: int, *, beside_dense: bool) -> Phase:
+        """Choose what is learned at a step."""
+        if self.phases is None:
+            return plain_phase(self.objective)
+        return self.phases(step, epoch, beside_dense)
+
+    def pool_size(self, examples: int) -> int:
+        """Rows of an epoch.
+
+        Args:
+            examples: Size of the training split.
+        """
+        return examples if self.pool is None else len(self.pool(0))
+
+
+@dataclass(frozen=True)
+class _PlainLosses:
+    """Losses of an objective that knows no other values."""
+
+    objective: Objective
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        return {"task": self.objective(outputs.scores, labels, attributes)}, {}
+
+
+def plain_phase(objective: Objective) -> Phase:
+    """Build the phase that follows an objective and nothing else."""
+    return Phase(_PlainLosses(objective))
 
 
 def classification(classes: int, recipe: Recipe) -> TrainingTask:

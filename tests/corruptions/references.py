@@ -10,6 +10,12 @@ Nothing of the original is changed but what today's libraries no longer have: `n
 `np.fromstring`, `multichannel`; and scikit-image's own generator is seeded. What is kept: of each
 corruption images 1 to 5 at severities 1 to 5 as one PNG, and of all 64 images a signed sum of the
 values, which tells other pixels from the same ones a level apart.
+
+    python tests/corruptions/references.py make_imagenet_c.py --large
+
+does the same for the corruptions of ImageNet-C that draw no random number, at 224 pixels, without
+ImageMagick (its script at commit e0377d46411fa30c01a9559017bdb6a5f78d4abf): of images 1 to 5 a
+corner and a piece of the middle, of four images the signed sums.
 """
 
 from __future__ import annotations
@@ -49,7 +55,20 @@ KINDS = [
     "spatter",
     "saturate",
 ]
+# What ImageNet-C changes without random numbers.
+LARGE_KINDS = [
+    "defocus_blur",
+    "zoom_blur",
+    "brightness",
+    "contrast",
+    "pixelate",
+    "jpeg_compression",
+    "gaussian_blur",
+    "saturate",
+]
+LARGE, LARGE_IMAGES = 224, 4
 SIGNS = np.random.RandomState(0).choice([-1, 1], SIDE * SIDE * 3)
+LARGE_SIGNS = np.random.RandomState(0).choice([-1, 1], LARGE * LARGE * 3)
 
 
 def drawn_image(number: int, height: int = SIDE, width: int = SIDE) -> NDArray[np.uint8]:
@@ -86,6 +105,15 @@ def signature(image: NDArray[np.uint8]) -> int:
     return int((image.ravel().astype(int) * SIGNS).sum())
 
 
+def piece(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A corner, where borders show, and a part of the middle, shape (32, 32, 3)."""
+    return np.concatenate([image[:SIDE, :16], image[96 : 96 + SIDE, 104:120]], axis=1)
+
+
+def large_signature(image: NDArray[np.uint8]) -> int:
+    return int((image.ravel().astype(int) * LARGE_SIGNS).sum())
+
+
 def write_frost(folder: Path) -> None:
     from PIL import Image
 
@@ -103,8 +131,11 @@ class _Numpy:
         return getattr(np, name)
 
 
-def original_functions(path: Path) -> dict[str, Any]:
-    """The functions and classes of the script, without what it runs when it is started."""
+def original_functions(path: Path, *, motion: bool = True) -> dict[str, Any]:
+    """The functions and classes of the script, without what it runs when it is started.
+
+    Without `motion` those that ImageMagick moves are left out.
+    """
     import ctypes
     import io
     import types
@@ -116,8 +147,6 @@ def original_functions(path: Path) -> dict[str, Any]:
     import skimage.util
     from PIL import Image
     from scipy.ndimage import map_coordinates, zoom
-    from wand.api import library
-    from wand.image import Image as WandImage
 
     @functools.wraps(skimage.filters.gaussian)
     def gaussian(*arguments: Any, multichannel: bool = False, **options: Any) -> Any:
@@ -127,16 +156,21 @@ def original_functions(path: Path) -> dict[str, Any]:
     namespace: dict[str, Any] = {
         "np": _Numpy(), "cv2": cv2, "ctypes": ctypes, "BytesIO": io.BytesIO, "PILImage": Image,
         "scizoom": zoom, "map_coordinates": map_coordinates, "gaussian": gaussian,
-        "wandlibrary": library, "WandImage": WandImage,
         "sk": types.SimpleNamespace(color=skimage.color, util=types.SimpleNamespace()),
     }  # fmt: skip
+    wanted: tuple[type[ast.stmt], ...] = (ast.FunctionDef,)
+    if motion:
+        from wand.api import library
+        from wand.image import Image as WandImage
+
+        namespace |= {"wandlibrary": library, "WandImage": WandImage}
+        wanted = (ast.FunctionDef, ast.ClassDef)
     tree = ast.parse(path.read_text("utf-8"))
-    wanted = (ast.FunctionDef, ast.ClassDef)
     body = [
         node
         for node in tree.body
         if isinstance(node, wanted)
-        or (isinstance(node, ast.Assign) and "argtypes" in ast.unparse(node.targets[0]))
+        or (motion and isinstance(node, ast.Assign) and "argtypes" in ast.unparse(node.targets[0]))
     ]
     exec(compile(ast.Module(body, []), str(path), "exec"), namespace)  # the file that was named
     return namespace
@@ -170,5 +204,20 @@ def main(script: str) -> None:
     (HERE / "sums.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
 
 
+def large(script: str) -> None:
+    from PIL import Image
+
+    original = original_functions(Path(script).resolve(), motion=False)
+    images = [Image.fromarray(drawn_image(number, LARGE, LARGE)) for number in range(6)]
+    sums: dict[str, list[list[int]]] = {}
+    for kind in LARGE_KINDS:
+        made = [[np.uint8(original[kind](image, s)) for image in images] for s in range(1, 6)]
+        sums[kind] = [[large_signature(image) for image in row[:LARGE_IMAGES]] for row in made]
+        strip = np.concatenate([piece(made[s - 1][s]) for s in range(1, 6)], axis=1)
+        Image.fromarray(strip).save(HERE / f"large-{kind}.png", optimize=True)
+    rows = ",\n".join(f" {json.dumps(kind)}: {json.dumps(rows)}" for kind, rows in sums.items())
+    (HERE / "large-sums.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    (large if "--large" in sys.argv else main)(sys.argv[1])

@@ -12,20 +12,27 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from scotoma.corruptions import STANDARD, VALIDATION, Profile, profile
+from scotoma.corruptions import STANDARD, VALIDATION, Profile, corrupt, profile
 from scotoma.corruptions.formulas import FORMULAS
 from tests.corruptions.references import (
     HERE,
     KINDS,
+    LARGE,
+    LARGE_IMAGES,
+    LARGE_KINDS,
+    LARGE_SIGNS,
     SIDE,
     SIGNS,
     drawn_image,
+    large_signature,
+    piece,
     seed_of,
     signature,
     write_frost,
 )
 
 Random = np.random.RandomState
+LARGE_SUMS = json.loads((HERE / "large-sums.json").read_text("utf-8"))
 SUMS = json.loads((HERE / "sums.json").read_text("utf-8"))
 
 
@@ -113,3 +120,23 @@ def test_corruption_is_within_one_level_of_the_original(kind: str, cifar: Profil
         sums = [signature(image) for image in ours(kind, list(range(64)), severity, cifar)]
         # Values that fall on a whole number may be a level off: not 2% more up than down.
         assert np.abs(np.subtract(sums, SUMS[kind][severity - 1])).max() < 0.02 * SIGNS.size
+
+
+def test_the_large_references_are_of_all_that_draws_no_random_number() -> None:
+    fixed = [kind for kind in (*STANDARD, *VALIDATION) if FORMULAS[kind].draw is None]
+    assert fixed == LARGE_KINDS
+
+
+@pytest.mark.parametrize("kind", LARGE_KINDS)
+def test_large_corruption_is_within_one_level_of_the_original(kind: str) -> None:
+    strip = np.asarray(Image.open(HERE / f"large-{kind}.png")).astype(int)
+    images = np.stack([drawn_image(number, LARGE, LARGE) for number in range(6)])
+    ids = [str(number) for number in range(6)]
+    for severity in range(1, 6):
+        made = corrupt(images, ids, kind, severity, profile("imagenet-c", LARGE), seed=0)
+        reference = strip[:, SIDE * (severity - 1) : SIDE * severity]
+        assert np.abs(piece(made[severity]) - reference).max() <= 1, severity
+        sums = [large_signature(image) for image in made[:LARGE_IMAGES]]
+        assert np.abs(np.subtract(sums, LARGE_SUMS[kind][severity - 1])).max() < (
+            0.02 * LARGE_SIGNS.size
+        )

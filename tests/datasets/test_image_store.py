@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scotoma.datasets import Examples, decode_images, looking_ahead, store_images
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.image_store import Ahead, EncodedImages
 from scotoma.errors import DataError
 
@@ -44,7 +45,8 @@ def write(path: Path, *, size: int | None = None) -> Examples:
             "image": [{"bytes": jpeg(rng, SIDE), "path": ""} for _ in range(90)],
         }
     )
-    examples = Examples(table, ("0", "1"), (), (), size=size)
+    resized = None if size is None else ImageSize(size, size)
+    examples = Examples(table, ("0", "1"), (), (), size=resized)
     examples.write(path)
     return examples
 

@@ -26,6 +26,7 @@ from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.folder import load_folder
 from scotoma.datasets.image_decoding import decode_rows
+from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.inference import Network, Preprocessing
@@ -202,7 +203,7 @@ def shards(data: bytes, folder: Path) -> object:
     file(data, folder, "train.parquet")
     file(data, folder, "test.parquet")
     table = load_parquet(str(folder), "label")
-    return decode_rows(table["example_id"], table["image"], 8, limits=LIMITS)
+    return decode_rows(table["example_id"], table["image"], ImageSize(8, 8), limits=LIMITS)
 
 
 def scored(data: bytes, folder: Path) -> object:
@@ -248,7 +249,7 @@ def celeba(data: bytes, folder: Path) -> object:
 def image(data: bytes, folder: Path) -> object:
     ids = pl.Series(["a"])
     images = pl.DataFrame({"bytes": [data], "path": ["a.png"]}).to_struct("image")
-    return decode_rows(ids, images, 8 if len(data) % 2 else None, limits=LIMITS)
+    return decode_rows(ids, images, ImageSize(8, 8) if len(data) % 2 else None, limits=LIMITS)
 
 
 def thumbnail(data: bytes, folder: Path) -> object:

@@ -368,6 +368,9 @@ def test_the_compiled_pipeline_is_the_one_on_file(name: str) -> None:
     [
         (("digits-s, recipe: {steps: 60}", "cifar10, data: /home/me/cifar"),
          "source.data is on this machine (/home/me/cifar), which the steps on a cluster cannot"),
+        (("population:",
+          "robustness: {profile: scaled, sets: [{name: a, folder: /home/me/a}]}\npopulation:"),
+         "robustness.sets a is on this machine (/home/me/a), which the steps on a cluster cannot"),
         (("source: {kind: digits-s, recipe: {steps: 60}}",
           "source: {kind: cifar10, data: /audits/cifar, model: 'nets:make'}"),
          "source.model 'nets:make' is code of your own, which the container images do not hold"),

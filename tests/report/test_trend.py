@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from tests.audits import gate_file, whole
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
 
+PAGE = "https://mlflow.example/#/experiments/1/runs/4"
+REPORT = "artifacts/report.html"
 WHY = f"The audit failed: {HOSTILE}"
 
 
@@ -43,7 +45,8 @@ def records(make_audit: Callable[..., Any]) -> list[LoggedAudit]:
     return [
         month(1, "finished", audit=found.content), month(2, "failed", WHY),
         month(3, "skipped", "The audit was skipped: nothing new"),
-        month(4, "finished", audit=drifted), month(5, "finished"),
+        replace(month(4, "finished", audit=drifted), page=PAGE, report=f"{PAGE}/{REPORT}"),
+        month(5, "finished"),
     ]  # fmt: skip
 
 
@@ -72,6 +75,49 @@ def test_every_audit_is_there_with_its_numbers_and_n(records: list[LoggedAudit])
     assert "2027-04-01" in figures["excess"].summary
     assert "+30.00 [+20.00, +40.00]" in figures["excess"].summary
     assert figures["excess"].summary.endswith("n = 30.")  # sources, of two examples each
+
+
+def test_audits_stand_by_the_date_of_their_data(records: list[LoggedAudit]) -> None:
+    dated = [replace(records[0], data_date="2026-12"), replace(records[3], data_date="2026-11-30")]
+    page = render_trend("faces", [*dated, records[1]])
+    assert "2 audits from 2026-11-30 to 2027-02-01" in page
+    shown = [audited(one) for one in dated]
+    assert [one.day for one in shown] == ["2026-12", "2026-11-30"]
+    assert [f"{one.at:%Y-%m-%d}" for one in shown] == ["2026-12-01", "2026-11-30"]
+    assert audited(replace(records[0], data_date="2026-13")).day == "2027-01-01 06:05"
+
+
+def test_a_run_and_its_report_are_linked(records: list[LoggedAudit]) -> None:
+    page = render_trend("faces", records)
+    assert f'<a href="{PAGE}">MLflow run' in page
+    assert f'<a href="{PAGE}/artifacts/report.html">report of 2027-04-01 06:05</a>' in page
+    assert page.count("<small><a href") == 2  # the others have no page to link to
+    assert "<small>n = " in page  # of the group, beside the test examples of the audit
+
+
+@pytest.mark.parametrize("days", [0, 0.001, 0.5, 2, 3.9, 4.1, 5, 40, 400])
+def test_no_two_ticks_have_one_label(days: float, records: list[LoggedAudit]) -> None:
+    began = records[0].at
+    late = replace(records[3], at=began + datetime.timedelta(days=days))
+    spec = trend_figures([audited(records[0]), audited(late)])["verdicts"].spec
+    axis = next(
+        part["axis"] for part in _dicts(spec) if isinstance(part.get("axis"), dict)
+        and "values" in part["axis"]
+    )  # fmt: skip
+    moments = [
+        datetime.datetime(*(v[k] for k in ("year", "month", "date", "hours", "minutes")))
+        for v in axis["values"]
+    ]
+    labels = [moment.strftime(axis["format"]) for moment in moments]
+    assert len(set(labels)) == len(labels) > 0
+
+
+def _dicts(content: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(content, dict):
+        yield content
+    for one in content.values() if isinstance(content, dict) else content:
+        if isinstance(one, dict | list):
+            yield from _dicts(one)
 
 
 def test_names_are_text_wherever_they_come_from(records: list[LoggedAudit]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +13,18 @@ import pytest
 
 from scotoma.audit import read_audit
 from scotoma.config import Robustness, parse_config
+from scotoma.config.robustness import OtherTestSet
 from scotoma.corruptions import corrupt, profile
 from scotoma.datasets import Examples, decode_images, load_examples
 from scotoma.datasets.stratified import stratified
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.inference import predict_members
+from scotoma.predictions import Predictions
 from scotoma.report import render
 from scotoma.run import Run
 from scotoma.stages.external.models import network_of
-from scotoma.stages.robustness import suite_of
+from scotoma.stages.other_sets import set_pictures
+from scotoma.stages.robustness_plan import plan_of, suite_of
 from scotoma.tracking.records import variant_records
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
@@ -33,9 +38,23 @@ groups: {style: {column: style}}
 cluster: {column: source_id}
 variants: [dense, {prune: [0.9]}, {int8: [static]}]
 population: {models: 2}
+keep_scores: true
 tracking: {uri: "off"}
 """
-ROBUST = "robustness: {profile: scaled, severities: [1, 5], examples: 150, kinds: [noise, fog]}\n"
+ROBUST = """\
+robustness:
+  profile: scaled
+  severities: [1, 5]
+  examples: 150
+  kinds: [noise, fog]
+  corruption_seeds: 2
+  confidence: true
+  matched: {prune-0.9: int8-static}
+  sets:
+  - {name: own, folder: own}
+  - {name: two, folder: two, classes: two.csv, mask: true, selected_against: resnet50}
+"""
+SETS = {"own": range(10), "two": (3, 7)}  # classes of each set
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +62,7 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, flo
     """A finished run to which robustness was added, and when its members were written."""
     folder = tmp_path_factory.mktemp("robustness")
     config, out = folder / "audit.yaml", folder / "run"
+    _write_sets(folder)
     with steps_in_this_process(folder):
         config.write_text(CONFIG)
         assert scotoma("audit", config, "--out", out)[0] == 0
@@ -53,6 +73,19 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, flo
         assert (code, printed) == (0, "robustness/strip.webp\nsections/robustness.json\n")
         assert scotoma("audit", config, "--out", out)[0] == 0
     return out, trained
+
+
+def _write_sets(folder: Path) -> None:
+    """Some of the audit's own test pictures, in folders: what is predicted of them is known."""
+    table = load_examples(parse_config(CONFIG, "a")).split("test").table
+    for name, classes in SETS.items():
+        for digit in classes:
+            home = folder / name / (f"n{digit}" if name == "two" else str(digit))
+            home.mkdir(parents=True)
+            own = table.filter(label=str(digit)).head(12)
+            for row in own.iter_rows(named=True):
+                (home / f"{row['example_id']}.png").write_bytes(row["image"]["bytes"])
+    (folder / "two.csv").write_text("folder,class\nn3,3\nn7,7\nn8,8\n")
 
 
 def test_robustness_joins_a_finished_run_and_trains_nothing(
@@ -76,7 +109,18 @@ def test_robustness_joins_a_finished_run_and_trains_nothing(
         "style=plain",
         "style=styled",
     }
-    assert len(list(out.glob("robustness/*.parquet"))) == 8  # predictions; no picture is kept
+    conditions = [path for path in out.glob("robustness/*.parquet") if path.stem[:3] != "set"]
+    assert len(conditions) == 16  # predictions; no picture is kept
+    whole = next(row for row in report.losses["prune-0.9"] if row.group == "all")
+    assert 0 < whole.draw_variance < whole.absolute_variance.examples  # two draws of noise
+    assert whole.one_pair is None or whole.one_pair.pairs == 4
+    ours, others = (
+        next(row for row in report.losses[name] if (row.group, row.family) == ("all", "noise"))
+        for name in ("prune-0.9", "int8-static")
+    )
+    match = next(row for row in report.matched if row.family == "noise")
+    assert match.absolute.value == pytest.approx(ours.absolute.value - others.absolute.value)
+    assert match.matched_clean == others.compressed_clean
     assert "data:image/webp" in (out / "report.html").read_text()  # but for a public one
 
 
@@ -118,6 +162,84 @@ def test_only_conditions_that_have_not_ended_are_run_again(
     assert (out / "sections/robustness.json").read_bytes() == section
 
 
+def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) -> None:
+    """The clean scores, joined by example; and that of one condition from its file."""
+    run = Run.open(added[0])
+    report = read_audit(added[0] / "audit.json").robustness
+    assert report is not None
+    assert report.confidence is not None
+    rows = {(row.variant, row.group, row.family): row for row in report.confidence.rows}
+    fog = [pl.read_parquet(run.path("robustness", f"fog-{s}.parquet")) for s in ("1", "5", "1-1")]
+    assert all(frame["score"].to_numpy().shape == (150, 6) for frame in fog)
+    clean = Predictions.read(run.predictions("prune-0.9"))
+    places = {example: place for place, example in enumerate(clean.example_ids)}
+    kept = [places[example] for example in fog[0]["example_id"]]
+    examples = Examples.read(run.examples, images=False, split="test")
+    right = clean.predicted[kept] == examples.labels[kept][:, None]
+    assert clean.scores is not None
+    scores = clean.scores[kept].astype(float)
+    row = rows["prune-0.9", "all", "clean"]
+    assert row.gap.value == pytest.approx(scores.mean() - right.mean(), abs=1e-6)
+    assert row.coverage.value == pytest.approx((scores >= report.confidence.threshold).mean())
+    assert rows["dense", "all", "clean"].coverage.value == pytest.approx(0.9, abs=0.01)
+    assert rows["dense", "all", "clean"].gap_change is None
+    assert row.calibration_excess is not None
+    assert rows["prune-0.9", "style=plain", "noise"].calibration_excess is None
+    assert "How sure the models are" in (added[0] / "report.html").read_text()
+
+
+def test_another_set_is_predicted_as_the_test_set_is(added: tuple[Path, dict[str, float]]) -> None:
+    """Its pictures are the audit's own, so that the clean predictions say what must come out."""
+    run = Run.open(added[0])
+    report = read_audit(added[0] / "audit.json").robustness
+    assert report is not None
+    own, two = report.sets
+    names = [variant.name for variant in run.config.resolved_variants]
+    clean = {name: Predictions.read(run.predictions(name)) for name in names}
+    places = {example: row for row, example in enumerate(clean["dense"].example_ids)}
+    table = pl.read_parquet(run.path("robustness", "set-own.parquet"))
+    rows = [places[Path(name).stem] for name in table["example_id"]]
+    together = np.concatenate([of.predicted[rows] for of in clean.values()], axis=1)
+    assert np.array_equal(table["predicted"].to_numpy(), together)
+    right = {name: (table["label"].to_numpy() == p.predicted[rows].T) for name, p in clean.items()}
+    assert own.dense.value == pytest.approx(right["dense"].mean())
+    assert (own.n, own.classes, own.masked, two.n, two.classes) == (120, 10, False, 24, 2)
+    for row in own.rows:
+        gained = right[row.variant].mean() - right["dense"].mean()
+        assert row.difference.value == pytest.approx(gained)
+
+    table = pl.read_parquet(run.path("robustness", "set-two.parquet"))
+    assert set(np.unique(table["predicted"].to_numpy())) <= {3, 7}
+    assert set(table["label"]) == {3, 7}
+    assert {row.absolute for row in two.rows} == {None}  # at a floor: nothing but differences
+    page = (added[0] / "report.html").read_text()
+    assert "because resnet50 fails on them" in re.sub("<[^>]*>", "", page)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"folder": "nowhere"}, "nowhere is not a folder"),
+        ({"folder": "empty"}, "must hold images in a folder for each class, got none"),
+        ({"classes": None}, "got 'n3', 'n7'"),
+        ({"classes": "wrong.csv"}, "got 'n7'; did you mean '7'?"),
+        ({"classes": "bare.csv"}, "must have the columns folder and class, got a; add folder"),
+    ],
+)
+def test_folders_that_are_no_classes_are_listed(
+    change: dict[str, str | None], sentence: str, tmp_path: Path
+) -> None:
+    _write_sets(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "wrong.csv").write_text("folder,class\nn3,3\nn7,77\n")
+    (tmp_path / "bare.csv").write_text("a\n1\n")
+    asked = {"folder": "two", "classes": "two.csv"} | change
+    places = {key: value and str(tmp_path / value) for key, value in asked.items()}
+    with pytest.raises(DataError) as refused:
+        set_pictures(OtherTestSet(name="two", **places), [str(digit) for digit in range(10)])
+    assert sentence in str(refused.value)
+
+
 def test_the_step_needs_its_section(tmp_path: Path) -> None:
     config = tmp_path / "audit.yaml"
     config.write_text(CONFIG)
@@ -134,12 +256,27 @@ def test_the_step_needs_its_section(tmp_path: Path) -> None:
         ("{profile: scaled, severities: [6]}", "robustness.severities.0 must be at most 5, got 6"),
         ("{profile: scaled, severities: [1, 1]}", "must differ, got [1, 1]"),
         ("{profile: scaled, example: 3}", "did you mean"),
+        ("{severities: [1]}", "robustness.profile is missing"),
+        ("{profile: scaled, sets: [{name: a, folder: a}, {name: a, folder: b}]}", "names a twice"),
     ],
 )
 def test_a_wrong_section_is_refused_with_its_line(text: str, sentence: str) -> None:
-    with pytest.raises(ConfigError, match=r"a\.yaml:8") as refused:
+    with pytest.raises(ConfigError, match=r"a\.yaml:9") as refused:
         parse_config(CONFIG + f"robustness: {text}", "a.yaml")
     assert sentence in str(refused.value)
+
+
+def test_confidence_needs_scores_of_clean_pictures() -> None:
+    text = CONFIG.replace("keep_scores: true\n", "")
+    with pytest.raises(ConfigError, match="needs keep_scores: true; set it"):
+        parse_config(text + "robustness: {profile: scaled, confidence: true}", "a.yaml")
+
+
+def test_a_set_that_was_chosen_by_the_models_it_judges_is_refused() -> None:
+    text = "robustness: {profile: scaled, sets: [{name: a, folder: a, selected_against: dense}]}"
+    with pytest.raises(ConfigError) as refused:
+        parse_config(CONFIG + text, "a.yaml")
+    assert "'a' was selected against 'dense', which this audit would judge by" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +293,26 @@ def test_corruptions_that_cannot_be_made_are_refused(
 ) -> None:
     with pytest.raises(ConfigError) as refused:
         suite_of(config, size)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("matched", "sentence"),
+    [
+        ({"prune-0.8": "int8-static"}, "'prune-0.8', which is no variant of this audit; did you"),
+        ({"prune-0.9": "prune-0.9"}, "got 'prune-0.9' and 'prune-0.9'"),
+    ],
+)
+def test_matches_that_are_none_are_refused(
+    added: tuple[Path, dict[str, float]], matched: dict[str, str], sentence: str
+) -> None:
+    run = Run.open(added[0])
+    asked = run.config.robustness
+    assert asked is not None
+    robust = {"robustness": asked.model_copy(update={"matched": matched})}
+    run = replace(run, config=run.config.model_copy(update=robust))
+    with pytest.raises(ConfigError) as refused:
+        plan_of(run)
     assert sentence in str(refused.value)
 
 

@@ -12,6 +12,7 @@ from scotoma.run import read_json
 from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
 from tests.steps import steps_in_this_process
+from tests.tracking.names import short
 
 ROOT = "scotoma.kfp_root_run"
 PAGE = "https://kubeflow.example/#/runs/details/7"
@@ -82,7 +83,7 @@ def test_the_root_run_gets_the_verdict_and_ours_point_to_it(
             "prune-0.9/worst_group_points": described.data.metrics["prune-0.9/worst_group_points"],
         }
     )
-    runs = {run.info.run_name: run for run in ours(client, config.parent.name)}
+    runs = {short(run.info.run_name): run for run in ours(client, config.parent.name)}
     assert set(runs) == {"dense", "prune-0.9"}
     for run in runs.values():
         assert run.data.tags[ROOT] == root

@@ -14,6 +14,7 @@ from scotoma.run import Run
 from scotoma.tracking import log_failure
 from tests.tracking.backup import contents, follow, lose
 from tests.tracking.crowd import crowd
+from tests.tracking.names import short
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow
 from tests.tracking.typed import log_audit
 
@@ -69,12 +70,12 @@ def test_a_server_that_is_killed_halfway_loses_nothing_and_has_nothing_twice(
     assert log_audit(run, audit, team.address).reason == ""
     client = mlflow.MlflowClient(tracking_uri=team.address)
     found = runs_of(client, "halfway") + runs_of(client, "halfway.models")
-    names = Counter(run.info.run_name for run in found)
-    wanted = {f"{name}-{k:03d}" for name in audit["accuracy"] for k in range(MEMBERS)}
+    names = Counter(short(run.info.run_name) for run in found)
+    wanted = {f"{name} · {k:02d}" for name in audit["accuracy"] for k in range(MEMBERS)}
     assert names == Counter(wanted | audit["accuracy"].keys())
     assert {run.info.status for run in found} == {"FINISHED"}
-    metrics = {run.info.run_name: run.data.metrics for run in found}
-    assert metrics["dense-003"]["top1"] == audit["accuracy"]["dense"]["members"][3]
+    metrics = {short(run.info.run_name): run.data.metrics for run in found}
+    assert metrics["dense · 03"]["top1"] == audit["accuracy"]["dense"]["members"][3]
     kept = s3_client.list_objects_v2(Bucket=team.artifacts.split("/")[2])["Contents"]
     assert sum(entry["Key"].endswith("/report.html") for entry in kept) == 3
     before = len(begun)

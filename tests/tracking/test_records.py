@@ -16,6 +16,7 @@ from scotoma.run import Run, read_json
 from scotoma.tracking import metric_names
 from scotoma.tracking.records import NONE_CARRIED, RunRecord
 from scotoma.uncertainty import undefined
+from tests.tracking.names import short
 from tests.tracking.typed import member_records, variant_records, worst_change
 
 Rows = list[dict[str, Any]]
@@ -34,13 +35,13 @@ def audit(run: Run, audit_of: Callable[[Run], dict[str, Any]]) -> dict[str, Any]
 
 
 def variant(audit: dict[str, Any], name: str) -> RunRecord:
-    (found,) = (record for record in variant_records(audit, RECIPE) if record.name == name)
+    (found,) = (record for record in variant_records(audit, RECIPE) if short(record.name) == name)
     return found
 
 
 def members(run: Run, audit: dict[str, Any]) -> dict[str, RunRecord]:
     manifests = {name: read_json(run.population(name) / "manifest.json") for name in VARIANTS}
-    return {record.name: record for record in member_records(audit, RECIPE, manifests)}
+    return {short(record.name): record for record in member_records(audit, RECIPE, manifests)}
 
 
 def numbers(record: RunRecord) -> dict[str, float]:
@@ -52,7 +53,7 @@ def numbers(record: RunRecord) -> dict[str, float]:
 
 def test_there_is_one_flat_run_a_variant_and_dense_is_logged_last(audit: dict[str, Any]) -> None:
     found = variant_records(audit, RECIPE)
-    assert [record.name for record in found] == VARIANTS[::-1]
+    assert [short(record.name) for record in found] == VARIANTS[::-1]
     assert not [record for record in found if "mlflow.parentRunId" in record.tags]
     assert len({record.key() for record in found}) == 3
 
@@ -116,7 +117,7 @@ def test_a_variant_and_its_members_have_a_colour_of_their_own(
     assert len(set(colours)) == 3
     found = members(run, audit)
     for name, colour in zip(VARIANTS, colours, strict=True):
-        assert found[f"{name}-001"].tags["mlflow.runColor"] == colour
+        assert found[f"{name} · 01"].tags["mlflow.runColor"] == colour
 
 
 def test_a_run_rests_on_the_examples_of_both_splits(audit: dict[str, Any]) -> None:
@@ -126,8 +127,8 @@ def test_a_run_rests_on_the_examples_of_both_splits(audit: dict[str, Any]) -> No
 
 def test_there_is_one_run_a_member_with_its_loss_curve(run: Run, audit: dict[str, Any]) -> None:
     found = members(run, audit)
-    assert list(found) == [f"{name}-{k:03d}" for name in VARIANTS for k in range(2)]
-    second = found["prune-0.9-001"]
+    assert list(found) == [f"{name} · {k:02d}" for name in VARIANTS for k in range(2)]
+    second = found["prune-0.9 · 01"]
     assert numbers(second) == {"top1": pytest.approx(0.82, abs=1e-12)}
     # 40 steps, a point for each tenth: at 4, 8 and 12.
     curve = [("loss", 2.0, 4), ("loss", 2.0, 8), ("loss", 0.5, 12)]
@@ -137,7 +138,7 @@ def test_there_is_one_run_a_member_with_its_loss_curve(run: Run, audit: dict[str
     assert second.tags["scotoma.variant"] == "prune-0.9"
     assert second.tags["scotoma.member"] == "1"
     assert second.tags["scotoma.dataset"] == "d" * 64
-    quantized = found["int8-static-001"]
+    quantized = found["int8-static · 01"]
     assert quantized.tags["scotoma.paired_with"] == "dense-1"
     assert quantized.params["bits"] == 8
     assert [name for name, _, _ in quantized.metrics] == ["top1"]
@@ -183,10 +184,10 @@ def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
 def test_another_result_is_another_run_and_the_same_weights_are_the_same_member(
     run: Run, audit: dict[str, Any]
 ) -> None:
-    runs, before = variant(audit, "dense").key(), members(run, audit)["dense-000"].key()
+    runs, before = variant(audit, "dense").key(), members(run, audit)["dense · 00"].key()
     audit["accuracy"]["dense"]["top1"]["value"] = 0.5
     assert variant(audit, "dense").key() != runs
-    assert members(run, audit)["dense-000"].key() == before
+    assert members(run, audit)["dense · 00"].key() == before
 
 
 # --- the worst change -----------------------------------------------------------------------------

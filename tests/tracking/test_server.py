@@ -15,6 +15,7 @@ import pytest
 from scotoma.run import Run, read_json
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
+from tests.tracking.names import short
 from tests.tracking.typed import log_audit
 
 pytestmark = pytest.mark.thorough
@@ -55,7 +56,7 @@ class Audited:
         return list(found)
 
     def run(self, name: str) -> Any:
-        (found,) = (run for run in self.listed() if run.info.run_name == name)
+        (found,) = (run for run in self.listed() if short(run.info.run_name) == name)
         return found
 
 
@@ -90,7 +91,7 @@ def test_the_server_of_the_documents_is_two_processes(running: Any) -> None:
 
 def test_the_link_finds_the_flat_runs_of_this_audit_alone(audited: Audited) -> None:
     found = audited.listed()
-    assert [run.info.run_name for run in found] == VARIANTS
+    assert [short(run.info.run_name) for run in found] == VARIANTS
     assert {run.info.status for run in found} == {"FINISHED"}
     assert not [run for run in found if "mlflow.parentRunId" in run.data.tags]
     (experiment,) = {run.info.experiment_id for run in found}
@@ -132,14 +133,14 @@ def test_every_member_is_there_with_its_seed_and_its_weights(audited: Audited) -
     digest = audited.listed()[0].data.tags["scotoma.audit"]
     logged = audited.client.search_runs([experiment], f"tags.`scotoma.audit` = '{digest}'")
     found = {
-        run.info.run_name: (int(run.data.params["seed"]), run.data.tags["scotoma.weights"])
+        short(run.info.run_name): (int(run.data.params["seed"]), run.data.tags["scotoma.weights"])
         for run in logged
     }
     wanted = {}
     for name in VARIANTS:
         manifest = read_json(audited.folder / "populations" / name / "manifest.json")
         for member in manifest["members"]:
-            wanted[f"{name}-{member['index']:03d}"] = (member["seed"], member["sha256"])
+            wanted[f"{name} · {member['index']:02d}"] = (member["seed"], member["sha256"])
     assert len(wanted) == 9
     assert found == wanted
 
@@ -149,7 +150,7 @@ def test_each_run_carries_the_report_and_a_note(audited: Audited, tmp_path: Path
     for run in audited.listed():
         path = audited.client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
         assert Path(path).read_bytes() == report
-        top1 = audited.audit["accuracy"][run.info.run_name]["top1"]["value"]
+        top1 = audited.audit["accuracy"][short(run.info.run_name)]["top1"]["value"]
         assert f"- top-1 {100 * top1:.1f}% [" in run.data.tags["mlflow.note.content"]
 
 
@@ -181,7 +182,8 @@ def test_the_link_opens_the_variants_beside_their_charts(audited: Audited, page:
     assert page.get_by_role("link", name="Judges").count() == 0
     # MLflow opens it on a first visit to a server on one's own machine.
     page.locator("[data-component-id='mlflow.assistant.chat_panel.close']").click()
-    assert page.get_by_role("grid").get_by_role("link").all_inner_texts() == VARIANTS
+    links = page.get_by_role("grid").get_by_role("link").all_inner_texts()
+    assert list(map(short, links)) == VARIANTS
     headings = page.get_by_test_id("experiment-view-compare-runs-section-header")
     assert [text.split()[0] for text in headings.all_inner_texts()][: len(SECTIONS)] == SECTIONS
 

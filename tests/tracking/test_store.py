@@ -15,6 +15,7 @@ import yaml
 from scotoma.run import Run, read_json
 from scotoma.tracking import Tracked, tracking_uri
 from scotoma.uncertainty import undefined
+from tests.tracking.names import short
 from tests.tracking.typed import log_audit, member_records, variant_records
 
 Folder = Callable[..., Run]
@@ -66,8 +67,8 @@ def runs_of(client: Any, experiment: str) -> list[Any]:
 def test_there_is_one_flat_run_a_variant_and_dense_is_listed_first(logged: Logged) -> None:
     found = runs_of(logged.client, "read back")
     assert logged.tracked.reason == ""
-    assert [run.info.run_name for run in found] == VARIANTS
-    assert logged.tracked.runs == {run.info.run_name: run.info.run_id for run in found}
+    assert [short(run.info.run_name) for run in found] == VARIANTS
+    assert logged.tracked.runs == {short(run.info.run_name): run.info.run_id for run in found}
     assert {run.info.status for run in found} == {"FINISHED"}
     assert not [run for run in found if "mlflow.parentRunId" in run.data.tags]
 
@@ -78,7 +79,7 @@ def test_every_number_parameter_and_tag_of_a_record_is_read_back(logged: Logged)
         name: read_json(logged.run.population(name) / "manifest.json") for name in VARIANTS
     }
     found = {
-        run.info.run_name: run.data
+        short(run.info.run_name): run.data
         for name in ("read back", "read back.models")
         for run in runs_of(logged.client, name)
     }
@@ -86,9 +87,9 @@ def test_every_number_parameter_and_tag_of_a_record_is_read_back(logged: Logged)
         *variant_records(logged.audit, recipe),
         *member_records(logged.audit, recipe, manifests),
     ]
-    assert sorted(found) == sorted(record.name for record in records)
+    assert sorted(found) == sorted(short(record.name) for record in records)
     for record in records:
-        data = found[record.name]
+        data = found[short(record.name)]
         assert data.metrics == {name: value for name, value, _ in record.metrics}  # the last step
         assert data.params == {key: str(value) for key, value in record.params.items()}
         assert record.texts().items() <= data.tags.items()
@@ -142,14 +143,14 @@ def test_the_configuration_in_the_store_names_no_folder_of_this_machine(
 
 
 def test_the_loss_curve_of_a_member_stands_at_its_steps(logged: Logged) -> None:
-    found = {run.info.run_name: run for run in runs_of(logged.client, "read back.models")}
-    assert sorted(found) == sorted(f"{name}-{k:03d}" for name in VARIANTS for k in range(2))
-    second = found["prune-0.9-001"]
+    found = {short(run.info.run_name): run for run in runs_of(logged.client, "read back.models")}
+    assert sorted(found) == sorted(f"{name} · {k:02d}" for name in VARIANTS for k in range(2))
+    second = found["prune-0.9 · 01"]
     # 40 steps, a point for each tenth: at 4, 8 and 12.
     curve = logged.client.get_metric_history(second.info.run_id, "loss")
     assert [(point.step, point.value) for point in curve] == [(4, 2.0), (8, 2.0), (12, 0.5)]
     assert second.data.params["seed"] == str(2**63 + 1)
-    assert "loss" not in found["int8-static-001"].data.metrics
+    assert "loss" not in found["int8-static · 01"].data.metrics
 
 
 def test_a_repeated_call_adds_nothing(logged: Logged) -> None:

@@ -39,8 +39,8 @@ def test_compiled_members_have_the_gradients_of_each_member(
             torch.randint(0, 4, (MEMBERS, BATCH)),
             torch.empty(MEMBERS, BATCH, 0),
         )
-        slopes, losses, updated = compiled(state, buffers, batch)
-        expected_slopes, expected_losses, expected_updated = plain(state, buffers, batch)
+        slopes, losses, updated, *_ = compiled(state, buffers, batch, {})
+        expected_slopes, expected_losses, expected_updated, *_ = plain(state, buffers, batch, {})
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
         torch.testing.assert_close(losses, expected_losses)
         torch.testing.assert_close(slopes, expected_slopes)

@@ -35,7 +35,7 @@ def test_stacked_networks_have_torchs_gradients_and_statistics(
     labels = torch.randint(0, 3, (3, 6))
     step = gradients(network(*layers), cross_entropy, "stacked")
     none = torch.empty(3, 6, 0)
-    slopes, losses, updated = step(state, buffers, Batch(images, labels, none))
+    slopes, losses, updated, *_ = step(state, buffers, Batch(images, labels, none), {})
     for k, model in enumerate(models):
         loss = nn.functional.cross_entropy(model(images[k]), labels[k])
         loss.backward()

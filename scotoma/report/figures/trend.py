@@ -38,6 +38,7 @@ OUTSIDE = {
 FILLED = ("PASS", "FAIL", "failed")
 ROW = "no result"
 DAY_MS = 86_400_000
+MOST_TICKS = 4
 MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
 
 
@@ -118,7 +119,7 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
         ),
         table=FigureTable(
             "Verdict of each variant, audit by audit",
-            ("Audit", "Variant", "Verdict", "n"),
+            ("Audit", "Variant", "Verdict", "Test examples"),
             tuple(row for audit in audits for row in _said(audit)),
             labels=3,
         ),
@@ -236,9 +237,24 @@ def _time(field: str, span: tuple[int, int]) -> dict[str, Any]:
     scale: dict[str, Any] = {"type": "utc", "nice": False, "padding": 14}
     if span[0] < span[1]:
         scale["domain"] = [_date(ms) for ms in span]
-    days = "%d %b %y" if span[1] - span[0] > 4 * DAY_MS else "%d %b %H:%M"
-    axis = {"title": None, "tickCount": 4, "grid": False, "labelOverlap": True, "format": days}
+    days = "%d %b %y" if span[1] - span[0] > MOST_TICKS * DAY_MS else "%d %b %H:%M"
+    axis = {
+        "title": None, "values": [_date(ms) for ms in _ticks(span)], "grid": False,
+        "labelOverlap": True, "format": days,
+    }  # fmt: skip
     return {"field": field, "type": "temporal", "scale": scale, "axis": axis}
+
+
+def _ticks(span: tuple[int, int]) -> list[int]:
+    """Moments for the axis, of which no two have one label: days, or minutes in short spans.
+
+    >>> [ms / DAY_MS for ms in _ticks((0, 9 * DAY_MS))]
+    [0.0, 3.0, 6.0, 9.0]
+    """
+    step = DAY_MS if span[1] - span[0] > MOST_TICKS * DAY_MS else 60_000
+    each = (span[1] - span[0]) / (MOST_TICKS - 1)
+    moments = [span[0] + round(k * each / step) * step for k in range(MOST_TICKS)]
+    return [ms for ms in dict.fromkeys(moments) if ms <= span[1]]
 
 
 def _date(ms: int) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.config.model import Population, Predicted
@@ -19,11 +22,13 @@ from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
 from scotoma.predictions.tables import (
     PredictionTable,
     find_tables,
     models_by_variant,
     predicted_classes,
+    reruns_by_variant,
     split_pattern,
 )
 from scotoma.printable import nearest, printable
@@ -33,12 +38,14 @@ from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
 __all__ = [
+    "baseline_errors",
     "complete",
     "import_predictions",
     "named_images",
     "picture_files",
     "prediction_sources",
     "prepare_predicted",
+    "rows_of_reruns",
 ]
 
 ELSEWHERE = "made elsewhere"
@@ -64,7 +71,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.key)
+    tables = find_tables(source.files, source.id_column, source.columns)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -180,8 +187,9 @@ def prepare_predicted(run: Run) -> None:
     """Read and check the table of examples, and write it."""
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
-    examples = load_examples(run.config)
-    tables = find_tables(run.config.source.files, run.config.source.key)
+    source = run.config.source
+    tables = find_tables(source.files, source.id_column, source.columns)
+    examples = with_reruns(load_examples(run.config), rows_of_reruns(run.config))
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -191,10 +199,32 @@ def prepare_predicted(run: Run) -> None:
     progress.advance("read examples")
 
 
+def rows_of_reruns(config: Config) -> int:
+    """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
+    if not isinstance(config.source, PredictionsSource):
+        return 1
+    source = config.source
+    return _rows(config, find_tables(source.files, source.id_column, source.columns))
+
+
+def _rows(config: Config, tables: Sequence[PredictionTable]) -> int:
+    reruns = _reruns(config, tables).values()
+    return rerun_rows(len(own) for models in reruns for own in models.values())
+
+
+def _reruns(config: Config, tables: Sequence[PredictionTable]) -> dict[str, dict[str, list[str]]]:
+    """The models that are audited and their reruns, by what the files call the variant."""
+    supplied = reruns_by_variant(tables, config.limits)
+    return {
+        called: dict(list(supplied[called].items())[: config.models_of(name)])
+        for name, called in _named(config).items()
+    }
+
+
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files, source.key)]
+    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -230,7 +260,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.key))
+            _import(run, find_tables(source.files, source.id_column, source.columns))
             confirmed(files, seen)
     manifests = [run.population(name) / "manifest.json" for name in names]
     with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
@@ -243,21 +273,53 @@ def import_predictions(run: Run) -> list[Path]:
 def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
-    supplied = models_by_variant(tables, config.limits)
-    models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
+    reruns, rows = _reruns(config, tables), _rows(config, tables)
     progress.start("import predictions", len(names))
     asked = PredictionRequest(
-        models,
-        examples.ids,
+        {
+            called: [again for own in models.values() for again in own]
+            for called, models in reruns.items()
+        },
+        examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows])),
         examples.classes,
-        config.keep_scores,
+        bool(config.keep_scores),
         config.label.threshold,
         config.limits,
     )
     answers = read_external(tables, asked)
     for name, called in names.items():
-        _write(run, name, models[called], answers[called], examples)
+        predicted = join_reruns(answers[called], reruns[called], rows)
+        _write(run, name, list(reruns[called]), predicted, examples)
         progress.advance("import predictions")
+
+
+def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
+    """How often the models of the baseline err on each example.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples.
+
+    Returns:
+        Shares of the models, shape (N,); None where examples have no labels.
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    if not examples.labelled:
+        return None
+    called = _named(config)["dense"]
+    tables = find_tables(source.files, source.id_column, source.columns)
+    models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
+    asked = PredictionRequest(
+        {called: models}, examples.ids, examples.classes,
+        threshold=config.label.threshold, limits=config.limits,
+    )  # fmt: skip
+    predicted = read_external(tables, asked)[called].predicted
+    wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
+    return wrong
 
 
 def _write(

@@ -17,21 +17,27 @@ from scotoma.corruptions import STANDARD, family_of
 from scotoma.datasets import Examples, Partition
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
+from scotoma.published import common_corruptions
 from scotoma.robustness import (
     RightAnswers,
     amplification,
     corruption_errors,
     disagreement,
+    draw_variance,
+    errors_over,
     example_mean,
     group_contrast,
     group_tests,
+    one_pair,
     relative_robustness,
 )
 from scotoma.run import Run
+from scotoma.stages.measures.confidence import confidence_report
+from scotoma.stages.measures.other_sets import other_set_reports
 from scotoma.uncertainty import Estimate
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness import Plan
+    from scotoma.stages.robustness_plan import Plan
 
 __all__ = ["measure_robustness"]
 
@@ -95,7 +101,12 @@ def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, An
     losses, differing, rows = {}, {}, list(_of_corruptions(plan, answers, right, config))
     for variant in compressed:
         losses[variant.name] = _losses(
-            answers, right["dense"], right[variant.name], families, paired=variant.paired
+            answers,
+            right["dense"],
+            right[variant.name],
+            families,
+            plan.draws,
+            paired=variant.paired,
         )
         differing[variant.name] = _disagreement(
             answers, variant.name, plan, len(examples.classes), paired=variant.paired
@@ -103,31 +114,38 @@ def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, An
         progress.advance("measure robustness")
     content: dict[str, Any] = jsonable(
         {
-            "profile": plan.profile.name,
-            "note": plan.profile.note,
+            "profile": "predictions" if plan.profile is None else plan.profile.name,
+            "note": "" if plan.profile is None else plan.profile.note,
             "examples": len(plan.rows),
             "test": len(examples.ids),
-            "severities": plan.config.severities,
-            "corruption_seeds": plan.config.corruption_seeds,
+            "severities": plan.severities,
+            "corruption_seeds": plan.draws,
             "members": plan.members,
             "corruptions": [
                 {"kind": kind, "family": family_of(kind), "standard": kind in STANDARD}
                 for kind in plan.kinds
             ],
-            "left_out": dict(plan.profile.left_out),
+            "left_out": plan.left_out,
             "curves": list(_curves(plan, answers, right, families)),
             "by_corruption": rows,
             "losses": losses,
             "floor": _floor(answers, right["dense"], families),
-            "distortion": list(_distortion(answers, families)),
+            "distortion": list(_distortion(answers, families)) if plan.profile else [],
             "disagreement": differing,
+            "confidence": confidence_report(
+                run, plan, right, families, answers.partition, answers.clusters
+            )
+            if plan.config.confidence
+            else None,
+            "matched": list(_matched(plan, answers, right, families)),
+            "sets": list(other_set_reports(run, plan, examples)),
         }
     )
     return content
 
 
 def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
-    from scotoma.stages.robustness import corrupted_file
+    from scotoma.stages.robustness_plan import corrupted_file
 
     chosen = np.zeros(len(examples.ids), np.bool_)
     chosen[plan.rows] = True
@@ -137,7 +155,7 @@ def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
         for name, members in plan.members.items()
     }
     frames = [pl.read_parquet(corrupted_file(run, condition)) for condition in plan.conditions]
-    of_each = len(plan.config.severities) * plan.config.corruption_seeds
+    of_each = len(plan.severities) * plan.draws
     shape = (len(plan.kinds), of_each, len(plan.rows))
     predicted = np.stack([frame["predicted"].to_numpy() for frame in frames]).reshape(*shape, -1)
     ends = np.cumsum(list(plan.members.values()))
@@ -170,8 +188,8 @@ def _families(plan: Plan) -> dict[str, list[int]]:
 
 def _severity(plan: Plan, severity: int) -> list[int]:
     """Places of the draws of one severity."""
-    draws = plan.config.corruption_seeds
-    first = plan.config.severities.index(severity) * draws
+    draws = plan.draws
+    first = plan.severities.index(severity) * draws
     return list(range(first, first + draws))
 
 
@@ -185,7 +203,7 @@ def _curves(
         clean = own.accuracy([], clusters=answers.clusters)
         for family, places in families.items():
             yield {"variant": variant, "family": family, "severity": 0, "accuracy": clean}
-            for severity in plan.config.severities:
+            for severity in plan.severities:
                 accuracy = own.accuracy(
                     places, _severity(plan, severity), clusters=answers.clusters
                 )
@@ -224,7 +242,22 @@ def _of_corruptions(
                 "relative_robustness": float(relative_robustness(members, own.clean.mean(axis=0))),
                 "ce": ce,
                 "relative_ce": None if errors is None or every else errors.relative_ce[place],
+                "alexnet_ce": _over_alexnet(plan, own, places, answers.clusters),
             }
+
+
+def _over_alexnet(
+    plan: Plan, own: RightAnswers, places: list[int], clusters: NDArray[np.int64] | None
+) -> Estimate | None:
+    """Errors over those of AlexNet, where the pictures are those that it saw."""
+    published = common_corruptions().alexnet.column("error")
+    kinds = [plan.kinds[place] for place in places]
+    if plan.config.published is None or not published.keys() >= set(kinds):
+        return None
+    if len(kinds) not in (1, len(published)):  # a mean over fewer is no mCE
+        return None
+    reference = [float(published[kind] or 0) for kind in kinds]
+    return errors_over(own, places, reference, clusters=clusters)
 
 
 def _losses(
@@ -232,6 +265,7 @@ def _losses(
     dense: RightAnswers,
     compressed: RightAnswers,
     families: Mapping[str, list[int]],
+    draws: int,
     *,
     paired: bool,
 ) -> list[dict[str, Any]]:
@@ -255,6 +289,7 @@ def _losses(
                     for name, right in (("dense", dense), ("compressed", compressed))
                     for part, which in (("_clean", []), ("", places))
                 }
+                whole = key == "all" and metric == "error"
                 rows.append(
                     {
                         "group": key,
@@ -265,6 +300,10 @@ def _losses(
                         "absolute_variance": found.variances["absolute"],
                         "relative_variance": found.variances["relative"],
                         "depends_on_scale": found.depends_on_scale,
+                        "one_pair": one_pair(*own, risk, paired=paired) if whole else None,
+                        "draw_variance": draw_variance(dense, compressed, places, draws)
+                        if whole
+                        else None,
                         "contrast": contrast,
                     }
                 )
@@ -274,6 +313,28 @@ def _losses(
         row["p"] = None if test is None else test.p
         row["p_adjusted"] = None if test is None else test.p_adjusted
     return rows
+
+
+def _matched(
+    plan: Plan,
+    answers: _Answers,
+    right: Mapping[str, RightAnswers],
+    families: Mapping[str, list[int]],
+) -> Iterator[dict[str, Any]]:
+    """Variants beside those that they were matched with, as if these were dense."""
+    for variant, match in plan.config.matched.items():
+        for family, places in families.items():
+            own = right[match].under(places), right[variant].under(places)
+            found = amplification(*own, clusters=answers.clusters)
+            yield {
+                "variant": variant,
+                "matched": match,
+                "family": family,
+                "clean": right[variant].accuracy([], clusters=answers.clusters),
+                "matched_clean": right[match].accuracy([], clusters=answers.clusters),
+                **{str(scale): one for scale, one in found.estimates.items()},
+                "depends_on_scale": found.depends_on_scale,
+            }
 
 
 def _floor(
@@ -315,7 +376,7 @@ def _disagreement(
     )
     members = min(own[0].shape[1] for own in (dense, compressed))
     rows = []
-    for severity in (0, *plan.config.severities):
+    for severity in (0, *plan.severities):
         if severity:
             places = _severity(plan, severity)
             pairs = [

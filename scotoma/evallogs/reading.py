@@ -1,0 +1,328 @@
+"""Which evaluations lie in these files and folders, and what do they hold?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from scotoma.credentials import masked
+from scotoma.errors import ConfigError, DataError
+from scotoma.evallogs.detection import FORMATS, SUFFIXES
+from scotoma.evallogs.gathering import MOST_VALUES, format_of, gather, list_attributes
+from scotoma.evallogs.log import SCORE, AttributePath, EvaluationLog
+from scotoma.evallogs.record import quoted_id
+from scotoma.evallogs.tables import Columns
+from scotoma.natural import natural_order
+from scotoma.printable import nearest, printable
+from scotoma.untrusted import read_apart
+
+__all__ = ["attributes_of", "read_logs"]
+
+MOST_FILES = 10_000
+TABLES = ("table", "timm", "mlflow")  # formats that a folder of other logs may hold beside them
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One evaluation of one file, at one of the places that were named."""
+
+    place: str
+    path: Path
+    facts: Mapping[str, Any]
+
+
+def read_logs(
+    places: Sequence[str | Path],
+    folder: Path,
+    *,
+    attributes: Sequence[str] = (),
+    scores: Sequence[str] = (),
+    filter: str = "",  # noqa: A002  the tools' own word
+    reruns: bool = False,
+    columns: Columns | None = None,
+) -> dict[str, EvaluationLog]:
+    """Read the logs of one model.
+
+    Args:
+        places: Files, or folders that are searched for logs. Several are reruns of one model.
+        folder: An existing folder for text, as large as the logs; the caller removes it.
+        attributes: Dotted paths of the attributes to keep, such as `doc.category`.
+        scores: Names of the scores to keep; empty for all that are numbers. Of tables: columns.
+        filter: Which filter's answers to take of tasks that were scored after several.
+        reruns: Whether several evaluations of a task at one place are reruns.
+        columns: Columns of tables, where they have not the usual names.
+
+    Returns:
+        Task to its log.
+
+    Raises:
+        ConfigError: A place that does not exist, or a choice that is to be made: of filter, score,
+            model or file.
+        DataError: A log that cannot be read, or holds an example twice.
+    """
+    parts: dict[str, list[_Part]] = {}
+    for place in map(str, places):
+        for path, _ in _logs(place, columns or Columns(), scores):
+            for part in _gathered(place, path, folder, attributes, scores, columns or Columns()):
+                parts.setdefault(part.facts["task"], []).append(part)
+    chosen = _of_filter(parts, filter)
+    _check_scores(chosen, scores)
+    return {
+        task: _merged(task, chosen[task], attributes, reruns=reruns)
+        for task in natural_order(chosen)
+    }
+
+
+def attributes_of(
+    places: Sequence[str | Path], *, columns: Columns | None = None
+) -> dict[str, tuple[AttributePath, ...]]:
+    """List the attributes that logs hold.
+
+    Args:
+        places: See `read_logs`.
+        columns: See `read_logs`.
+
+    Returns:
+        Task to its attributes, in the order of the log.
+
+    Raises:
+        ConfigError: See `read_logs`.
+        DataError: See `read_logs`.
+    """
+    tasks: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
+    for place in map(str, places):
+        for path, _ in _logs(place, columns or Columns(), ()):
+            counted = read_apart(
+                list_attributes, path, columns or Columns(), (), path=_largest(path),
+                called=path.name,
+            )  # fmt: skip
+            for task, paths in counted.items():
+                known = tasks.setdefault(task, {})
+                for name, (count, distinct, kinds) in paths.items():
+                    n, seen, types = known.get(name, (0, set(), set()))
+                    known[name] = (n + count, seen | set(distinct), types | set(kinds))
+    return {
+        task: tuple(
+            AttributePath(name, count, min(len(seen), MOST_VALUES), _spoken(kinds))
+            for name, (count, seen, kinds) in tasks[task].items()
+        )
+        for task in natural_order(tasks)
+    }
+
+
+def _spoken(kinds: set[str]) -> str:
+    if "text" not in kinds:
+        return "numbers"
+    return "text" if kinds == {"text"} else "mixed"
+
+
+def _logs(place: str, columns: Columns, scores: Sequence[str]) -> list[tuple[Path, str]]:
+    """List the logs at a place, with their formats; tables count where there is nothing else."""
+    root = Path(os.path.abspath(place))
+    shown = printable(masked(place))
+    if not root.exists():
+        raise ConfigError(f"{shown} does not exist; name a log, or a folder of logs")
+    paths = _candidates(root, shown) if root.is_dir() else [root]
+    arguments = (columns, tuple(scores))
+    formats = (
+        (path, read_apart(format_of, path, *arguments, path=path, called=path.name))
+        for path in paths
+    )
+    logs = [(path, name) for path, name in formats if name]
+    of_tools = [(path, name) for path, name in logs if name not in TABLES]
+    if not logs:
+        what = "is" if not root.is_dir() else "holds"
+        raise ConfigError(
+            f"{shown} {what} no log of an evaluation; logs are of {', '.join(FORMATS[:-1])}, or "
+            "tables in CSV, Parquet or JSONL"
+        )
+    return of_tools or logs
+
+
+def _candidates(root: Path, shown: str) -> Iterator[Path]:
+    """List files that may be logs, in natural order; links to folders are not followed."""
+    paths = [
+        os.path.join(above, name)
+        for above, _, names in os.walk(root)
+        for name in names
+        if name.lower().endswith(SUFFIXES)
+    ]
+    if len(paths) > MOST_FILES:
+        raise ConfigError(
+            f"{shown} holds {len(paths):,} files that may be logs, more than {MOST_FILES:,}; name "
+            "a folder below it"
+        )
+    return map(Path, natural_order(paths))
+
+
+def _largest(path: Path) -> Path:
+    """The file that sets the limits of reading: HELM's text lies beside its statistics."""
+    state = path.with_name("scenario_state.json")
+    of_helm = path.name == "per_instance_stats.json" and state.is_file()
+    return max([path, *([state] if of_helm else [])], key=lambda one: one.stat().st_size)
+
+
+def _gathered(
+    place: str,
+    path: Path,
+    folder: Path,
+    attributes: Sequence[str],
+    scores: Sequence[str],
+    columns: Columns,
+) -> Iterator[_Part]:
+    number = sum(1 for _ in folder.iterdir())  # files are never removed: a new stem each time
+    evaluations = read_apart(
+        gather, path, str(folder.absolute() / f"{number:06d}"), number << 44, tuple(attributes),
+        tuple(scores), columns, path=_largest(path), called=path.name,
+    )  # fmt: skip
+    for facts in evaluations:
+        # A table that was named stands for its model, one in a folder for its task.
+        stem = path.name.partition(".")[0]
+        named = facts["format"] in TABLES and not Path(place).is_dir()
+        yield _Part(place, path, {**facts, "task": facts["task"] or ("table" if named else stem)})
+
+
+def _of_filter(parts: Mapping[str, list[_Part]], wanted: str) -> dict[str, list[_Part]]:
+    """Choose the filter of every task; one that was scored after a single one has no choice."""
+    known = {task: _distinct(part.facts["filter"] for part in parts[task]) for task in parts}
+    everywhere = sorted({name for names in known.values() for name in names})
+    if wanted and wanted not in everywhere:
+        raise ConfigError(
+            f"filter {printable(wanted)!r} is in none of the logs, which have "
+            f"{printable(', '.join(everywhere)) or 'no filters'}{nearest(wanted, everywhere)}"
+        )
+    chosen = {}
+    for task, filters in known.items():
+        if len(filters) > 1 and wanted not in filters:
+            raise ConfigError(
+                f"task {printable(task)} was scored after {len(filters)} filters "
+                f"({printable(', '.join(filters))}); choose one with --filter"
+            )
+        one = wanted if wanted in filters else filters[0]
+        chosen[task] = [part for part in parts[task] if part.facts["filter"] == one]
+    return chosen
+
+
+def _check_scores(parts: Mapping[str, list[_Part]], wanted: Sequence[str]) -> None:
+    """Refuse scores that were asked for and are in no log, or are no numbers."""
+    every = [part for task in parts.values() for part in task]
+    there = sorted({name for part in every for name in part.facts["known_scores"]})
+    for name in wanted:
+        if name not in there:
+            known = f"have {printable(', '.join(there))}" if there else "have none of those"
+            raise ConfigError(
+                f"score {printable(name)!r} is in none of the logs, which {known}"
+                f"{nearest(name, there)}"
+            )
+        for part in every:
+            if fault := part.facts["not_numbers"].get(name):
+                raise DataError(
+                    f"score {printable(name)!r} of {printable(part.path.name)} must be a number, "
+                    f"and is {fault[2]} in {fault[0]:,} of {part.facts['rows']:,} examples, the "
+                    f"first is {quoted_id(fault[1])}; choose another score"
+                )
+
+
+def _merged(
+    task: str, parts: list[_Part], attributes: Sequence[str], *, reruns: bool
+) -> EvaluationLog:
+    """Make one log of the evaluations of a task, each after the first a rerun."""
+    _check_choices(task, parts, reruns=reruns)
+    kinds: dict[str, set[str]] = {}
+    frames, after = [], 0
+    for part in parts:
+        frame = pl.concat(map(_table, part.facts["examples"]), how="diagonal")
+        frame = frame.with_columns(pl.col("rerun") + after)
+        after = frame.select(pl.col("rerun").max() + 1).item()
+        frames.append(frame)
+        for path, seen in part.facts["kinds"].items():
+            kinds.setdefault(path, set()).update(seen)
+    faults = {name: one for part in parts for name, one in part.facts["not_numbers"].items()}
+    names = _distinct(name for part in parts for name in part.facts["scores"])
+    scores = tuple(name for name in names if name not in faults)
+    examples = pl.concat(frames, how="diagonal").with_columns(
+        [pl.col(SCORE + name).fill_null(float("nan")) for name in scores]
+        + [pl.col(path).cast(_type(kinds.get(path, set()))) for path in attributes]
+    )
+    kept = [name for name in examples.columns if not name.startswith(SCORE)]
+    kept = [name for name in kept if name not in attributes]
+    notes = _distinct(note for part in parts for note in part.facts["notes"])
+    first = parts[0].facts
+    return EvaluationLog(
+        model=printable(masked(first["model"])),
+        task=task,
+        format=first["format"],
+        files=tuple(str(part.path) for part in parts),
+        settings=_settings(task, parts),
+        examples=examples.select(*kept, *(SCORE + name for name in scores), *attributes),
+        scores=scores,
+        attributes=tuple(attributes),
+        texts=tuple(Path(one) for part in parts for one in part.facts["texts"]),
+        details=first["details"],
+        notes=tuple(notes) + tuple(_left_out(task, name, one) for name, one in faults.items()),
+    )
+
+
+def _check_choices(task: str, parts: list[_Part], *, reruns: bool) -> None:
+    """Refuse what is not one model, or not one evaluation at a place."""
+    models = _distinct(part.facts["model"] for part in parts)
+    for place in _distinct(part.place for part in parts):
+        here = [part for part in parts if part.place == place]
+        own = _distinct(part.facts["model"] for part in here)
+        if len(own) > 1:
+            raise ConfigError(
+                f"{printable(masked(place))} holds logs of {len(own)} models for task "
+                f"{printable(task)} ({printable(masked(', '.join(own)))}); name those of one"
+            )
+        if len(here) > 1 and not reruns:
+            files = printable(", ".join(part.path.name for part in here))[:300]
+            raise ConfigError(
+                f"{printable(masked(place))} holds {len(here)} evaluations of task "
+                f"{printable(task)} ({files}); name one, or take all as reruns with --reruns"
+            )
+    if len(models) > 1 and parts[0].facts["format"] not in TABLES:
+        raise ConfigError(
+            f"reruns of task {printable(task)} must be of one model, got "
+            f"{printable(masked(', '.join(models)))}; name the logs of one"
+        )
+
+
+def _settings(task: str, parts: list[_Part]) -> dict[str, str]:
+    """Take the settings of the first log, if reruns do not differ from it."""
+    first = parts[0]
+    settings: dict[str, str] = dict(first.facts["settings"])
+    for part in parts[1:]:
+        for name, value in part.facts["settings"].items():
+            if settings.setdefault(name, value) != value:
+                raise ConfigError(
+                    f"reruns of task {printable(task)} must be asked alike, but {name} is "
+                    f"{printable(settings[name])[:80]} in {printable(first.path.name)} and "
+                    f"{printable(value)[:80]} in {printable(part.path.name)}; leave one out"
+                )
+    return settings
+
+
+def _left_out(task: str, name: str, fault: list[Any]) -> str:
+    return (
+        f"Score {printable(name)} of task {printable(task)} is {fault[2]} in {fault[0]:,} "
+        "examples, not a number, and is left out."
+    )
+
+
+def _table(path: str) -> pl.DataFrame:
+    return pl.read_parquet(path, glob=False)
+
+
+def _type(kinds: set[str]) -> pl.DataType:
+    if not kinds or "text" in kinds:
+        return pl.String()
+    return pl.Float64() if "number" in kinds else pl.Int64()
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,1 @@
+"""How members are trained and decide, so that groups fare alike: pure functions of arrays."""

@@ -1,0 +1,124 @@
+"""Which last layer serves all groups on these features: deep feature reweighting (DFR).
+
+Kirichenko, Izmailov, Wilson (2023), "Last Layer Re-Training is Sufficient for Robustness to
+Spurious Correlations". The features stay as they are, so it can follow compression.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat
+
+from scotoma.mitigation.decide.logistic import logistic_regression
+from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LastLayer", "fit_last_layer"]
+
+DRAWS = 10
+
+
+class LastLayer(Rule):
+    """Argmax of weight @ features + bias."""
+
+    rule: Literal["dfr"] = "dfr"
+    needs: ClassVar[Needs] = Needs("fit")
+    weight: tuple[tuple[FiniteFloat, ...], ...] = Field(min_length=1)
+    bias: tuple[FiniteFloat, ...]
+
+    @classmethod
+    def of(cls, weight: NDArray[Any], bias: NDArray[Any]) -> LastLayer:
+        """Make a rule of a layer's arrays, shapes (C, features) and (C,)."""
+        return cls.model_validate({"weight": weight.tolist(), "bias": bias.tolist()})
+
+    def scores(self, features: NDArray[Any]) -> NDArray[np.float64]:
+        """The layer's output, shape (N, C)."""
+        weight = np.asarray(self.weight)
+        table = check_scores(features, weight.shape[1], "DFR")
+        return np.asarray(table @ weight.T + np.asarray(self.bias))
+
+    def decide(
+        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
+    ) -> NDArray[np.int64]:
+        """See `Rule.decide`; `scores` are features, shape (N, features)."""
+        return np.asarray(self.scores(scores).argmax(axis=1))
+
+
+def fit_last_layer(
+    scores: NDArray[Any],
+    labels: NDArray[Any],
+    attributes: NDArray[Any] | None = None,
+    *,
+    classes: int | None = None,
+    inverse_penalty: float = 1.0,
+    draws: int = DRAWS,
+    seed: int = 0,
+    balanced: bool = True,
+    tolerance: float = 1e-6,
+) -> LastLayer:
+    """Fit a last layer on the same number of examples of every class and group.
+
+    Each draw takes as many examples of every class and group as the smallest has; the layer is the
+    mean of the draws' layers. Features are standardised by all examples passed, and the layer
+    returned takes them as they are.
+
+    Args:
+        scores: Features, the inputs of the last layer, shape (N, D).
+        labels: Class ids, shape (N,).
+        attributes: Group ids, shape (N,); may be None if not `balanced`.
+        classes: C, where the labels do not name all.
+        inverse_penalty: As scikit-learn's `C`.
+        draws: How many.
+        seed: Seed of the draws.
+        balanced: False: one fit on all examples.
+        tolerance: Largest slope of the mean loss at the end of a fit.
+
+    Raises:
+        DataError: A class and group have no example, or the fit does not converge.
+
+    >>> z = np.array([[0.0], [1.0], [0.2], [1.2]])
+    >>> fit_last_layer(z, np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]))(z)
+    array([0, 1, 0, 1])
+    """
+    features = np.asarray(scores, np.float64)
+    labels = np.asarray(labels)
+    count = int(labels.max(initial=0)) + 1 if classes is None else classes
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.where(spread > 1e-12 * (1 + np.abs(mean)), spread, 1.0)
+    standard = (features - mean) / spread
+    chosen = (
+        _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
+    )
+    layers: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    for rows in chosen:
+        layer = logistic_regression(
+            standard[rows],
+            labels[rows],
+            count,
+            inverse_penalty=inverse_penalty,
+            tolerance=tolerance,
+            start=layers[-1] if layers else None,
+        )
+        layers.append(layer)
+    weight = np.mean([weight for weight, _ in layers], axis=0) / spread
+    bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
+    return LastLayer.of(weight, bias)
+
+
+def _draws(
+    labels: NDArray[Any], attributes: NDArray[Any] | None, classes: int, draws: int, seed: int
+) -> list[NDArray[np.int64]]:
+    groups = 1 if attributes is None else 1 + int(np.max(attributes, initial=0))
+    counts = cell_counts(labels, attributes, classes, groups, "DFR")
+    cell = np.asarray(attributes) * classes + labels
+    members = [np.flatnonzero(cell == number) for number in range(groups * classes)]
+    random = np.random.default_rng(seed)
+    smallest = int(counts.min())
+    return [
+        np.sort(np.concatenate([random.choice(rows, smallest, replace=False) for rows in members]))
+        for _ in range(draws)
+    ]

@@ -1,0 +1,169 @@
+"""Can a class be predicted in each of two groups about equally often: S-DD4, RBA.
+
+Zhao et al. (2017), "Men Also Like Shopping: Reducing Gender Bias Amplification using
+Corpus-level Constraints", as Wang et al. (2020) use it on scores of (group, class) pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+from scipy.special import softmax
+
+from scotoma.errors import DataError
+from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pairs
+from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Balanced", "NotBalancedWarning", "ReduceAmplification", "fit_reduce_amplification"]
+
+SWEEPS = 100
+STEP, PUBLISHED_STEP = 0.003, 3.0
+ROUNDING = 1e-9
+
+
+class NotBalancedWarning(UserWarning):
+    """RBA left a class outside its margin."""
+
+
+class Balanced(NamedTuple):
+    """What the sweeps came to.
+
+    Attributes:
+        predicted: Class ids, shape (N,).
+        converged: Whether every class's share of group 1 is within the margin.
+        sweeps: How many were made.
+        outside: Classes outside the margin, ascending.
+    """
+
+    predicted: NDArray[np.int64]
+    converged: bool
+    sweeps: int
+    outside: tuple[int, ...]
+
+
+class ReduceAmplification(Rule):
+    """S-DD4: among predictions of each class, group 1's share lies in [0.5 - m, 0.5 + m].
+
+    By default every class's potential carries the price of its own violations, on softmax
+    probabilities, and of all sweeps the one with the smallest violation counts. With
+    `protocol="published"` only the class that an example was predicted as in the sweep before
+    carries it, on exp(s): examples flip back, the margin is missed, and the last sweep counts.
+    """
+
+    rule: Literal["DD4"] = "DD4"
+    needs: ClassVar[Needs] = Needs("each example", transductive=True)
+    classes: Count
+    margin: float = Field(0.05, gt=0, lt=0.5)
+    protocol: Literal["meant", "published"] = "meant"
+
+    def decide(
+        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
+    ) -> NDArray[np.int64]:
+        """See `Rule.decide`; warns (`NotBalancedWarning`) where `balance` does not converge."""
+        result = self.balance(scores, attributes)
+        if not result.converged:
+            listed = ", ".join(str(y) for y in result.outside[:5])
+            more = len(result.outside) - 5
+            warnings.warn(
+                f"DD4 did not converge in {result.sweeps} sweeps: class {listed}"
+                f"{f' and {more} more' if more > 0 else ''} outside the margin of {self.margin:g}",
+                NotBalancedWarning,
+                stacklevel=3,
+            )
+        return result.predicted
+
+    def balance(self, scores: NDArray[np.float64], attributes: NDArray[Any] | None) -> Balanced:
+        """Sweep over all examples at once.
+
+        Args:
+            scores: Shape (N, 2 * C).
+            attributes: 0 or 1 for each example, shape (N,).
+        """
+        table = pairs(scores, 2, self.classes, self.rule)
+        group = check_groups(attributes, len(table), 2)
+        if self.protocol == "published":
+            return self._published(np.exp(table).sum(axis=1), group)
+        p = np.asarray(softmax(table, axis=(1, 2)))
+        return self._meant(p.sum(axis=1), group)
+
+    def _meant(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
+        price = np.zeros((2, self.classes))
+        best: tuple[float, NDArray[np.int64]] | None = None
+        for sweep in range(SWEEPS + 1):
+            # (N, C): each class's prices times what one more prediction of this group adds
+            predicted = (potential - self._effects()[:, group].T @ price).argmax(axis=1)
+            violation = self._violations(predicted, group)
+            worst = float(violation.max(initial=0.0))
+            if best is None or worst < best[0]:
+                best = worst, predicted
+            if worst <= ROUNDING or sweep == SWEEPS:
+                break
+            price = np.maximum(0, price + STEP * violation)
+        assert best is not None
+        return self._result(best[1], group, sweep)
+
+    def _published(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
+        rows = np.arange(len(potential))
+        price = np.zeros((2, self.classes))
+        predicted = potential.argmax(axis=1)
+        sweep = 0
+        while sweep < SWEEPS:
+            violation = self._violations(predicted, group)
+            if violation.max(initial=0.0) <= ROUNDING:
+                break
+            price = np.maximum(0, price + PUBLISHED_STEP * violation)
+            swept = potential.copy()
+            effect = self._effects()[:, group]
+            swept[rows, predicted] -= (price[:, predicted] * effect).sum(axis=0)
+            predicted = swept.argmax(axis=1)
+            sweep += 1
+        return self._result(predicted, group, sweep)
+
+    def _effects(self) -> NDArray[np.float64]:
+        """What one prediction of a class adds to its two violations, shape (2, groups)."""
+        m = self.margin
+        return np.array([[0.5 - m, -0.5 - m], [-0.5 - m, 0.5 - m]])
+
+    def _violations(
+        self, predicted: NDArray[np.int64], group: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Too few and too many of group 1 among each class's predictions, shape (2, C)."""
+        n = np.bincount(predicted, minlength=self.classes)
+        ones = np.bincount(predicted[group == 1], minlength=self.classes)
+        return np.stack([(0.5 - self.margin) * n - ones, ones - (0.5 + self.margin) * n])
+
+    def _result(
+        self, predicted: NDArray[np.int64], group: NDArray[np.int64], sweeps: int
+    ) -> Balanced:
+        outside = np.flatnonzero(self._violations(predicted, group).max(axis=0) > ROUNDING)
+        return Balanced(predicted, not outside.size, sweeps, tuple(int(y) for y in outside))
+
+
+def fit_reduce_amplification(
+    scores: NDArray[Any],
+    labels: NDArray[Any],
+    attributes: NDArray[Any] | None = None,
+    *,
+    classes: int | None = None,
+    margin: float = 0.05,
+    protocol: Literal["meant", "published"] = "meant",
+) -> ReduceAmplification:
+    """Fit S-DD4: nothing but the number of classes.
+
+    Raises:
+        DataError: There are not two groups.
+
+    >>> rule = fit_reduce_amplification(np.zeros((2, 4)), np.array([0, 1]), margin=0.1)
+    >>> rule.needs.transductive, rule.margin
+    (True, 0.1)
+    """
+    groups, count = groups_and_classes(scores, labels, attributes, classes, "DD4")
+    if groups != 2:
+        raise DataError(f"DD4 balances two groups, got {groups}; take DD3 for more")
+    return ReduceAmplification(classes=count, margin=margin, protocol=protocol)

@@ -1,0 +1,172 @@
+"""Which thresholds give each group the same rates: post-processing of a binary model.
+
+Hardt, Price, Srebro (2016), "Equality of Opportunity in Supervised Learning". Rates are equal in
+expectation over the rule's random draws, on the examples that it was fitted on.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from scotoma.errors import DataError
+from scotoma.mitigation.decide.roc import RocHull, roc_hull
+from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_groups
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Equal", "GroupThresholds", "Thresholds", "fit_thresholds", "margins"]
+
+Equal = Literal["true positive rate", "odds"]
+Share = Annotated[float, Field(ge=0, le=1)]
+TIE = 1e-12  # objectives this near are equal, and the lowest rate is taken
+
+
+class GroupThresholds(BaseModel):
+    """One group's chance of a positive: ignored * constant + (1 - ignored) * (either threshold)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+    thresholds: tuple[float, float]
+    second: Share
+    ignored: Share = 0.0
+    constant: Share = 0.0
+
+    def probability(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The chance of a positive, shape (N,)."""
+        above = [(scores > threshold).astype(np.float64) for threshold in self.thresholds]
+        drawn = (1 - self.second) * above[0] + self.second * above[1]
+        return np.asarray(self.ignored * self.constant + (1 - self.ignored) * drawn)
+
+
+class Thresholds(Rule):
+    """Randomised thresholds of a binary model, two a group."""
+
+    rule: Literal["thresholds"] = "thresholds"
+    needs: ClassVar[Needs] = Needs("each example")
+    equal: Equal
+    groups: tuple[GroupThresholds, ...] = Field(min_length=1)
+    seed: int = 0
+
+    def probability(
+        self, scores: NDArray[Any], attributes: NDArray[Any] | None
+    ) -> NDArray[np.float64]:
+        """The chance that each example is predicted positive, shape (N,)."""
+        margin = margins(np.asarray(scores, np.float64))
+        group = check_groups(attributes, len(margin), len(self.groups))
+        chance = np.zeros(len(margin))
+        for number, thresholds in enumerate(self.groups):
+            rows = group == number
+            chance[rows] = thresholds.probability(margin[rows])
+        return chance
+
+    def decide(
+        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
+    ) -> NDArray[np.int64]:
+        """See `Rule.decide`; the same seed and the same order of examples, the same draws."""
+        chance = self.probability(scores, attributes)
+        drawn = np.random.default_rng(self.seed).random(len(chance))
+        return (drawn < chance).astype(np.int64)
+
+
+def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far class 1 leads, shape (N,), from scores of shape (N,), (N, 1) or (N, 2).
+
+    Raises:
+        DataError: There are more than two classes.
+
+    >>> margins(np.array([[1.0, 3.0], [2.0, 0.5]]))
+    array([ 2. , -1.5])
+    """
+    if scores.ndim == 1:
+        return scores
+    if scores.ndim != 2 or scores.shape[1] > 2:
+        raise DataError(
+            f"thresholds decide between two classes, got scores of shape {scores.shape}; "
+            "take offsets for more classes"
+        )
+    return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
+
+
+def fit_thresholds(
+    scores: NDArray[Any],
+    labels: NDArray[Any],
+    attributes: NDArray[Any] | None = None,
+    *,
+    equal: Equal = "true positive rate",
+    seed: int = 0,
+) -> Thresholds:
+    """Fit the thresholds of highest accuracy among those that give each group equal rates.
+
+    Args:
+        scores: Shape (N,), (N, 1) or (N, 2).
+        labels: 0 or 1, shape (N,); every group needs both.
+        attributes: Group ids, shape (N,).
+        equal: Only the true positive rate, or the false positive rate too (equalized odds).
+        seed: Seed of the draws.
+
+    Raises:
+        DataError: More than two classes, or a group without one of the labels.
+
+    >>> scores = np.array([0.2, 0.6, 0.9, 0.1, 0.3, 0.4])
+    >>> rule = fit_thresholds(scores, np.array([0, 1, 1, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1]))
+    >>> rule(scores, np.array([0, 0, 0, 1, 1, 1]))
+    array([0, 1, 1, 0, 1, 1])
+    """
+    margin = margins(np.asarray(scores, np.float64))
+    labels = np.asarray(labels)
+    groups = 1 + int(np.max(attributes, initial=0)) if attributes is not None else 1
+    counts = cell_counts(labels, attributes, 2, groups, "thresholds")
+    group = np.asarray(attributes)
+    hulls = [roc_hull(margin[group == g], labels[group == g]) for g in range(groups)]
+    fitted = _equal_odds(hulls, counts) if equal == "odds" else _equal_rate(hulls, counts)
+    return Thresholds(equal=equal, groups=fitted, seed=seed)
+
+
+def _equal_rate(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupThresholds, ...]:
+    """Equal true positive rates: accuracy is concave between corners, so one of them is best."""
+    rates = np.unique(np.concatenate([hull.true_positive_rate for hull in hulls]))
+    false = np.stack([hull.lowest_false_positive_rate(rates) for hull in hulls])
+    right = counts[:, 1].sum() * rates + counts[:, 0] @ (1 - false)
+    best = _first_of_the_highest(right / counts.sum())
+    fitted = []
+    for hull, lowest in zip(hulls, false[:, best], strict=True):
+        pair, second = hull.mixture(float(lowest), float(rates[best]))
+        fitted.append(GroupThresholds(thresholds=pair, second=second))
+    return tuple(fitted)
+
+
+def _equal_odds(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupThresholds, ...]:
+    """Equal rates of both kinds: the best point under every group's hull."""
+    corners = np.unique(np.concatenate([hull.false_positive_rate for hull in hulls]))
+    rates = np.unique(np.concatenate([corners, _crossings(hulls, corners)]))
+    true = np.stack([hull.highest_true_positive_rate(rates) for hull in hulls])
+    lowest = true.min(axis=0)
+    right = counts[:, 1].sum() * lowest + counts[:, 0].sum() * (1 - rates)
+    best = _first_of_the_highest(right / counts.sum())
+    x, y = float(rates[best]), float(lowest[best])
+    fitted = []
+    for hull, own in zip(hulls, true[:, best], strict=True):
+        pair, second = hull.mixture(x, float(own))
+        ignored = 0.0 if own <= x else min(1.0, (float(own) - y) / (float(own) - x))
+        fitted.append(GroupThresholds(thresholds=pair, second=second, ignored=ignored, constant=x))
+    return tuple(fitted)
+
+
+def _crossings(hulls: list[RocHull], corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where two hulls cross between corners, rates of false positives."""
+    true = np.stack([hull.highest_true_positive_rate(corners) for hull in hulls])
+    crossings = [np.zeros(0)]
+    for one, other in combinations(true, 2):
+        gap = one - other
+        between = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+        share = gap[between] / (gap[between] - gap[between + 1])
+        crossings.append(corners[between] + share * (corners[between + 1] - corners[between]))
+    return np.concatenate(crossings)
+
+
+def _first_of_the_highest(accuracy: NDArray[np.float64]) -> int:
+    return int(np.argmax(accuracy >= accuracy.max() - TIE))

@@ -1,0 +1,1 @@
+"""What fairer members see and minimise: samplers, losses, multipliers and adversaries."""

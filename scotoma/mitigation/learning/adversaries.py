@@ -1,0 +1,118 @@
+"""What do adversaries read, and how do networks hide it? None is exported with its network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["fresh_linear", "group_adversary", "linear_head", "projected", "reverse_gradient"]
+
+FLAT = 1e-5  # norm of a gradient from which nothing is projected
+
+
+def fresh_linear(inputs: int, outputs: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Initialise a linear adversary as torch's linear layers are.
+
+    Args:
+        inputs: F.
+        outputs: G.
+        seed: Decides the values, and nothing else.
+
+    Returns:
+        Weight, shape (G, F), and bias, shape (G,).
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = nn.Linear(inputs, outputs)
+    return layer.weight.detach().clone(), layer.bias.detach().clone()
+
+
+def linear_head(read: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Compute an adversary's scores.
+
+    Args:
+        read: Features or scores of the network, shape (..., B, F).
+        weight: Shape (..., G, F).
+        bias: Shape (..., G).
+
+    Returns:
+        Scores of the groups, shape (..., B, G).
+    """
+    return read.to(weight.dtype) @ weight.transpose(-1, -2) + bias.unsqueeze(-2)
+
+
+def projected(
+    task: torch.Tensor, adversary: torch.Tensor, *, alpha: float, leading: int = 0
+) -> torch.Tensor:
+    """Take out of one gradient what helps the adversary, and go against the adversary.
+
+    Args:
+        task: u, the gradient of the task's loss by one parameter tensor.
+        adversary: v, the gradient of the adversary's loss by the same tensor.
+        alpha: Weight of going against the adversary.
+        leading: First axes over which members are stacked; each is projected by itself.
+
+    Returns:
+        u - alpha v - proj_v(u), of the same shape; u - alpha v where the norm of v is at most 1e-5.
+
+    References:
+        Zhang, Lemoine, Mitchell (2018), "Mitigating Unwanted Biases with Adversarial Learning",
+        equation 1. The fixed-seed study calls it gradient reversal; its code projects per tensor.
+
+    >>> u, v = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0])
+    >>> projected(u, v, alpha=0.0).tolist(), projected(u, v, alpha=2.0).tolist()
+    ([0.0, 4.0], [-2.0, 4.0])
+    """
+    own = tuple(range(leading, task.ndim)) or None
+    square = (adversary * adversary).sum(own, keepdim=True) if own else adversary * adversary
+    product = (task * adversary).sum(own, keepdim=True) if own else task * adversary
+    steep = square.sqrt() > FLAT
+    share = torch.where(steep, product / torch.where(steep, square, 1), 0)
+    return task - alpha * adversary - share * adversary
+
+
+class _Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, strength: float) -> torch.Tensor:
+        ctx.strength = strength
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return -ctx.strength * slopes[0], None
+
+
+def reverse_gradient(values: torch.Tensor, strength: float) -> torch.Tensor:
+    """Pass values on, and their gradient back times -strength.
+
+    References:
+        Ganin and Lempitsky (2015), "Unsupervised Domain Adaptation by Backpropagation".
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> reverse_gradient(3 * x, 2.0).backward()
+    >>> x.grad.item()
+    -6.0
+    """
+    return _Reverse.apply(values, strength)  # type: ignore[no-any-return]
+
+
+def group_adversary(
+    inputs: int, groups: int = 2, *, width: int = 300, layers: int = 3
+) -> nn.Module:
+    """Build the adversary of A4 and A5: a perceptron on a flattened feature map.
+
+    Args:
+        inputs: Values of the map: 1024 x 14 x 14 for A4, 2048 x 7 x 7 for A5 at 224 pixels.
+        groups: Outputs.
+        width: Of each hidden layer.
+        layers: Hidden layers, each followed by batch normalisation and LeakyReLU.
+
+    References:
+        Wang et al. (2019), "Balanced Datasets Are Not Enough", section 4.
+    """
+    hidden: list[nn.Module] = []
+    for size in [inputs, *[width] * (layers - 1)]:
+        hidden += [nn.Linear(size, width), nn.BatchNorm1d(width), nn.LeakyReLU()]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, groups))

@@ -1,0 +1,332 @@
+"""What does a finished audit say, in a notebook: its verdict, and tables with n and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
+from scotoma.errors import ConfigError, DataError
+from scotoma.printable import nearest, printable
+from scotoma.report.readable import with_group_names
+
+if TYPE_CHECKING:
+    from scotoma.report.figures import Figure
+
+__all__ = ["Chart", "OpenedAudit", "Plots", "Verdict", "open_audit"]
+
+MARKS = {"PASS": "\u2713", "UNSURE": "?", "FAIL": "\u2717"}  # beside the word: never colour alone
+COLOURS = {"PASS": "#0b6e4f", "UNSURE": "#7a5c00", "FAIL": "#b3261e"}
+BADGE = "color:white;padding:1px 8px;border-radius:4px;font-weight:600"
+
+
+def open_audit(place: str | Path) -> OpenedAudit:
+    """Open a finished audit to be read.
+
+    Args:
+        place: Its folder, or `s3://BUCKET/PREFIX`.
+
+    Raises:
+        ConfigError: There is no run.
+        DataError: It was changed since it ended, has not ended, or another version wrote it.
+
+    >>> open_audit("nowhere")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.ConfigError: run nowhere holds no config.yaml; name a folder that scotoma \
+audit made
+    """
+    from scotoma.commands.finished_run import open_run
+    from scotoma.run import checksums
+
+    run = open_run(str(place))
+    names = ["audit.json", "gate.json"]
+    run.fetch(*(run.path(name) for name in names))
+    for name in names:
+        if not run.path(name).exists():
+            raise DataError(f"run {place} holds no {name}; end it with scotoma audit --resume")
+    checksums.refuse_changed(run.mirror, names)
+    return OpenedAudit(
+        str(place), read_audit(run.path("audit.json")), read_gate(run.path("gate.json"))
+    )
+
+
+class Verdict(str):
+    """PASS, UNSURE or FAIL, with what it rests on.
+
+    It is a text: `audit.verdict == "FAIL"`. A notebook shows the badge and the sentences.
+
+    Attributes:
+        sentences: What it rests on, each with its numbers.
+    """
+
+    __slots__ = ("sentences",)
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def of(cls, gate: GateFile) -> Verdict:
+        """The verdict of a gate."""
+        verdict = cls(gate.verdict)
+        verdict.sentences = tuple(
+            f"{one.verdict} {one.name}: {sentence}"
+            for one in gate.variants
+            for sentence in one.sentences
+        ) + tuple(gate.warnings)
+        return verdict
+
+    def _repr_html_(self) -> str:
+        """The badge, and the sentences as a list."""
+        items = "".join(f"<li>{escape(printable(one))}</li>" for one in self.sentences)
+        return f"<div><p>{_badge(self)}</p><ul>{items}</ul></div>"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that a notebook draws.
+
+    Attributes:
+        title: What it is about.
+        summary: What it shows, in words.
+        svg: The drawing.
+        table: The same numbers.
+    """
+
+    title: str
+    summary: str
+    svg: str
+    table: pl.DataFrame
+
+    def _repr_html_(self) -> str:
+        """The drawing below its title, above what it shows."""
+        title, summary = escape(self.title), escape(self.summary)
+        return (
+            f"<figure><figcaption><strong>{title}</strong></figcaption>{self.svg}"
+            f"<p>{summary}</p></figure>"
+        )
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Charts of an audit, as its report draws them."""
+
+    audit: Audit
+
+    def groups(self, variant: str | None = None) -> Chart:
+        """The rates of each group before and after compression.
+
+        Args:
+            variant: The variant to draw; None for the first compressed one.
+
+        Raises:
+            ConfigError: There is no such variant.
+            DataError: The examples have no labels, so there are no rates.
+        """
+        from scotoma.report.figures.groups import draw_rates
+
+        audit = self._readable(variant)
+        return self._chart(draw_rates(audit, _variant(audit, variant)), "rates of groups")
+
+    def slices(self, variant: str | None = None) -> Chart:
+        """Slices that nobody named: how large they are, and how much their error rises.
+
+        Args:
+            variant: The variant to draw; None for all.
+
+        Raises:
+            ConfigError: There is no such variant.
+            DataError: No slice was looked for.
+        """
+        from scotoma.report.figures.slices import draw_slices
+
+        return self._chart(draw_slices(self._readable(variant)), "slices")
+
+    def _readable(self, variant: str | None) -> Audit:
+        """The audit with the names of groups; of one variant only, where it is named."""
+        audit = with_group_names(self.audit)
+        if variant is None:
+            return audit
+        name = _variant(audit, variant)
+        return audit.model_copy(
+            update={
+                "subgroups": {name: audit.subgroups.get(name, ())} if audit.labelled else {},
+                "slices": {name: audit.slices[name]} if name in audit.slices else {},
+            }
+        )
+
+    def _chart(self, figure: Figure | None, what: str) -> Chart:
+        from scotoma.report.figures.drawing import drawn
+
+        if figure is None:
+            raise DataError(
+                f"the audit {self.audit.project} has no {what}; there is nothing to draw"
+            )
+        made = drawn(figure)
+        table = pl.DataFrame(
+            [list(row) for row in made.table.rows], schema=list(made.table.columns), orient="row"
+        )
+        return Chart(made.title, made.summary, str(made.svg), table)
+
+
+@dataclass(frozen=True)
+class OpenedAudit:
+    """A finished audit.
+
+    Attributes:
+        place: Where it lies.
+        audit: audit.json as it is, every key.
+        gate: gate.json as it is, every test.
+    """
+
+    place: str
+    audit: Audit
+    gate: GateFile
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on all variants: the worst of theirs."""
+        return Verdict.of(self.gate)
+
+    @property
+    def plot(self) -> Plots:
+        """Its charts."""
+        return Plots(self.audit)
+
+    @cached_property
+    def variants(self) -> pl.DataFrame:
+        """A row a variant: verdict, models, top-1 and CIE excess, each with interval and n."""
+        verdicts = {one.name: one.verdict for one in self.gate.variants}
+        audit = self.audit
+        return pl.DataFrame(
+            {
+                "variant": one.name,
+                "verdict": verdicts.get(one.name),
+                "models": one.members,
+                **_cells("top1", audit.accuracy[one.name].top1 if audit.labelled else None),
+                **_cells(
+                    "cie_excess",
+                    audit.divergence[one.name].cie.excess if one.name in verdicts else None,
+                ),
+                "n": audit.examples.test,
+            }
+            for one in audit.variants
+        )
+
+    @cached_property
+    def groups(self) -> pl.DataFrame:
+        """A row a variant, group and rate, fractions with 95% intervals.
+
+        Columns `variant`, `group`, `metric` (`error`, `fpr`, `fnr`; without labels `changed`),
+        `class` (null where the rate is of no single class), `dense`, `compressed` and `change`
+        (compressed - dense) with `_low` and `_high`, `n`, `effective_events`, and `reason` where a
+        number or interval is missing.
+        """
+        return pl.DataFrame(list(self._rates()), infer_schema_length=None)
+
+    def _rates(self) -> Iterator[dict[str, Any]]:
+        audit = with_group_names(self.audit)
+        for judged in self.gate.variants:
+            for row in audit.subgroups.get(judged.name, ()) if audit.labelled else ():
+                yield {
+                    "variant": judged.name,
+                    "group": row.group,
+                    "metric": row.metric,
+                    "class": row.class_name,
+                    **_cells("dense", row.dense),
+                    **_cells("compressed", row.compressed),
+                    **_rests(row.absolute),
+                }
+            if not audit.labelled:
+                for share in audit.divergence[judged.name].ledger:
+                    yield {
+                        "variant": judged.name,
+                        "group": share.group,
+                        "metric": "changed",
+                        **_rests(share.changed),
+                    }
+
+    @cached_property
+    def slices(self) -> pl.DataFrame:
+        """A row a variant and slice that the search reports, fractions with 95% intervals.
+
+        Columns `variant`, `slice`, `size`, `support`, `inside` and `change` (the rise of the error)
+        with `_low` and `_high`, `n`, `effective_events`, `reason`, and `q`, the corrected p-value.
+        """
+        rows = [
+            {
+                "variant": name,
+                "slice": row.text,
+                "size": row.size,
+                "support": row.support,
+                **_cells("inside", row.inside),
+                **_rests(row.effect),
+                "q": row.q,
+            }
+            for name, search in with_group_names(self.audit).slices.items()
+            for row in search.slices
+        ]
+        return pl.DataFrame(rows, schema=None if rows else SLICES)
+
+    def _repr_html_(self) -> str:
+        """The project, the verdict and the variants."""
+        one = self.audit
+        head = f"<strong>{escape(printable(one.project))}</strong>, {one.examples.test:,} examples"
+        return f"<div><p>{head}</p>{self.verdict._repr_html_()}{self.variants._repr_html_()}</div>"
+
+
+def _ends(name: str) -> list[str]:
+    return [name, f"{name}_low", f"{name}_high"]
+
+
+SLICES: Mapping[str, Any] = {
+    "variant": pl.String,
+    "slice": pl.String,
+    "size": pl.Int64,
+    "support": pl.Float64,
+    **dict.fromkeys([*_ends("inside"), *_ends("change")], pl.Float64),
+    "n": pl.Int64,
+    "effective_events": pl.Float64,
+    "reason": pl.String,
+    "q": pl.Float64,
+}
+
+
+def _cells(name: str, quantity: Quantity | None) -> dict[str, float | None]:
+    """A number and the ends of its interval."""
+    values: Sequence[float | None] = (
+        (None, None, None) if quantity is None else (quantity.value, quantity.low, quantity.high)
+    )
+    return dict(zip(_ends(name), values, strict=True))
+
+
+def _rests(change: Quantity) -> dict[str, Any]:
+    """A change with its interval, and what it rests on."""
+    return _cells("change", change) | {
+        "n": change.n,
+        "effective_events": change.effective_events,
+        "reason": change.reason,
+    }
+
+
+def _variant(audit: Audit, name: str | None) -> str:
+    known = list(audit.divergence)
+    if name is None:
+        return known[0]
+    if name not in known:
+        raise ConfigError(
+            f"variant {printable(name)!r} is not in the audit, which has "
+            f"{', '.join(known)}{nearest(name, known)}"
+        )
+    return name
+
+
+def _badge(verdict: str) -> str:
+    return (
+        f'<span style="background:{COLOURS[verdict]};{BADGE}">{MARKS[verdict]} {escape(verdict)}'
+        "</span>"
+    )

@@ -1,0 +1,196 @@
+"""Every score of one member: a Parquet file, and beside it JSON that says what the scores are of.
+
+`predicted` holds a class id per example and member. Techniques that decide by groups, ensembles and
+thresholds need all scores: float32, a row an example, written a row group at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.storage.files import written
+from scotoma.unreadable import UNREADABLE, readable, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    # Ids and scores (n, width) of the next rows.
+    ScoredPart: TypeAlias = tuple[Sequence[str] | pl.Series, NDArray[np.float32]]
+
+__all__ = ["SCORE_ROWS", "ScoreHeads", "ScoresFile", "write_scores"]
+
+SCORE_ROWS = 2**14  # examples in a row group
+AGAIN = "repeat the audit to make it again"
+
+
+@dataclass(frozen=True)
+class ScoreHeads:
+    """What the scores of one example are of.
+
+    Score number `g * len(classes) + y` belongs to class y in the head of group g; a network
+    without heads for groups has one head.
+
+    Attributes:
+        variant: Name of the variant.
+        member: Index of the member in its population.
+        classes: Class names by id.
+        technique: How the member was trained; empty for plain training.
+        attribute: Attribute whose values have heads; empty where there is one head.
+        groups: Values of the attribute by code; empty where there is one head.
+        train_counts: Training examples of every (group, class), G rows of C; empty without groups.
+
+    >>> ScoreHeads("dense", 0, ("cat", "dog"), "DI2", "style", ("a", "b")).width
+    4
+    """
+
+    variant: str
+    member: int
+    classes: tuple[str, ...]
+    technique: str = ""
+    attribute: str = ""
+    groups: tuple[str, ...] = ()
+    train_counts: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of heads G, at least 1, and of classes C."""
+        return max(1, len(self.groups)), len(self.classes)
+
+    @property
+    def width(self) -> int:
+        """Scores of one example: G * C."""
+        heads, classes = self.shape
+        return heads * classes
+
+
+def write_scores(path: Path, parts: Iterable[ScoredPart], heads: ScoreHeads) -> None:
+    """Write the scores of one member, and the JSON beside them.
+
+    Args:
+        path: The Parquet file: `example_id` and `scores`, a fixed-size list of `heads.width`
+            float32. The JSON has the same name with the suffix `.json`.
+        parts: Ids and scores (n, width) of the next n examples; each becomes a row group.
+        heads: What the scores are of.
+
+    Raises:
+        DataError: A part has another shape.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "member-000.parquet")
+    ...     heads = ScoreHeads("dense", 0, ("cat", "dog"))
+    ...     write_scores(path, [(["a", "b"], np.float32([[1, 2], [3, 4]]))], heads)
+    ...     print(ScoresFile.open(path).read()[1].tolist())
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    kind = pl.Array(pl.Float32, heads.width)
+    schema = pl.Schema({"example_id": pl.String(), "scores": kind})
+    faults: list[DataError] = []
+
+    def source(*_: Any) -> Iterator[pl.DataFrame]:
+        for ids, scores in parts:
+            if scores.shape != (len(ids), heads.width):
+                faults.append(
+                    DataError(
+                        f"scores of {heads.variant} member {heads.member} must have shape "
+                        f"({len(ids)}, {heads.width}), got {scores.shape}; {AGAIN}"
+                    )
+                )
+                return
+            yield pl.DataFrame(
+                {
+                    "example_id": pl.Series(ids, dtype=pl.String),
+                    "scores": pl.Series(np.ascontiguousarray(scores, np.float32), dtype=kind),
+                },
+                schema=schema,
+            )
+
+    with written(path) as temporary:
+        register_io_source(source, schema=schema).sink_parquet(
+            temporary, row_group_size=SCORE_ROWS, maintain_order=True
+        )
+        if faults:
+            raise faults[0]
+    content = {"version": 1, "heads": list(heads.shape), "width": heads.width, **asdict(heads)}
+    with written(path.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ScoresFile:
+    """A file of scores, read only as far as needed.
+
+    Attributes:
+        path: The Parquet file.
+        rows: Number of examples.
+        heads: What the scores are of.
+    """
+
+    path: Path
+    rows: int
+    heads: ScoreHeads
+
+    @classmethod
+    def open(cls, path: Path) -> ScoresFile:
+        """Read the JSON and the schema.
+
+        Raises:
+            DataError: They are not those of `write_scores`.
+        """
+        with readable(path, AGAIN):
+            scan = pl.scan_parquet(path, glob=False)
+            columns = scan.collect_schema()
+            rows = int(scan.select(pl.len()).collect().item())
+        try:
+            content = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            heads = ScoreHeads(
+                variant=str(content["variant"]),
+                member=int(content["member"]),
+                classes=tuple(map(str, content["classes"])),
+                technique=str(content["technique"]),
+                attribute=str(content["attribute"]),
+                groups=tuple(map(str, content["groups"])),
+                train_counts=tuple(tuple(map(int, row)) for row in content["train_counts"]),
+            )
+        except (ValueError, KeyError, TypeError, RecursionError, *UNREADABLE) as error:
+            raise DataError(
+                f"{printable(str(path.with_suffix('.json')))} must say what scores are of "
+                f"({reason(error)}); {AGAIN}"
+            ) from error
+        wanted = {"example_id": pl.String(), "scores": pl.Array(pl.Float32, heads.width)}
+        if dict(columns) != wanted:
+            raise DataError(
+                f"{printable(str(path))} must hold {heads.width} scores per example, got columns "
+                f"{', '.join(f'{name} {kind}' for name, kind in columns.items())}; {AGAIN}"
+            )
+        return cls(path, rows, heads)
+
+    def slices(self, rows: int = SCORE_ROWS) -> Iterator[tuple[pl.Series, NDArray[np.float32]]]:
+        """Ids and scores (n, width), `rows` examples at a time; one slice is in memory."""
+        scan = pl.scan_parquet(self.path, glob=False)
+        for start in range(0, self.rows, rows):
+            with readable(self.path, AGAIN):
+                part = scan.slice(start, rows).collect()
+            yield part["example_id"], self._matrix(part)
+
+    def read(self) -> tuple[list[str], NDArray[np.float32]]:
+        """Ids and scores, shape (N, width), of all examples."""
+        with readable(self.path, AGAIN):
+            table = pl.read_parquet(self.path, glob=False)
+        return table["example_id"].to_list(), self._matrix(table)
+
+    def _matrix(self, table: pl.DataFrame) -> NDArray[np.float32]:
+        values = table["scores"].to_numpy().reshape(table.height, self.heads.width)
+        return np.ascontiguousarray(values, np.float32)

@@ -1,0 +1,35 @@
+"""Which ways to mitigate a FAIL fit this audit, without training again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from scotoma.audit import Audit
+
+__all__ = ["mitigations"]
+
+
+def mitigations(audit: Audit, failed: Collection[str]) -> str:
+    """Name the techniques that fit, with what they need; empty where none does.
+
+    Args:
+        audit: The audit.
+        failed: Names of the variants that fail.
+    """
+    kinds = {variant.kind for variant in audit.variants}
+    trained = not kinds & {"onnx", "predictions"}
+    grouped = any(group.key != "all" for group in audit.groups)
+    binary = len(audit.examples.classes) == 2
+    ways = []
+    if audit.labelled and grouped and trained:
+        ways.append("dfr (no groups when it decides)")
+    if audit.labelled and grouped and (trained or binary):
+        rule = "thresholds" if binary else "offsets"
+        ways.append(f"{rule} ({'' if trained else 'scores kept; '}groups at each decision)")
+    static = any(v.mode == "static" for v in audit.variants if v.name in failed)
+    text = ""
+    if ways:
+        text = f"Without training again: scotoma mitigate RUN --technique {' or '.join(ways)}."
+    if static and grouped and trained:
+        text += " For int8-static, try calibration: group-balanced."
+    return text.strip()

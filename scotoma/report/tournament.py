@@ -1,0 +1,110 @@
+"""One page of a tournament: techniques against their baselines, every cell, every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from markupsafe import Markup
+
+from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.tournament import tournament_figures
+from scotoma.report.page import FOLDER, STYLES, content_policy, environment
+from scotoma.tournament import PairedCell, SurvivalCell, Totals, Tournament, count_totals
+
+__all__ = ["TOTAL_NAMES", "correlation_sentence", "render_tournament"]
+
+SCRIPTS = ("vendor/vega.js", "figures.js")
+TOTAL_NAMES = {
+    "cells": "cells",
+    "lower": "bias lower",
+    "higher": "bias higher",
+    "undecided": "undecided",
+    "huge": "lower, a huge effect",
+    "with_cost": "lower, at a cost",
+    "bias_spread_up": "lower, bias spread up",
+    "accuracy_down": "lower, accuracy down",
+    "accuracy_spread_up": "lower, its spread up",
+    "all_three": "lower, all three costs",
+}
+
+
+def render_tournament(
+    title: str,
+    tournament: Tournament,
+    *,
+    aims: Mapping[str, str],
+    published: Mapping[str, int] | None = None,
+    paired: Sequence[PairedCell] = (),
+    survival: Sequence[SurvivalCell] = (),
+    remarks: Sequence[str] = (),
+) -> str:
+    """Render a tournament as one HTML file, by the rules of the report of an audit.
+
+    Args:
+        title: What was compared.
+        tournament: The cells.
+        aims: As for `tournament_figures`.
+        published: Totals of the study, to stand beside; None shows none.
+        paired: Techniques that share their runs.
+        survival: Cells of compressed variants.
+        remarks: Sentences to say at the top.
+
+    Returns:
+        The page; equal inputs give equal text.
+    """
+    plots = tournament_figures(tournament, aims, survival)
+    styles, scripts = (
+        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
+        for names in (STYLES, SCRIPTS)
+    )
+    totals = count_totals(tournament.cells)
+    return (
+        environment()
+        .get_template("tournament.html")
+        .render(
+            title=title,
+            tournament=tournament,
+            lead=_lead(totals),
+            remarks=remarks,
+            totals=[
+                (words, getattr(totals, key), published.get(key, "") if published else "")
+                for key, words in TOTAL_NAMES.items()
+            ],
+            published=published is not None,
+            techniques=[
+                (name, list(cells))
+                for name, cells in groupby(tournament.cells, key=lambda cell: cell.technique)
+            ],
+            correlations=[
+                (base, correlation_sentence(tournament, base), one)
+                for base, one in tournament.correlations.items()
+            ],
+            paired=paired,
+            figures={slug: drawn(plot) for slug, plot in plots.items()},
+            policy=Markup(content_policy(styles, scripts)),
+            styles=list(map(Markup, styles)),
+            scripts=list(map(Markup, scripts)),
+        )
+    )
+
+
+def correlation_sentence(tournament: Tournament, base: str) -> str:
+    """Say how many findings the metrics of a task amount to."""
+    one = tournament.correlations[base]
+    count = len(one.metrics)
+    over = f"{one.runs} runs of {one.techniques} techniques"
+    if count < 2 or not one.effective_across >= 1:
+        return f"The correlation of metrics cannot be estimated over {over}."
+    return (
+        f"Over {over} the lowest correlation of two metrics is {one.lowest_across:.3f}. The "
+        f"{count} metrics count as {one.effective_across:.2f} independent ones across techniques, "
+        f"{one.effective_within:.2f} within: {count} wins are not {count} findings."
+    )
+
+
+def _lead(totals: Totals) -> str:
+    return (
+        f"Bias is lower in {totals.lower} of {totals.cells} cells, {totals.with_cost} of them at a "
+        f"cost, higher in {totals.higher}; {totals.undecided} are undecided."
+    )

@@ -1,0 +1,225 @@
+"""From external predictions on corrupted pictures to those that the robustness step measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma import progress, storage
+from scotoma.config import PredictionsSource
+from scotoma.corruptions import KINDS, SEVERITIES
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.predictions.external import PredictionRequest, read_external
+from scotoma.predictions.tables import (
+    PredictionTable,
+    condition_name,
+    find_tables,
+    models_by_variant,
+    read_columns,
+    split_pattern,
+)
+from scotoma.printable import nearest, printable
+from scotoma.run import Run
+from scotoma.run.records import read_record
+from scotoma.run.sources import Sources, examine
+from scotoma.storage.files import written
+
+if TYPE_CHECKING:
+    from scotoma.stages.robustness_plan import Plan
+
+__all__ = ["Conditions", "find_conditions", "import_corrupted"]
+
+CLASSES = 1_000  # of ImageNet
+SHOWN = 5  # cells that a message lists
+NAMED = re.compile(r"(.*) under (.*) at severity (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the files hold.
+
+    Attributes:
+        kinds: Corruptions, in the order of the benchmark.
+        severities: Of each of them, ascending.
+        rows: Places of the examples among the test examples.
+    """
+
+    kinds: tuple[str, ...]
+    severities: tuple[int, ...]
+    rows: NDArray[np.intp]
+
+
+def find_conditions(run: Run, members: Mapping[str, int], examples: Examples) -> Conditions:
+    """Read which models predict under which corruption, at which severity, of which examples.
+
+    Args:
+        run: Whose configuration names the files, and whose members are known.
+        members: Variant to how many of its models are asked for.
+        examples: The test examples.
+
+    Raises:
+        DataError: A corruption or severity that is unknown, or a model that lacks a cell: means
+            over other cells for other models would be no comparison.
+    """
+    tables = _tables(run)
+    models = _models(run, members)
+    there: dict[tuple[str, int], dict[str, Sequence[str]]] = {}
+    for name, known in models_by_variant(tables, run.config.limits).items():
+        called, kind, severity = _parsed(name)
+        if called in models:
+            there.setdefault((kind, severity), {})[called] = known
+    if not there:
+        raise DataError(
+            f"robustness.files must hold predictions of {', '.join(map(repr, models))}, got none; "
+            "name variants as source.files does"
+        )
+    kinds = tuple(kind for kind in KINDS if any(kind == one for one, _ in there))
+    severities = tuple(sorted({severity for _, severity in there}))
+    missing = [
+        f"{condition_name(called, kind, severity)}, model {model}"
+        for (called, names), kind, severity in product(models.items(), kinds, severities)
+        for model in names
+        if model not in there.get((kind, severity), {}).get(called, ())
+    ]
+    if missing:
+        more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
+        raise DataError(
+            printable(
+                "robustness.files must hold every model under every corruption at every severity, "
+                f"and lacks {'; '.join(missing[:SHOWN])}{more}; add them, or leave the corruption "
+                "or severity out for all"
+            )
+        )
+    _refuse_other_files(run, severities, len(examples.classes))
+    ids: set[str] = set()
+    for table in tables:
+        frame = read_columns(table, "example_id", "predicted", limits=run.config.limits)
+        ids.update(frame["example_id"].drop_nulls().unique())
+    rows = [place for place, example_id in enumerate(examples.ids) if example_id in ids]
+    return Conditions(kinds, severities, np.array(rows, np.intp))
+
+
+def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
+    """Write what every member predicts under each condition: a file a condition.
+
+    Raises:
+        DataError: As `read_external`: an example that is not known, or that a model lacks.
+    """
+    from scotoma.stages.robustness_plan import corrupted_file
+
+    outputs = {condition: corrupted_file(run, condition) for condition in plan.conditions}
+    pattern, tables = _pattern(run), _tables(run)
+    root = split_pattern(pattern)[0]
+    folder = PurePosixPath(storage.join(root))
+    names = tuple(PurePosixPath(t.place).relative_to(folder).as_posix() for t in tables)
+    seen = examine({"corrupted": storage.Files(root, names)}, Sources()).key("corrupted")
+    seen += "/scores" if plan.config.confidence else ""
+    opens = [run.examples]
+    with run.step("robustness-files", outputs.values(), made_with=seen, opens=opens) as due:
+        if not due:
+            return
+        models = _models(run, plan.members)
+        ids = [examples.ids[row] for row in plan.rows]
+        asked = {
+            condition_name(called, condition.kind, condition.severity): names
+            for condition in outputs
+            for called, names in models.items()
+        }
+        threshold, limits = run.config.label.threshold, run.config.limits
+        progress.start("import predictions on corrupted pictures", len(outputs))
+        answers = read_external(
+            tables,
+            PredictionRequest(
+                asked, ids, examples.classes, plan.config.confidence, threshold, limits
+            ),
+        )
+        for condition, path in outputs.items():
+            each = [
+                answers[condition_name(called, condition.kind, condition.severity)]
+                for called in models
+            ]
+            nothing = np.full(len(ids), np.nan, np.float32)
+            frame = {
+                "example_id": ids,
+                "predicted": np.concatenate([one.predicted for one in each], axis=1),
+                "change": nothing,  # nobody has shown the pictures
+                "similarity": nothing,
+            }
+            scores = [one.scores.astype(np.float32) for one in each if one.scores is not None]
+            if scores:
+                frame["score"] = np.concatenate(scores, axis=1)
+            with written(path) as temporary:
+                pl.DataFrame(frame).write_parquet(temporary)
+            progress.advance("import predictions on corrupted pictures")
+
+
+def _refuse_other_files(run: Run, severities: tuple[int, ...], classes: int) -> None:
+    """Refuse what cannot stand above AlexNet's errors on the published files."""
+    asked = run.config.robustness
+    if asked is None or asked.published is None:
+        return
+    if severities != SEVERITIES:
+        raise DataError(
+            "robustness.published compares with means over severities 1 to 5, got "
+            f"{_listed(severities)}; add the others, or leave published out"
+        )
+    if classes != CLASSES:
+        raise DataError(
+            f"robustness.published compares errors among {CLASSES:,} classes, got {classes:,}; "
+            "name all in source.classes, or leave published out"
+        )
+
+
+def _pattern(run: Run) -> str:
+    asked = run.config.robustness
+    assert asked is not None
+    assert asked.files is not None
+    return asked.files
+
+
+def _tables(run: Run) -> list[PredictionTable]:
+    assert isinstance(run.config.source, PredictionsSource)
+    return find_tables(_pattern(run), run.config.source.id_column, by_condition=True)
+
+
+def _models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:
+    """By what files call a variant, the models that its members were taken from."""
+    models = {}
+    for name, count in members.items():
+        called = (run.config.baseline or "dense") if name == "dense" else name
+        records = [run.member(name, k).with_suffix(".json") for k in range(count)]
+        run.fetch(*records)
+        models[called] = [str(read_record(record)["taken_from"]) for record in records]
+    return models
+
+
+def _parsed(name: str) -> tuple[str, str, int]:
+    """Take a variant under a condition apart."""
+    match = NAMED.fullmatch(name)
+    assert match is not None
+    called, kind, severity = match.groups()
+    if kind not in KINDS:
+        raise DataError(
+            f"robustness.files must name corruptions of Scotoma, got {printable(kind)!r}"
+            f"{nearest(kind, KINDS)}; they are {_listed(KINDS)}"
+        )
+    if severity not in map(str, SEVERITIES):
+        raise DataError(
+            f"severity in robustness.files must be {_listed(SEVERITIES)}, got "
+            f"{printable(severity)!r} of {kind}; predictions on clean pictures belong in "
+            "source.files"
+        )
+    return called, kind, int(severity)
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,199 @@
+"""All members of an audit on pictures of another kind, from a folder for each class."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma import progress, storage
+from scotoma.config.robustness import OtherTestSet
+from scotoma.csv_files import scan_csv
+from scotoma.datasets import Examples
+from scotoma.datasets.folder import SUFFIXES, read_images
+from scotoma.datasets.image_decoding import decode_rows, image_shape
+from scotoma.datasets.image_size import ImageSize
+from scotoma.errors import DataError
+from scotoma.inference.engines import Network
+from scotoma.inference.population import predict_members
+from scotoma.machine import versions
+from scotoma.predictions import smallest_type
+from scotoma.printable import nearest, printable
+from scotoma.run import Run
+from scotoma.run.sources import Sources, examine
+from scotoma.storage.files import written
+from scotoma.unreadable import UNREADABLE, reason
+
+__all__ = ["SetPictures", "predict_set", "set_file", "set_pictures"]
+
+AT_ONCE = 1_024  # pictures in memory
+SHOWN = 5  # folders that a message lists
+
+
+@dataclass(frozen=True, eq=False)
+class SetPictures:
+    """The pictures of a set.
+
+    Attributes:
+        names: Their files below the folder, sorted.
+        labels: Their class ids, shape (n,).
+        present: Class ids that it has pictures of, ascending.
+    """
+
+    names: tuple[str, ...]
+    labels: NDArray[np.int64]
+    present: NDArray[np.int64]
+
+
+def set_file(run: Run, asked: OtherTestSet) -> Path:
+    """Where the predictions on a set lie."""
+    return run.path("robustness", f"set-{asked.name}.parquet")
+
+
+def set_pictures(asked: OtherTestSet, classes: Sequence[str]) -> SetPictures:
+    """List the pictures of a set; none is read.
+
+    Args:
+        asked: Its section of the configuration.
+        classes: Class names by id, which models know.
+
+    Raises:
+        DataError: It is no folder or has no picture, or a folder in it is named as no class.
+    """
+    where = f"robustness.sets {asked.name!r}"
+    if not storage.is_remote(asked.folder) and not os.path.isdir(asked.folder):
+        raise DataError(f"{where}: {asked.folder} is not a folder; name one with a folder a class")
+    names = sorted(
+        name
+        for name in storage.list_files(asked.folder)
+        if name.lower().endswith(SUFFIXES) and "/" in name
+    )
+    if not names:
+        raise DataError(
+            f"{where}: {asked.folder} must hold images in a folder for each class, got none; "
+            "correct the path"
+        )
+    folders = [name.split("/", 1)[0] for name in names]
+    known = dict.fromkeys(folders)
+    called = {name: name for name in known} if asked.classes is None else _map(asked.classes)
+    ids = {name: place for place, name in enumerate(classes)}
+    if foreign := [name for name in known if called.get(name) not in ids]:
+        first = foreign[0]
+        wanted = called.get(first, first)
+        more = f" and {len(foreign) - SHOWN:,} more" if len(foreign) > SHOWN else ""
+        raise DataError(
+            printable(
+                f"{where}: folders must be named as classes, or be in the map `classes`, got "
+                f"{', '.join(map(repr, foreign[:SHOWN]))}{more}{nearest(wanted, classes)}; rename "
+                "them, or add them to the map"
+            )
+        )
+    labels = np.array([ids[called[name]] for name in folders], np.int64)
+    return SetPictures(tuple(names), labels, np.unique(labels))
+
+
+def _map(place: str) -> dict[str, str]:
+    """Read the map from a folder's name to a class's."""
+    try:
+        with storage.at_hand(place) as path:
+            table = scan_csv(path).collect()
+    except (*UNREADABLE, UnicodeDecodeError) as error:
+        raise DataError(f"{place} cannot be read as CSV: {reason(error)}") from error
+    if missing := [name for name in ("folder", "class") if name not in table.columns]:
+        raise DataError(
+            f"{place} must have the columns folder and class, got "
+            f"{printable(', '.join(table.columns))}; add {missing[0]}"
+        )
+    return dict(table.select("folder", "class").cast(pl.String).iter_rows())
+
+
+def predict_set(
+    run: Run, asked: OtherTestSet, members: list[Path], network: Network, examples: Examples
+) -> None:
+    """Run every member on a set, some pictures at a time, and keep what they predict.
+
+    Args:
+        run: The run.
+        asked: The set.
+        members: Files of the members of all variants.
+        network: What they have in common.
+        examples: The test examples, whose classes and size the models know.
+
+    Raises:
+        DataError: As `set_pictures`, or an image cannot be decoded.
+    """
+    pictures = set_pictures(asked, examples.classes)
+    files = storage.Files(asked.folder, pictures.names)
+    digest = examine({"set": files}, Sources()).key("set")
+    graphs = [] if network.graph is None else [network.graph]
+    shared = [versions(), digest, asked.mask, pictures.labels.tolist()]
+    shared += run.mirror.digests([*members, *graphs]).values()
+    made_with = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
+    path = set_file(run, asked)
+    opens = [run.examples, *members, *graphs]
+    name = f"robustness-set-{asked.name}"
+    with run.step(name, [path], made_with=made_with, opens=opens, measures=False) as due:
+        if not due:
+            return
+        size = _size(run, examples)
+        progress.start(f"predict {asked.name}", len(pictures.names))
+        parts = []
+        for pixels in _decoded(asked, pictures, size):
+            parts.append(_predicted(pixels, members, network, pictures if asked.mask else None))
+            progress.advance(f"predict {asked.name}", len(pixels))
+        frame = {
+            "example_id": pictures.names,
+            "label": pictures.labels,
+            "predicted": np.concatenate(parts),
+        }
+        with written(path) as temporary:
+            pl.DataFrame(frame).write_parquet(temporary)
+
+
+def _size(run: Run, examples: Examples) -> tuple[int, int]:
+    """Height and width of the pictures that models take."""
+    first = Examples.read(run.examples, only=examples.ids[:1])
+    shape = image_shape(first.table["example_id"], first.table["image"], first.size)
+    return shape[2], shape[3]
+
+
+def _decoded(
+    asked: OtherTestSet, pictures: SetPictures, size: tuple[int, int]
+) -> Iterator[NDArray[np.uint8]]:
+    """Pixels of some pictures at a time, cut to the square in the middle where models take one."""
+    height, width = size
+    for start in range(0, len(pictures.names), AT_ONCE):
+        names = list(pictures.names[start : start + AT_ONCE])
+        images = read_images(asked.folder, names)
+        square = ImageSize(height, width) if height == width else None
+        pixels = decode_rows(pl.Series(names), images, square)
+        if pixels.shape[2:] != size:
+            raise DataError(
+                f"robustness.sets {asked.name!r}: {names[0]} is {pixels.shape[3]}x"
+                f"{pixels.shape[2]} pixels, and the models take {width}x{height}; resize the "
+                "pictures"
+            )
+        yield pixels
+
+
+def _predicted(
+    pixels: NDArray[np.uint8], members: list[Path], network: Network, kept: SetPictures | None
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Class ids, shape (n, M); the best of the classes of the set where it is a mask."""
+    asked = network if kept is None else replace(network, best=network.classes)
+    result = np.empty((len(pixels), len(members)), smallest_type(network.classes))
+    for answers in predict_members(members, pixels, asked):
+        best = answers.best
+        if kept is not None:
+            allowed = np.isin(best, kept.present)
+            best = np.take_along_axis(best, allowed.argmax(axis=1)[:, None], axis=1)
+        result[answers.rows, answers.member] = best[:, 0]
+    return result

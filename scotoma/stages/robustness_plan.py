@@ -1,0 +1,155 @@
+"""Which pictures are corrupted, how, and which members see them?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.config import Robustness
+from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
+from scotoma.datasets import Examples
+from scotoma.datasets.stratified import stratified
+from scotoma.errors import ConfigError
+from scotoma.printable import nearest
+from scotoma.run import Run
+from scotoma.stages.corrupted import Condition
+from scotoma.stages.other_sets import set_pictures
+
+__all__ = ["Plan", "corrupted_file", "plan_of", "suite_of"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: conditions, examples and members.
+
+    Attributes:
+        config: The section of the configuration.
+        profile: The corruptions that are made here; None where predictions are external.
+        kinds: Names of the corruptions.
+        severities: Of each of them.
+        draws: Of each corruption at each severity.
+        rows: The test examples that are corrupted.
+        members: Variant to how many of its members are run.
+    """
+
+    config: Robustness
+    profile: Profile | None
+    kinds: tuple[str, ...]
+    severities: tuple[int, ...]
+    draws: int
+    rows: NDArray[np.intp]
+    members: dict[str, int]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Corruptions that cannot be made, and why."""
+        return {} if self.profile is None else dict(self.profile.left_out)
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """Every corruption at every severity, as often as it is drawn."""
+        return [
+            Condition(kind, severity, draw)
+            for kind in self.kinds
+            for severity in self.severities
+            for draw in range(self.draws)
+        ]
+
+
+def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
+    """Choose the corruptions for pictures of a size.
+
+    Args:
+        config: What is asked for.
+        size: Shorter side of the pictures, pixels.
+
+    Raises:
+        ConfigError: The profile is for another size, a corruption is unknown or cannot be made.
+
+    >>> _, kinds = suite_of(Robustness(profile="cifar-c", kinds=["noise", "fog"]), 32)
+    >>> kinds
+    ('gaussian_noise', 'shot_noise', 'impulse_noise', 'fog')
+    """
+    assert config.profile is not None
+    frost = None if config.frost is None else Path(config.frost)
+    chosen = profile(config.profile, size, frost=frost, jpeg85=config.jpeg85)
+    wanted: list[str] = []
+    for name in config.kinds or FAMILIES[:-1]:
+        if name in FAMILIES:
+            own = EXTENDED if name == "extended" else STANDARD
+            wanted += [k for k in own if family_of(k) == name and k in chosen.kinds]
+        elif name in chosen.kinds or name in chosen.left_out:
+            wanted.append(chosen.checked(name))
+        else:
+            known = [*FAMILIES, *chosen.kinds]
+            raise ConfigError(
+                f"robustness.kinds must name families or corruptions, got {name!r}"
+                f"{nearest(name, known)}; they are {', '.join(known)}"
+            )
+    if config.extended:
+        wanted += [kind for kind in EXTENDED if kind in chosen.kinds]
+    if not wanted:
+        raise ConfigError(
+            f"robustness.kinds leaves no corruption of {size} pixels: "
+            f"{'; '.join(f'{k}: {why}' for k, why in chosen.left_out.items())}"
+        )
+    return chosen, tuple(dict.fromkeys(wanted))
+
+
+def corrupted_file(run: Run, condition: Condition) -> Path:
+    """Where the predictions under one condition lie."""
+    return run.path("robustness", f"{condition}.parquet")
+
+
+def plan_of(run: Run) -> tuple[Plan, Examples]:
+    """Choose conditions, examples and members.
+
+    Returns:
+        The plan, and all test examples, without images.
+
+    Raises:
+        ConfigError: As `suite_of`.
+        DataError: As `find_conditions` and `set_pictures`.
+    """
+    from scotoma.datasets.image_decoding import image_shape
+
+    config, asked = run.config, run.config.robustness
+    assert asked is not None
+    run.fetch(run.examples)
+    examples = Examples.read(run.examples, images=False, split="test")
+    members = {
+        variant.name: min(config.models_of(variant.name), asked.members)
+        for variant in config.resolved_variants
+    }
+    _refuse_strange_matches(asked, list(members))
+    if asked.files is not None:
+        from scotoma.stages.external.corrupted import find_conditions
+
+        there = find_conditions(run, members, examples)
+        return Plan(asked, None, there.kinds, there.severities, 1, there.rows, members), examples
+    first = Examples.read(run.examples, only=examples.ids[:1])
+    shape = image_shape(first.table["example_id"], first.table["image"], first.size)
+    chosen, kinds = suite_of(asked, min(shape[2:]))
+    for one in asked.sets:
+        set_pictures(one, examples.classes)
+    rows = stratified(examples, asked.examples, config.population.seed)
+    draws, severities = asked.corruption_seeds, tuple(asked.severities)
+    return Plan(asked, chosen, kinds, severities, draws, rows, members), examples
+
+
+def _refuse_strange_matches(asked: Robustness, variants: list[str]) -> None:
+    for name, match in asked.matched.items():
+        for one in (name, match):
+            if one not in variants:
+                raise ConfigError(
+                    f"robustness.matched names {one!r}, which is no variant of this audit"
+                    f"{nearest(one, variants)}; they are {', '.join(variants)}"
+                )
+        if match == name or name == "dense":
+            raise ConfigError(
+                f"robustness.matched compares a compressed variant with another one, got {name!r} "
+                f"and {match!r}; name early checkpoints of the dense models as a variant"
+            )

@@ -1,0 +1,88 @@
+"""How many findings are several metrics, when they move together from run to run?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scotoma.inputs import Floats
+from scotoma.tournament.technique_runs import TechniqueRuns
+
+__all__ = ["MetricCorrelation", "correlate_metrics"]
+
+
+@dataclass(frozen=True, eq=False)
+class MetricCorrelation:
+    """Pearson correlations of metrics over runs.
+
+    Attributes:
+        metrics: Their names.
+        across: Over all runs of all techniques, shape (M, M): what techniques do moves them
+            together. nan where a metric does not vary.
+        within: Over runs around their own technique's mean, shape (M, M): what chance does.
+        effective_across: How many uncorrelated metrics vary as these do, in [1, M]: M^2 over the
+            sum of squared correlations.
+        effective_within: The same within techniques.
+        runs: Number of runs.
+        techniques: Number of techniques.
+    """
+
+    metrics: tuple[str, ...]
+    across: Floats
+    within: Floats
+    effective_across: float
+    effective_within: float
+    runs: int
+    techniques: int
+
+    @property
+    def lowest_across(self) -> float:
+        """Smallest correlation of two different metrics over all runs; nan with one metric."""
+        off = self.across[~np.eye(len(self.metrics), dtype=bool)]
+        return float(np.nanmin(off)) if np.isfinite(off).any() else math.nan
+
+
+def correlate_metrics(runs: Sequence[TechniqueRuns]) -> MetricCorrelation:
+    """Correlate the metrics that all techniques have, runs without a nan.
+
+    Args:
+        runs: Techniques of one task, baseline among them.
+
+    Returns:
+        The correlations, and how many findings the metrics amount to.
+
+    References:
+        Effective number by participation ratio, (sum of eigenvalues)^2 / sum of their squares.
+
+    >>> import numpy as np
+    >>> dp = np.array([0.1, 0.2, 0.4, 0.3])
+    >>> both = correlate_metrics([TechniqueRuns("base", {"DP": dp, "SPSF": dp / 2})])
+    >>> round(both.effective_across, 6), round(both.lowest_across, 6)
+    (1.0, 1.0)
+    """
+    metrics = tuple(metric for metric in runs[0].bias if all(metric in one.bias for one in runs))
+    tables = [np.stack([one.bias[metric] for metric in metrics], axis=1) for one in runs]
+    tables = [table[np.isfinite(table).all(axis=1)] for table in tables]
+    tables = [table for table in tables if len(table)]
+    rows = np.concatenate(tables) if tables else np.empty((0, len(metrics)))
+    around = np.concatenate([table - table.mean(axis=0) for table in tables]) if tables else rows
+    across, within = _correlations(rows), _correlations(around)
+    return MetricCorrelation(
+        metrics, across, within, _effective(across), _effective(within), len(rows), len(tables)
+    )
+
+
+def _correlations(rows: Floats) -> Floats:
+    size = rows.shape[1]
+    if len(rows) < 3:
+        return np.full((size, size), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.atleast_2d(np.corrcoef(rows, rowvar=False))
+
+
+def _effective(correlations: Floats) -> float:
+    """Number of uncorrelated metrics that vary alike; nan where a metric does not vary."""
+    return float(len(correlations) ** 2 / np.square(correlations).sum())

@@ -1,0 +1,316 @@
+"""Which slots does a technique fill?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from scotoma.config import Mitigation, Recipe
+from scotoma.mitigation.groups import TrainingGroups
+from scotoma.mitigation.learning.adversaries import linear_head, projected
+from scotoma.mitigation.learning.duals import (
+    excess_multipliers,
+    group_weights,
+    lagrange_multipliers,
+    remember,
+    remembered_accuracy,
+)
+from scotoma.mitigation.learning.losses import (
+    cell_losses,
+    confusion,
+    distillation,
+    each_cross_entropy,
+    head_cross_entropy,
+    joint_cross_entropy,
+    lagrangian,
+    pair_means,
+    squared_gap,
+)
+from scotoma.mitigation.learning.samplers import balanced_draw, repeated_rows, subsampled_rows
+from scotoma.training.backends import HEAD
+from scotoma.training.stacked_network import Outputs
+from scotoma.training.task import Head, Phase, TrainingTask, Values, classification
+
+__all__ = ["technique_task"]
+
+CYCLE = 3  # epochs of UC and GR: in the first of each the network learns
+GROWTH = 1.01  # of eta, every epoch: L2 and ALM
+STEPS_A_BATCH = 5  # of ALM
+
+
+def technique_task(
+    asked: Mitigation,
+    recipe: Recipe,
+    labels: NDArray[np.int64],
+    groups: TrainingGroups,
+    classes: int,
+) -> TrainingTask:
+    """Build the task of members that a technique trains.
+
+    Args:
+        asked: The technique and its settings.
+        recipe: Its label smoothing counts wherever a cross-entropy of labels does.
+        labels: Class ids of the training examples, shape (N,).
+        groups: Their groups; attribute 0 of a batch is the code.
+        classes: C.
+
+    >>> groups = TrainingGroups(("a", "b"), np.array([0, 1]), np.array([[1], [1]]))
+    >>> asked = Mitigation(technique="DI2", attribute="style")
+    >>> technique_task(asked, Recipe(), np.array([0, 0]), groups, 10).outputs
+    20
+    """
+    plain, smoothing = classification(classes, recipe), recipe.label_smoothing
+    count = len(groups.values)
+    settings = _Settings(asked, classes, count, groups.positive, smoothing)
+    match asked.family:
+        case "RS":
+            rows = repeated_rows(labels, groups.codes)
+            return replace(plain, pool=lambda seed: rows)
+        case "SUBG":
+            return replace(plain, pool=lru_cache(64)(partial(_subsampled, labels, groups.codes)))
+        case "DD" | "DI" as family:
+            loss = joint_cross_entropy if family == "DD" else head_cross_entropy
+            objective = _ByGroup(loss, classes, smoothing)
+            return TrainingTask(count * classes, objective)
+        case "UC":
+            head = Head("features", count, asked.adversary_rate)
+            network = Phase(_Unconfused(settings), features=True)
+            alone = Phase(_Confused(settings), network=(), adversary=True, features=True)
+            return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
+        case "GR":
+            head = Head("scores", count, asked.adversary_rate)
+            network = Phase(
+                _Read(settings), network=("task", "adversary"), adversary=True,
+                combine=partial(_against, asked.alpha),
+            )  # fmt: skip
+            alone = Phase(_Read(settings), network=(), adversary=True)
+            return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
+        case "group-dro":
+            cells = groups.codes * classes + labels
+            return replace(
+                plain,
+                sampler=partial(_balanced, cells),
+                phases=partial(_always, Phase(_WorstCells(settings))),
+                values=lambda: {
+                    "cell-weights": torch.full((count * classes,), 1 / (count * classes))
+                },
+            )
+        case "JTT":
+            return replace(plain, first_steps=asked.first_steps, repeats=asked.repeats)
+        case "L2":
+            return replace(plain, phases=partial(_always, Phase(_GapPenalty(settings))))
+        case "ALM":
+            phase = Phase(_GapLagrangian(settings), repeats=STEPS_A_BATCH)
+            return replace(
+                plain, phases=partial(_always, phase), values=lambda: {"gap-duals": torch.zeros(2)}
+            )
+        case "distil":
+            beside = Phase(_Taught(settings), teacher=True)
+            phases = partial(_while_pruning, plain.phase(0, 0, beside_dense=False), beside)
+            return replace(plain, phases=phases, reference="scores")
+        case "CEAG":
+            beside = Phase(_Bounded(settings, tuple((groups.counts.sum(1) / len(labels)).tolist())))
+            phases = partial(_while_pruning, plain.phase(0, 0, beside_dense=False), beside)
+            return replace(
+                plain,
+                phases=phases,
+                reference="accuracy",
+                values=lambda: {
+                    "excess-duals": torch.zeros(count),
+                    "remembered": torch.full((count, asked.remembered), torch.nan),
+                    "dense": torch.full((count,), torch.nan),
+                },
+            )
+        case family:
+            raise ValueError(f"no training of the family {family}")
+
+
+def _subsampled(
+    labels: NDArray[np.int64], codes: NDArray[np.int64], seed: int
+) -> NDArray[np.int64]:
+    return subsampled_rows(labels, codes, seed)
+
+
+def _balanced(
+    cells: NDArray[np.int64], seed: int, step: int, batch_size: int, examples: int
+) -> NDArray[np.int64]:
+    return balanced_draw(cells, seed, step, min(batch_size, examples))
+
+
+def _always(phase: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
+    return phase
+
+
+def _in_cycles(network: Phase, alone: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
+    return network if epoch % CYCLE == 0 else alone
+
+
+def _while_pruning(plain: Phase, beside: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
+    return beside if beside_dense else plain
+
+
+def _against(alpha: float, slopes: list[torch.Tensor], leading: int) -> torch.Tensor:
+    task, adversary = slopes
+    return projected(task, adversary, alpha=alpha, leading=leading)
+
+
+@dataclass(frozen=True)
+class _ByGroup:
+    """An objective of scores for every group and class."""
+
+    loss: type | object
+    classes: int
+    label_smoothing: float
+
+    def __call__(
+        self, scores: torch.Tensor, labels: torch.Tensor, attributes: torch.Tensor
+    ) -> torch.Tensor:
+        loss: torch.Tensor = self.loss(  # type: ignore[operator]
+            scores, labels, attributes[..., 0],
+            classes=self.classes, label_smoothing=self.label_smoothing,
+        )  # fmt: skip
+        return loss
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What the losses of techniques have in common."""
+
+    asked: Mitigation
+    classes: int
+    groups: int
+    positive: int
+    label_smoothing: float
+
+    def each(self, outputs: Outputs, labels: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of each example, shape (..., B)."""
+        return each_cross_entropy(outputs.scores, labels, label_smoothing=self.label_smoothing)
+
+    def eta(self, values: Values) -> torch.Tensor:
+        """The weight of the penalty in this epoch, shape (...)."""
+        return self.asked.penalty * GROWTH ** values["epoch"]
+
+
+@dataclass(frozen=True)
+class _Technique:
+    settings: _Settings
+
+
+def _adversary(read: torch.Tensor, values: Values) -> torch.Tensor:
+    return linear_head(read, values[f"{HEAD}weight"], values[f"{HEAD}bias"])
+
+
+class _Unconfused(_Technique):
+    """UC, the network's turn: the task, and features that tell the frozen adversary nothing."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        task = self.settings.each(outputs, labels).mean(-1)
+        hidden = confusion(_adversary(outputs.features, values))
+        return {"task": task + self.settings.asked.alpha * hidden}, {}
+
+
+class _Confused(_Technique):
+    """UC, the adversary's turn: to tell the group from features."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        read = _adversary(outputs.features, values)
+        return {
+            "task": self.settings.each(outputs, labels).mean(-1),
+            "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),
+        }, {}
+
+
+class _Read(_Technique):
+    """GR: the task, and an adversary that tells the group from scores."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        read = _adversary(outputs.scores, values)
+        return {
+            "task": self.settings.each(outputs, labels).mean(-1),
+            "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),
+        }, {}
+
+
+class _WorstCells(_Technique):
+    """Group DRO: the losses of all cells, weighted by weights that follow them."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        own, weights = self.settings, values["cell-weights"]
+        cells = attributes[..., 0] * own.classes + labels
+        losses, _ = cell_losses(own.each(outputs, labels), cells, weights.shape[-1])
+        weights = group_weights(weights, losses, own.asked.group_rate)
+        return {"task": (weights * losses).sum(-1)}, {"cell-weights": weights}
+
+
+class _GapPenalty(_Technique):
+    """A-L2: the squared gap between two groups' losses on positive examples."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        own = self.settings
+        losses = own.each(outputs, labels)
+        first, second = pair_means(losses, labels, attributes[..., 0], positive=own.positive)
+        return {"task": losses.mean(-1) + squared_gap(first - second, own.eta(values))}, {}
+
+
+class _GapLagrangian(_Technique):
+    """A-ALM: that gap by multipliers, which move after the steps of a batch."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        own, duals, eta = self.settings, values["gap-duals"], self.settings.eta(values)
+        losses = own.each(outputs, labels)
+        means = pair_means(losses, labels, attributes[..., 0], positive=own.positive)
+        penalty = lagrangian(means, duals, eta)
+        in_turn = own.asked.protocol == "published"
+        moved = lagrange_multipliers(duals, means[0] - means[1], eta, in_turn=in_turn)
+        return {"task": losses.mean(-1) + penalty}, {"gap-duals": moved}
+
+
+class _Taught(_Technique):
+    """Distillation while pruning: labels, and the scores of the dense member."""
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        own = self.settings
+        aim = distillation(outputs.scores, values["teacher"], temperature=own.asked.temperature)
+        return {"task": own.each(outputs, labels).mean(-1) + aim}, {}
+
+
+@dataclass(frozen=True)
+class _Bounded(_Technique):
+    """CEAG: each group's loss against the mean, by multipliers that its fall of accuracy moves."""
+
+    shares: tuple[float, ...]
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        own, duals, groups = self.settings, values["excess-duals"], attributes[..., 0]
+        losses = own.each(outputs, labels)
+        means, number = cell_losses(losses, groups, own.groups)
+        task = losses.mean(-1)
+        excess = torch.where(number > 0, means - task.unsqueeze(-1), 0)
+        right = outputs.scores.detach().argmax(-1) == labels
+        kept = remember(values["remembered"], right, groups)
+        moved = excess_multipliers(
+            duals, remembered_accuracy(kept), values["dense"], duals.new_tensor(self.shares),
+            margin=own.asked.margin, rate=own.asked.dual_rate,
+        )  # fmt: skip
+        loss = task + (duals * excess).sum(-1)
+        return {"task": loss}, {"excess-duals": moved, "remembered": kept}

@@ -1,0 +1,305 @@
+"""`scotoma mitigate` on predictions with scores, and on members that are run again."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from scotoma.audit import read_audit
+from scotoma.commands.mitigate_run import shown_table
+from scotoma.config import parse_config
+from scotoma.datasets import Examples
+from scotoma.errors import ConfigError, DataError
+from scotoma.mitigation import decide
+from scotoma.predictions import PredictionFile
+from scotoma.run import Run, write_json
+from scotoma.stages.mitigation import apply_technique
+from scotoma.stages.mitigation.outputs import member_outputs
+from scotoma.stages.predict import predict
+from scotoma.stages.prepare import prepare
+from scotoma.stages.quantize import quantize
+from scotoma.stages.shards import shards
+from scotoma.storage.files import file_digest
+from scotoma.training.models import build_model
+from tests.commands import measured, scotoma
+from tests.external_predictions import audited
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+project: loans
+source: {kind: predictions, files: preds.parquet, examples: examples.csv}
+label: {column: label, positive: paid}
+groups: {sex: {column: sex}, region: {column: region}}
+keep_scores: true
+tracking: {uri: "off"}
+"""
+
+
+def loans(home: Path, n: int = 800, models: int = 6) -> Path:
+    """Scores of int8 are shifted against women, who are then refused too often."""
+    rng = np.random.default_rng(1)
+    ids = [f"r{i}" for i in range(n)]
+    y, woman = rng.integers(2, size=n), rng.integers(2, size=n)
+    examples = pl.DataFrame(
+        {
+            "example_id": ids,
+            "label": np.where(y == 1, "paid", "lost").tolist(),
+            "sex": np.where(woman == 1, "f", "m").tolist(),
+            "region": rng.choice(["n", "s"], n).tolist(),
+        }
+    )
+    examples.write_csv(home / "examples.csv")
+    parts = []
+    for variant, shift in {"dense": 0.0, "int8": 2.0}.items():
+        for model in range(models):
+            s = 3 * (2 * y - 1) + rng.normal(size=n) * 1.5 - shift * woman
+            p = 1 / (1 + np.exp(-s))
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "example_id": ids,
+                        "variant": variant,
+                        "model": f"m{model}",
+                        "predicted": np.where(s > 0, "paid", "lost").tolist(),
+                        "score": np.where(s > 0, p, 1 - p).tolist(),
+                    }
+                )
+            )
+    pl.concat(parts).write_parquet(home / "preds.parquet")
+    return home
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    home = loans(tmp_path_factory.mktemp("loans"))
+    before = Path.cwd()
+    os.chdir(home)
+    try:
+        return audited(home, CONFIG)
+    finally:
+        os.chdir(before)
+
+
+def test_offsets_mend_what_a_shift_of_one_group_broke(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {p: file_digest(p) for p in sorted(run.root.rglob("*")) if p.is_file()}
+    monkeypatch.chdir(tmp_path)  # the new folder is named from here, and audited from anywhere
+    found = measured(
+        "mitigate", run.root, "--technique", "offsets", "--attribute", "sex", "--out", "fair/er"
+    )
+    assert found["mitigated"] == "int8+offsets"
+    assert found["needs"]["attributes"] == "each example"
+    assert found["fitted_on"]["examples"] + found["judged_on"]["examples"] == 800
+    assert abs(found["fitted_on"]["examples"] - 400) <= 1
+    before, after = found["before"], found["after"]
+    assert before["worst_rise"]["group"] == "sex=f"
+    assert before["worst_rise"]["low"] > 0.05 > after["worst_rise"]["value"]
+    assert after["accuracy"]["low"] > before["accuracy"]["value"]
+    assert (before["verdict"], after["verdict"]) == ("FAIL", "UNSURE")  # 6 models
+
+    assert {p: file_digest(p) for p in sorted(run.root.rglob("*")) if p.is_file()} == files
+
+    folder = tmp_path / "fair" / "er"
+    assert json.loads((folder / "mitigation.json").read_text()) == found
+    audit = read_audit(folder / "audit" / "audit.json")
+    assert [variant.name for variant in audit.variants] == ["dense", "int8", "int8+offsets"]
+    assert audit.examples.test == found["judged_on"]["examples"]
+    assert scotoma("verify", folder / "audit")[0] == 0
+    rules = json.loads((folder / "rules.json").read_text())
+    again = [decide.read_rule(json.dumps(rule)) for rule in rules]
+    assert len(again) == 6
+    # the shift of two logits against women (sex=f is group 0), in their sharper scores
+    assert all(rule.offsets[0][1] - rule.offsets[1][1] > 0.3 for rule in again)  # type: ignore[attr-defined]
+    code, out, _ = scotoma("mitigate", run.root, "--technique", "offsets", "--out", folder)
+    assert (code, out) == (2, "")  # a folder is never written twice
+
+
+def test_the_table_says_needs_sizes_and_both_verdicts() -> None:
+    change = {"group": "all", "value": 0.9, "low": 0.85, "high": 0.94, "n": 400, "reason": ""}
+    side = {"verdict": "FAIL", "because": ["error f +9%"], "accuracy": change}
+    side |= {"worst_error": change | {"group": "sex=f"}, "worst_rise": change | {"value": None}}
+    content = {
+        "technique": "offsets",
+        "variant": "int8",
+        "mitigated": "int8+offsets",
+        "attribute": "sex",
+        "needs": {"sentence": "It needs."},
+        "fitted_on": {"examples": 1000, "clusters": 500},
+        "judged_on": {"examples": 998, "clusters": 499},
+        "before": side,
+        "after": side | {"verdict": "PASS", "because": []},
+    }
+    assert (
+        shown_table(content)
+        == """\
+offsets by sex: It needs.
+Fitted on 1,000 test examples (500 clusters), judged on the other 998 (499 clusters).
+before is int8, after int8+offsets; rises are against dense
+
+verdict                   before  FAIL: error f +9%
+                          after   PASS
+accuracy                  before  90.0% [85.0, 94.0], n 400
+                          after   90.0% [85.0, 94.0], n 400
+highest error of a group  before  90.0% [85.0, 94.0], sex=f, n 400
+                          after   90.0% [85.0, 94.0], sex=f, n 400
+largest rise of a group   before  undefined
+                          after   undefined
+"""
+    )
+
+
+@pytest.mark.parametrize("technique", ["thresholds", "offsets"])
+def test_rules_fitted_on_one_half_hold_on_the_other(run: Run, technique: str) -> None:
+    mitigated = apply_technique(run, technique, "int8", "sex", together=2)
+    examples = Examples.read(run.examples, split="test").keep(mitigated.judged)
+    right = mitigated.predicted == examples.labels[:, None]
+    women = (examples.table["sex"] == "f").to_numpy()
+    paid = examples.labels == examples.classes.index("paid")
+    gap = [right[paid & who].mean() for who in (women, ~women)]
+    assert abs(gap[0] - gap[1]) < 0.05  # int8 itself: 0.2
+
+
+def test_the_judging_half_does_not_decide_the_rules(run: Run, tmp_path: Path) -> None:
+    """Labels that are wrong on the judging half alone leave every rule as it was."""
+    one = apply_technique(run, "offsets", "int8", "sex", together=2)
+    examples = Examples.read(run.examples, split="test")
+    same_strata = examples.table.with_columns(
+        pl.when(pl.Series(one.judged)).then(pl.lit("lost")).otherwise("label").alias("label")
+    )
+    fitted = {}
+    for name, table in {"as they are": examples.table, "wrong": same_strata}.items():
+        labels = table["label"].cast(pl.Enum(examples.classes)).to_physical().to_numpy()
+        group = (table["sex"] == "m").to_numpy().astype(int)
+        scores = member_outputs(run, "int8", features=False)[0]
+        rows = ~one.judged
+        fitted[name] = decide.fit("offsets", scores[rows], labels[rows], group[rows])
+    assert fitted["as they are"] == fitted["wrong"] == one.rules[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--technique", "dfr"], "--attribute must name one of sex, region; several by commas"),
+        (["--technique", "dfr", "--attribute", "sex"], "dfr needs the last layer's inputs"),
+        (["--technique", "drf"], "--technique must be one of dfr, thresholds"),
+        (["--technique", "offsets", "--attribute", "age"], "got 'age'"),
+        (["--technique", "offsets", "--variant", "dense"], "must be a compressed variant"),
+        (["--technique", "ensemble", "--together", "9"], "number of members, 6, got 9"),
+    ],
+)
+def test_what_a_technique_lacks_is_one_sentence(
+    run: Run, tmp_path: Path, options: list[str], sentence: str
+) -> None:
+    code, out, err = scotoma("mitigate", run.root, *options, "--out", tmp_path / "new")
+    assert code in (2, 4)
+    assert (out, err.count("\n")) == ("", 1)
+    assert sentence in err
+    assert not (tmp_path / "new").exists()
+
+
+# --- members that are run again -------------------------------------------------------------------
+
+TRAINED = """
+label: {column: digit}
+groups: {style: {column: style}}
+variants:
+  - dense
+  - int8: [static, dynamic]
+  - {int8: [static], calibration: group-balanced}
+  - float16: true
+  - int4: true
+population: {models: 2, seed: 3}
+tracking: {uri: "off"}
+"""
+VARIANTS = ["dense", "int8-static", "int8-dynamic", "int8-static-group-balanced", "float16", "int4"]
+(SHARD,) = shards(2, 1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Members that nothing has trained, compressed and run by the steps."""
+    run = Run.create(tmp_path_factory.mktemp("trained") / "run", parse_config(TRAINED, "test"))
+    prepare(run)
+    for index in SHARD.members:
+        model = build_model("tiny-convnet", 10, index)
+        with torch.no_grad():
+            model(torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(index)))
+        path = run.member("dense", index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(dict(model.eval().state_dict()), path)
+        record = {"seed": index, "bytes": 1, "sha256": file_digest(path), "index": index}
+        write_json(path.with_suffix(".json"), record)
+    quantize(run, SHARD)
+    predict(run, SHARD)
+    return run
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_all_scores_are_those_that_the_audit_decided_on(trained: Run, variant: str) -> None:
+    predicted = PredictionFile.open(trained.predictions(variant, 0)).read().predicted
+    scores = member_outputs(trained, variant, features=False)
+    assert (predicted == scores.argmax(axis=2).T).all()
+
+
+@pytest.mark.parametrize(("variant", "apart"), [("dense", 1e-4), ("float16", 2e-2)])
+def test_dfr_with_the_dense_head_is_the_member(trained: Run, variant: str, apart: float) -> None:
+    """What the probe of a graph calls features are the inputs of the last layer."""
+    features = member_outputs(trained, variant, features=True)
+    scores = member_outputs(trained, variant, features=False)
+    for index in SHARD.members:
+        weights = load_file(trained.member("dense", index))
+        head = [name for name, value in weights.items() if value.ndim == 2][-1]
+        bias = weights[head.replace("weight", "bias")].numpy()
+        rule = decide.LastLayer.of(weights[head].numpy(), bias)
+        np.testing.assert_allclose(rule.scores(features[index]), scores[index], atol=apart)
+
+
+@pytest.mark.parametrize("variant", ["int8-static", "int8-dynamic", "int4"])
+def test_features_of_quantized_members_are_near_the_dense_ones(trained: Run, variant: str) -> None:
+    dense = member_outputs(trained, "dense", features=True)
+    own = member_outputs(trained, variant, features=True)
+    assert own.shape == dense.shape
+    assert np.corrcoef(own.ravel(), dense.ravel())[0, 1] > 0.9
+
+
+def test_dfr_gives_untrained_members_a_head_that_knows_digits(trained: Run) -> None:
+    mitigated = apply_technique(trained, "dfr", "int8-static", None, together=2)
+    examples = Examples.read(trained.examples, images=False, split="test").keep(mitigated.judged)
+    right = (mitigated.predicted == examples.labels[:, None]).mean()
+    assert mitigated.name == "int8-static+dfr"
+    assert mitigated.paired
+    assert right > 0.7  # random features; without a fitted head 0.1
+
+
+def test_two_classes_are_asked_for_before_anything_runs(trained: Run) -> None:
+    with pytest.raises(ConfigError, match="this audit has 10; take --technique offsets"):
+        apply_technique(trained, "thresholds", "int8-static", None, together=2)
+
+
+def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:
+    import shutil
+
+    copy = shutil.copytree(trained.root, tmp_path / "run")
+    (copy / "populations" / "int4" / "member-001.onnx").unlink()
+    with pytest.raises(DataError, match=r"int4 must have its members .* got no member-001.onnx"):
+        member_outputs(Run.open(copy), "int4", features=False)
+
+
+def test_balanced_calibration_is_due_again_when_groups_change(trained: Run) -> None:
+    from scotoma.stages.members import calibration_digest
+
+    every: dict[str, Any] = {v.name: v for v in trained.config.resolved_variants}
+    plain = calibration_digest(trained, [every["int8-static"]])
+    balanced = calibration_digest(trained, [every["int8-static-group-balanced"]])
+    assert balanced.startswith(plain)
+    assert len(balanced) == 2 * len(plain) > 0

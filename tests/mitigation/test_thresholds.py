@@ -1,0 +1,223 @@
+"""Randomised thresholds against fairlearn's, offsets and last layers against their optima."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fairlearn.postprocessing import ThresholdOptimizer
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from scotoma.mitigation import decide
+from scotoma.mitigation.decide.roc import roc_hull
+from scotoma.mitigation.decide.thresholds import fit_thresholds
+
+pytestmark = pytest.mark.slow  # fairlearn imports pandas and scikit-learn
+
+FAIRLEARN = {"true positive rate": "true_positive_rate_parity", "odds": "equalized_odds"}
+DIVISORS = [1, 2, 4, 5, 8, 10, 20, 25, 40]  # of fairlearn's grid of 1,000: corners lie on it
+
+
+class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A model whose score is its only feature."""
+
+    def fit(self, X: Any, y: Any) -> Given:
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.asarray(X)[:, 0]
+
+
+def table(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Scores with ties, labels and two or three groups."""
+    random = np.random.default_rng(seed)
+    labels, groups = [], []
+    for group in range(int(random.integers(2, 4))):
+        counts = random.choice(DIVISORS, size=2)
+        labels += [0] * counts[0] + [1] * counts[1]
+        groups += [group] * int(counts.sum())
+    y, a = np.array(labels), np.array(groups)
+    scores = random.normal(size=len(y)) + random.uniform(-0.5, 2) * y + 0.7 * a
+    return np.round(scores, int(random.integers(0, 4))), y, a
+
+
+def expected(chance: NDArray[np.float64], y: NDArray[Any], a: NDArray[Any]) -> dict[str, Any]:
+    rates = {
+        label: np.array([chance[(a == g) & (y == label)].mean() for g in np.unique(a)])
+        for label in (0, 1)
+    }
+    return {"accuracy": np.where(y == 1, chance, 1 - chance).mean(), **rates}
+
+
+def against_fairlearn(seed: int, equal: Any) -> tuple[float, bool]:
+    """How much more accurate ours is than fairlearn's, and whether both chances are equal."""
+    scores, y, a = table(seed)
+    rule = fit_thresholds(scores, y, a, equal=equal)
+    ours = rule.probability(scores, a)
+    optimizer = ThresholdOptimizer(
+        estimator=Given(), constraints=FAIRLEARN[equal], prefit=False, predict_method="predict"
+    )
+    optimizer.fit(scores[:, None], y, sensitive_features=a)
+    theirs = optimizer._pmf_predict(scores[:, None], sensitive_features=a)[:, 1]
+    mine, fairlearns = expected(ours, y, a), expected(theirs, y, a)
+    assert np.ptp(mine[1]) < 1e-9
+    if equal == "odds":
+        assert np.ptp(mine[0]) < 1e-9
+    return mine["accuracy"] - fairlearns["accuracy"], bool(np.abs(ours - theirs).max() < 1e-9)
+
+
+def compare(seeds: range) -> None:
+    rate = [against_fairlearn(seed, "true positive rate") for seed in seeds]
+    odds = [against_fairlearn(seed, "odds") for seed in seeds]
+    # the corners of these tables lie on fairlearn's grid: the same optimum, and the same chances
+    # except on plateaus, where several rates are equally accurate
+    assert max(abs(gain) for gain, _ in rate) < 1e-9
+    assert np.mean([same for _, same in rate]) > 0.75
+    # two hulls may cross between grid points, where ours is more accurate, never less
+    assert min(gain for gain, _ in odds) > -1e-9
+    assert max(gain for gain, _ in odds) < 2e-3
+    assert np.mean([gain < 1e-9 for gain, _ in odds]) > 0.5
+
+
+def test_thresholds_equal_those_of_fairlearn() -> None:
+    compare(range(20))
+
+
+@pytest.mark.thorough
+def test_thresholds_equal_those_of_fairlearn_on_1000_tables() -> None:
+    compare(range(1000))
+
+
+def test_draws_have_the_chances_that_the_rule_says() -> None:
+    scores, y, a = table(5)
+    rule = fit_thresholds(scores, y, a, equal="odds")
+    many, groups = np.tile(scores, 4000), np.tile(a, 4000)
+    drawn = rule(many, groups).reshape(4000, -1).mean(axis=0)
+    assert np.abs(drawn - rule.probability(scores, a)).max() < 0.04  # 5 standard errors of 1/2
+    assert rule(many, groups).tolist() == rule(many, groups).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=30))
+def test_no_threshold_lies_above_the_hull(rows: list[tuple[int, bool]]) -> None:
+    scores = np.array([float(score) for score, _ in rows])
+    labels = np.array([int(label) for _, label in rows])
+    labels[:2] = 0, 1
+    hull = roc_hull(scores, labels)
+    for cut in [-np.inf, *np.unique(scores)]:
+        above = scores > cut
+        x, y = above[labels == 0].mean(), above[labels == 1].mean()
+        assert hull.highest_true_positive_rate(np.array([x]))[0] >= y - 1e-12
+    for x, y, cut in zip(
+        hull.false_positive_rate, hull.true_positive_rate, hull.threshold, strict=True
+    ):
+        above = scores > cut
+        assert (above[labels == 0].mean(), above[labels == 1].mean()) == pytest.approx((x, y))
+
+
+# --- offsets --------------------------------------------------------------------------------------
+
+
+def clouds(seed: int, n: int = 600) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    labels, groups = random.integers(3, size=n), random.integers(2, size=n)
+    scores = random.normal(size=(n, 3))
+    scores[np.arange(n), labels] += 1.2
+    return scores, labels, groups
+
+
+def test_offsets_undo_a_shift_of_one_groups_scores() -> None:
+    scores, labels, groups = clouds(2)
+    shift = np.array([[0.0, 0.0, 0.0], [2.0, -1.5, -0.5]])
+    plain = decide.fit("offsets", scores, labels, groups, inverse_penalty=1e9)
+    moved = decide.fit("offsets", scores + shift[groups], labels, groups, inverse_penalty=1e9)
+    difference = np.array(moved.offsets) - np.array(plain.offsets)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(difference, -shift, atol=1e-4)
+    predicted = plain(scores, groups)
+    assert moved(scores + shift[groups], groups).tolist() == predicted.tolist()
+
+
+def test_offsets_follow_the_scale_of_the_scores() -> None:
+    scores, labels, groups = clouds(3)
+    plain = decide.fit("offsets", scores, labels, groups)
+    large = decide.fit("offsets", 50 * scores, labels, groups)
+    offsets = [np.array(rule.offsets) for rule in (plain, large)]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(offsets[1], 50 * offsets[0], rtol=1e-3, atol=1e-3)
+
+
+def test_penalised_offsets_vanish() -> None:
+    scores, labels, groups = clouds(4)
+    rule = decide.fit("offsets", scores, labels, groups, inverse_penalty=1e-9)
+    assert np.abs(rule.offsets).max() < 1e-5  # type: ignore[attr-defined]
+    assert rule(scores, groups).tolist() == scores.argmax(axis=1).tolist()
+
+
+# --- DFR ------------------------------------------------------------------------------------------
+
+
+def features(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    random = np.random.default_rng(seed)
+    labels, groups = random.integers(3, size=400), random.integers(2, size=400)
+    z = random.normal(size=(400, 6)) + np.eye(6)[labels] * 1.5 + np.eye(6)[3 + groups]
+    z[:, 5] = 4.0  # a unit that never fires is constant
+    return 10.0 ** np.arange(-2, 4) * z, labels, groups
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.05, 1.0, 20.0])
+def test_dfr_with_all_rows_is_the_dense_head_of_scikit_learn(inverse_penalty: float) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    z, labels, _ = features(0)
+    standard = StandardScaler().fit_transform(z)
+    dense = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=10_000)
+    dense.fit(standard, labels)
+    rule = decide.fit(
+        "dfr", z, labels, inverse_penalty=inverse_penalty, balanced=False, tolerance=1e-9
+    )
+    scores, baseline = rule.scores(z), dense.decision_function(standard)  # type: ignore[attr-defined]
+    centred = scores - scores.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(centred, baseline - baseline.mean(axis=1, keepdims=True), atol=1e-6)
+    assert rule(z).tolist() == dense.predict(standard).tolist()
+
+
+def test_dfr_on_balanced_rows_is_the_mean_of_scikit_learns_heads() -> None:
+    """Cells of equal size leave nothing to draw: every draw is all rows."""
+    z, labels, groups = features(1)
+    cell = groups * 3 + labels
+    smallest = np.bincount(cell).min()
+    rows = np.concatenate([np.flatnonzero(cell == c)[:smallest] for c in range(6)])
+    drawn = decide.fit("dfr", z[rows], labels[rows], groups[rows], tolerance=1e-9)
+    whole = decide.fit("dfr", z[rows], labels[rows], balanced=False, tolerance=1e-9)
+    np.testing.assert_allclose(
+        drawn.scores(z),  # type: ignore[attr-defined]
+        whole.scores(z),  # type: ignore[attr-defined]
+        atol=1e-6,
+    )
+
+
+def test_dfr_helps_the_group_that_a_shortcut_fails() -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(2, size=4000)
+    a = np.where(random.random(4000) < 0.95, y, 1 - y)  # the shortcut is right 95% of the time
+    z = np.stack([y + random.normal(size=4000), 3 * a + random.normal(size=4000)], axis=1)
+    fit_on, judged = slice(0, 2000), slice(2000, None)
+    worst = {}
+    for balanced in (False, True):
+        rule = decide.fit("dfr", z[fit_on], y[fit_on], a[fit_on], balanced=balanced)
+        right = rule(z[judged]) == y[judged]
+        cells = 2 * y[judged] + a[judged]
+        worst[balanced] = min(right[cells == cell].mean() for cell in range(4))
+    assert worst[False] < 0.4 < 0.6 < worst[True]
+
+
+def test_a_layer_of_given_weights_gives_their_scores() -> None:
+    z, _, _ = features(2)
+    random = np.random.default_rng(2)
+    weight, bias = random.normal(size=(3, 6)), random.normal(size=3)
+    rule = decide.LastLayer.of(weight, bias)
+    np.testing.assert_allclose(rule.scores(z), z @ weight.T + bias, rtol=1e-12)

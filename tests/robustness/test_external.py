@@ -1,0 +1,188 @@
+"""Predictions on corrupted pictures that were made outside: read, measured, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.audit import read_audit
+from scotoma.config import parse_config
+from scotoma.errors import ConfigError
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+source: {kind: predictions, files: 'said/*.parquet', examples: examples.csv}
+label: {column: label}
+groups: {side: {column: side}}
+tracking: {uri: "off"}
+"""
+ROBUST = "robustness: {files: 'worse/{variant}.csv'}\n"
+N, SHOWN, MODELS = 240, 160, ("a", "b", "c")
+CONDITIONS = [(kind, severity) for kind in ("gaussian_noise", "fog") for severity in (2, 4)]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
+    """A folder of predictions on clean and corrupted pictures, and the latter in one table."""
+    home = tmp_path_factory.mktemp("external")
+    rng = np.random.default_rng(1)
+    ids = [f"x{row}" for row in range(N)]
+    labels = rng.choice(["cat", "dog"], N)
+    table = {"example_id": ids, "label": labels, "side": rng.choice(["left", "right"], N)}
+    pl.DataFrame(table).write_csv(home / "examples.csv")
+
+    def rows(accuracy: float, upto: int) -> dict[str, list[str]]:
+        wrong = np.where(labels == "cat", "dog", "cat")
+        said = np.where(rng.random(N) < accuracy, labels, wrong)
+        order = rng.permutation(upto)
+        return {"example_id": [ids[r] for r in order], "predicted": said[order].tolist()}
+
+    (home / "said").mkdir()
+    (home / "worse").mkdir()
+    worse = []
+    for variant, lost in (("dense", 0.1), ("int8", 0.2)):
+        clean = []
+        for model in MODELS:
+            names = {"variant": variant, "model": model}
+            clean.append(pl.DataFrame(rows(0.9, N)).with_columns(**_texts(names)))
+            for kind, severity in CONDITIONS:
+                own = names | {"corruption": kind, "severity": str(severity)}
+                frame = pl.DataFrame(rows(0.9 - lost, SHOWN)).with_columns(**_texts(own))
+                worse.append(frame)
+        pl.concat(clean).write_parquet(home / "said" / f"{variant}.parquet")
+    return home, pl.concat(worse)
+
+
+def _texts(values: dict[str, str]) -> dict[str, pl.Expr]:
+    return {name: pl.lit(value) for name, value in values.items()}
+
+
+def write(home: Path, worse: pl.DataFrame) -> Path:
+    for (variant,), frame in worse.partition_by("variant", as_dict=True).items():
+        frame.drop("variant").write_csv(home / "worse" / f"{variant}.csv")
+    (home / "audit.yaml").write_text(CONFIG + ROBUST)
+    return home / "audit.yaml"
+
+
+def test_their_losses_are_those_of_the_tables(
+    answers: tuple[Path, pl.DataFrame], tmp_path: Path
+) -> None:
+    """Accuracies counted by a join, and the section that a finished audit gains."""
+    home, worse = answers
+    config = write(home, worse)
+    config.write_text(CONFIG)
+    out = tmp_path / "run"
+    with steps_in_this_process(tmp_path):
+        assert scotoma("audit", config, "--out", out)[0] == 0
+        write(home, worse)
+        code, _, err = scotoma("audit", config, "--out", out)
+    assert code == 0, err
+    report = read_audit(out / "audit.json").robustness
+    assert report is not None
+    assert (report.profile, report.examples, report.test) == ("predictions", SHOWN, N)
+    assert (report.severities, report.distortion, report.left_out) == ((2, 4), (), {})
+    assert [one.kind for one in report.corruptions] == ["gaussian_noise", "fog"]
+    labels = pl.read_csv(home / "examples.csv")
+    right = worse.join(labels, on="example_id").with_columns(
+        right=pl.col("predicted") == pl.col("label")
+    )
+    for row in report.by_corruption:
+        own = right.filter(variant=row.variant)
+        if row.kind != "all":
+            own = own.filter(corruption=row.kind)
+        assert row.accuracy.value == pytest.approx(own["right"].mean(), abs=1e-9)
+    assert {row.group for row in report.losses["int8"]} == {"all", "side=left", "side=right"}
+    page = (out / "report.html").read_text()
+    assert "Corrupted pictures" in page
+    assert "data:image/webp" not in page
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            lambda t: t.filter((pl.col("model") != "b") | (pl.col("corruption") != "fog")),
+            "lacks dense under fog at severity 2, model b; dense under fog at severity 4, model b; "
+            "int8 under fog at severity 2, model b; int8 under fog at severity 4, model b; add "
+            "them, or leave the corruption or severity out for all",
+        ),
+        (
+            lambda t: t.filter(
+                (pl.col("example_id") != "x7")
+                | (pl.col("variant") != "int8")
+                | (pl.col("severity") != "4")
+            ),
+            "of 'int8 under gaussian_noise at severity 4' has no prediction for 1 of 160 examples, "
+            "the first is 'x7'",
+        ),
+        (
+            lambda t: t.with_columns(pl.col("corruption").replace("fog", "fogg")),
+            "got 'fogg'; did you mean 'fog'?",
+        ),
+        (
+            lambda t: t.with_columns(pl.col("severity").replace("4", "6")),
+            "severity in robustness.files must be 1, 2, 3, 4, 5, got '6' of fog",
+        ),
+        (
+            lambda t: t.with_columns(pl.col("severity").replace("2", "0")),
+            "got '0' of fog; predictions on clean pictures belong in source.files",
+        ),
+        (
+            lambda t: t.with_columns(pl.col("corruption").replace("fog", None)),
+            "must name corruptions of Scotoma, got ''",
+        ),
+        (lambda t: t.drop("corruption"), "must have the column 'corruption'"),
+        (
+            lambda t: pl.concat([t, t.head(1).with_columns(example_id=pl.lit("x999"))]),
+            "must be for examples of source.examples",
+        ),
+    ],
+)
+def test_cells_that_are_missing_or_wrong_are_named(
+    answers: tuple[Path, pl.DataFrame],
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    sentence: str,
+    tmp_path: Path,
+) -> None:
+    home, worse = answers
+    config = write(home, change(worse))
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
+    assert code == 4, err
+    assert sentence in err
+
+
+def test_alexnet_stands_below_the_published_files_alone(
+    answers: tuple[Path, pl.DataFrame], tmp_path: Path
+) -> None:
+    home, worse = answers
+    config = write(home, worse)
+    config.write_text(CONFIG + ROBUST.replace("}\n", ", published: imagenet-c}\n"))
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
+    assert code == 4, err
+    assert "compares with means over severities 1 to 5, got 2, 4; add the others" in err
+
+
+@pytest.mark.parametrize(
+    ("section", "sentence"),
+    [
+        ("{profile: scaled}", "name predictions on corrupted pictures in robustness.files"),
+        ("{files: 'w.csv', profile: scaled}", "robustness.profile is for pictures that are"),
+        ("{files: 'w.csv', sets: [{name: a, folder: a}]}", "robustness.sets is for pictures"),
+        ("{files: 'w.csv', kinds: [noise]}", "robustness.kinds is for pictures that are"),
+    ],
+)
+def test_a_section_for_pictures_that_are_corrupted_here_is_refused(
+    section: str, sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_config(f"{CONFIG}robustness: {section}", "a.yaml")
+    assert sentence in str(refused.value)

@@ -1,0 +1,240 @@
+"""`scotoma tournament`: files of any layout, finished audits, what goes in wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from scotoma import published
+from scotoma.commands.tournament_runs import read_raw
+from scotoma.tournament import baselines, compare_techniques, count_totals
+from tests import external_predictions
+from tests.commands import measured, scotoma
+from tests.tournament.test_study import METRICS, runs_of_the_study
+
+pytestmark = pytest.mark.slow
+
+RUNS = runs_of_the_study()
+
+
+def command(*arguments: str | Path, home: Path) -> tuple[int, str, str]:
+    return scotoma("tournament", *arguments, "--out", home / "page.html")
+
+
+def long_table(path: Path) -> Path:
+    """The study as any user could bring it: one row a run and metric, in any order."""
+    rows = [
+        (one.technique, f"{run:02d}", metric, value)
+        for one in RUNS
+        for metric, values in {**one.bias, "accuracy": one.accuracy}.items()
+        for run, value in enumerate(values if values is not None else ())
+    ]
+    table = pl.DataFrame(rows, schema=["technique", "run", "metric", "value"], orient="row")
+    table.sample(fraction=1, shuffle=True, seed=1).write_csv(path)
+    return path
+
+
+def sheets(folder: Path) -> Path:
+    """The study in the layout of its artefact: overall/TECHNIQUE.yaml, DI called `DI bar`."""
+    (folder / "overall").mkdir(parents=True)
+    for one in RUNS:
+        content = {{"DI": "DI bar"}.get(m, m): v.tolist() for m, v in one.bias.items()}
+        assert one.accuracy is not None
+        content["perf"] = (100 * one.accuracy).tolist()
+        (folder / "overall" / f"{one.technique}.yaml").write_text(
+            yaml.safe_dump(content, sort_keys=False)
+        )
+    return folder
+
+
+def arrays(folder: Path) -> Path:
+    """Two .npz files, a value of each class and their mean a run."""
+    folder.mkdir()
+    raw = published.fairness_runs()
+    for task in "SA":
+        held: dict[str, Any] = {
+            f"{name}|{metric}": raw.values(name, metric)
+            for name in raw.accuracy for metric in METRICS if name.startswith(task)
+        }  # fmt: skip
+        held |= {f"{name}|perf": of for name, of in raw.accuracy.items() if name.startswith(task)}
+        np.savez(folder / f"{task}.npz", **held)
+    return folder
+
+
+def test_every_layout_is_read_alike(tmp_path: Path) -> None:
+    makers = {"runs.csv": long_table, "sheets": sheets, "npz": arrays}
+    for name, make in makers.items():
+        by_name = {one.technique: one for one in read_raw(make(tmp_path / name))}
+        assert set(by_name) == {one.technique for one in RUNS}
+        for one in RUNS:
+            seen = by_name[one.technique]
+            np.testing.assert_allclose(seen.accuracy, one.accuracy, rtol=1e-14)
+            for metric in METRICS:
+                np.testing.assert_array_equal(seen.bias[metric], one.bias[metric])
+
+
+def test_json_holds_every_cell_and_both_totals(tmp_path: Path) -> None:
+    of = baselines([one.technique for one in RUNS])
+    expected = compare_techniques(RUNS, of, protocol="published")
+    found = measured(
+        "tournament", "--raw", long_table(tmp_path / "runs.csv"), "--protocol", "published",
+        "--out", tmp_path / "page.html",
+    )  # fmt: skip
+    assert found["totals"] == vars(count_totals(expected.cells))
+    assert found["published_totals"] == published.fairness_variance().totals
+    by_cell = {(cell["technique"], cell["metric"]): cell for cell in found["cells"]}
+    for cell in expected.cells:
+        seen = by_cell[cell.technique, cell.metric]
+        assert seen["relative"]["u_p"] == cell.relative.u_p
+        assert seen["values"] == list(cell.values)
+        assert (seen["verdict"], tuple(seen["costs"])) == (cell.verdict, cell.costs)
+
+
+def test_text_fits_a_terminal_and_stands_beside_what_was_published(tmp_path: Path) -> None:
+    place = sheets(tmp_path / "raw")
+    code, out, err = command(
+        "--raw", place, "--protocol", "published", "--shared", "S-DD*", home=tmp_path
+    )
+    assert (code, err) == (0, f"note    page written to {tmp_path / 'page.html'}\n")
+    assert max(map(len, out.splitlines())) <= 80
+    flat = " ".join(out.split())
+    assert "bias lower 50 103 bias higher 23 47 undecided 4 4 lower, a huge effect 45 96" in flat
+    assert "the lowest correlation of two metrics is 0.989" in flat
+    assert "S-DD2 - S-DD3 BA 16 +0.002 [-0.006, +0.009]" in flat
+    assert "FPSF of S-GR, 19.9 [9.12, 39.7]%, n = 256 pairs" in flat
+    page = (tmp_path / "page.html").read_text()
+    assert "Bias is lower in 50 of 77 cells, 17 of them at a cost, higher in 23" in page
+
+
+def test_csv_and_markdown_hold_every_cell(tmp_path: Path) -> None:
+    place = long_table(tmp_path / "runs.csv")
+    code, out, _ = command("--raw", place, "--csv", home=tmp_path)
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 77
+    best = next(row for row in rows if (row["technique"], row["metric"]) == ("S-DI2", "DP"))
+    assert best["verdict"] == "better"
+    assert float(best["single_run_risk"]) == 0 < float(best["single_run_risk_high"]) < 0.2
+    code, out, err = command("--raw", place, "--markdown", "--quiet", home=tmp_path)
+    assert (code, err) == (0, "")
+    assert "published" not in out
+    assert out.count("| `S-DI2` |") > 14
+
+
+BASE = 8 * [0.3, 0.31]
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "code", "sentence"),
+    [
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE[:7]}}, (), 4,
+         "a tournament needs 8 runs of each technique, got 7 of a: train more"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": "low"}}, (), 4,
+         "values of 'a, DP' must be one number a run, got 'low': write numbers"),
+        ({"base.yaml": {"DP": BASE}, "overall/base.yaml": {"DP": BASE}}, (), 4,
+         "technique 'base', metric 'DP' is in several files of 'raw': keep one of them"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"perf": BASE}}, (), 4,
+         "technique 'a' has no bias metric: add its values"),
+        ({"base.yaml": {"DP": BASE, "perf": BASE, "mAP": BASE}}, (), 4,
+         "technique 'base' must have one accuracy, got perf, mAP: keep one"),
+        ({"base.yaml": {"DP": BASE, "BA": BASE[:9]}, "a.yaml": {"DP": BASE}}, (), 4,
+         "technique base must have as many runs in every metric, got 16 of DP and 9 of BA: give "
+         "each run every value"),
+        ({"note.txt": {}}, (), 2,
+         "--raw 'raw' must hold .yaml, .npz, .csv or .parquet files, got none: name the folder of "
+         "the runs"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--shared", "x*"), 2,
+         "--shared 'x*' must match two techniques or more, got 0: choose among 'a', 'base'"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--protocol", "loud"), 2,
+         "--protocol must be sound or published, got 'loud': choose one"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--csv", "--markdown"), 2,
+         "--csv and --markdown exclude each other; choose one"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("run",), 2,
+         "tournament compares finished audits or --raw values; name one of them"),
+    ],
+)  # fmt: skip
+def test_what_goes_in_wrong_comes_out_as_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, Any],
+    options: tuple[str, ...], code: int, sentence: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for name, content in files.items():
+        (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "raw" / name).write_text(yaml.safe_dump(content, sort_keys=False))
+    seen = command("--raw", "raw", *options, home=tmp_path)
+    assert seen == (code, "", f"scotoma: {sentence}\n")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_arrays_that_hold_objects_are_not_unpickled(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    np.savez(tmp_path / "raw" / "runs.npz", **{"base|DP": np.array([print], dtype=object)})
+    code, _, err = command("--raw", tmp_path / "raw", home=tmp_path)
+    assert code == 4
+    assert err.startswith("scotoma: 'runs.npz' must hold arrays of numbers: Object arrays cannot")
+
+
+# --- finished audits --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A baseline, and a technique that errs on women as rarely as on men while dense."""
+    homes = {}
+    for name in ("base", "fair"):
+        home = external_predictions.write(tmp_path_factory.mktemp(name), models=8)
+        examples = pl.read_csv(home / "examples.csv")
+        rng = np.random.default_rng(3)
+        for file in sorted((home / "preds").glob("*/*.csv")):
+            table = pl.read_csv(file).join(examples, on="example_id")
+            rate = 0.3 if name == "base" or file.parent.name == "int8" else 0.05
+            low = (table["sex"] == "f").fill_null(False).to_numpy()
+            wrong = rng.random(table.height) < np.where(low, rate, 0.05)
+            predicted = np.where(wrong, "cat", table["label"])
+            table.select("example_id", predicted=pl.Series(predicted)).write_csv(file)
+        homes[name] = external_predictions.audited(home).root
+    return homes
+
+
+def test_finished_audits_play_and_survival_is_measured(
+    audits: dict[str, Path], tmp_path: Path
+) -> None:
+    places = [f"{name}={root}" for name, root in audits.items()]
+    found = measured("tournament", *places, "--out", tmp_path / "page.html")
+    cells = {cell["metric"]: cell for cell in found["cells"]}
+    assert cells["EOFP"]["verdict"] == "better"
+    audit = json.loads((audits["fair"] / "audit.json").read_text())
+    rows = {row["metric"]: row for row in audit["run_to_run"]["dense"]}
+    assert cells["EOFP"]["values"] == rows["EOFP"]["values"]
+    survival = {(cell["variant"], cell["metric"]): cell for cell in found["survival"]}
+    eaten = survival["int8", "EOFP"]
+    assert eaten["interaction"]["low"] > 0
+    assert eaten["p_adjusted"] < 0.05
+    assert eaten["survival"]["high"] < 0.5
+    assert eaten["seeds"] == 8
+    code, out, _ = command(*places, "--variant", "int8", home=tmp_path)
+    assert code == 0
+    assert "Survival. What is left of the mitigation after compression" in out
+    assert "What compression does to the mitigation" in (tmp_path / "page.html").read_text()
+
+
+def test_audits_that_cannot_be_paired_are_refused(audits: dict[str, Path], tmp_path: Path) -> None:
+    base, fair = (str(root) for root in audits.values())
+    assert command(f"a={base}", f"a={fair}", home=tmp_path)[2] == (
+        "scotoma: technique 'a' stands twice: name runs as TECHNIQUE=FOLDER\n"
+    )
+    assert command(f"base={base}", f"a={fair}", "--variant", "int4", home=tmp_path)[2] == (
+        "scotoma: --variant must be one that all runs have, got 'int4': choose among "
+        "'dense', 'int8'\n"
+    )
+    assert command(f"base={base}", f"a={fair}", "--attribute", "age", home=tmp_path)[2] == (
+        "scotoma: --attribute must be measured in all runs, got 'age': choose among 'sex'\n"
+    )

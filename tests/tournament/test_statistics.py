@@ -1,0 +1,274 @@
+"""Risk, paired tests, ratios and floors against libraries and slow twins."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from scotoma.errors import ConfigError, DataError
+from scotoma.tournament import (
+    TechniqueRuns,
+    baselines,
+    compare_paired,
+    compare_techniques,
+    correlate_metrics,
+    fieller,
+    paired_permutation_p,
+    single_run_risk,
+    survival_cells,
+)
+from scotoma.tournament.survival import null_floor
+
+RNG = np.random.default_rng(29)
+
+
+# --- single-run risk --------------------------------------------------------------------------
+
+
+def test_risk_is_u_over_the_number_of_pairs() -> None:
+    for _ in range(20):
+        base, other = RNG.normal(0.5, 1, 9).round(1), RNG.normal(0, 1, 12).round(1)
+        risk = single_run_risk(base, other)
+        higher, lower = (base, other) if other.mean() <= base.mean() else (other, base)
+        wrong = stats.mannwhitneyu(lower, higher).statistic / 108
+        assert risk.value == pytest.approx(wrong)
+        assert risk.low <= risk.value <= risk.high
+        assert single_run_risk(-base, -other).value == pytest.approx(risk.value)
+
+
+def test_no_wrong_pair_leaves_a_risk_that_shrinks_with_runs() -> None:
+    few, many = (single_run_risk(np.arange(n) + 100.0, np.arange(n)) for n in (8, 32))
+    assert few.value == many.value == few.low == 0
+    assert 0.1 < few.high < 0.4
+    assert many.high < few.high / 2
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
+def test_intervals_of_the_risk_hold_the_truth(shift: float) -> None:
+    truth = stats.norm.cdf(-shift / math.sqrt(2))
+    held = 0
+    for _ in range(1500):
+        base, other = RNG.normal(shift, 1, 16), RNG.normal(0, 1, 16)
+        above = (other[:, None] > base).mean()
+        one = single_run_risk(base, other)
+        if other.mean() > base.mean():  # the direction is picked from the means
+            assert one.value == pytest.approx(1 - above)
+            held += 1 - one.high <= truth <= 1 - one.low
+        else:
+            held += one.low <= truth <= one.high
+    assert 0.93 <= held / 1500 <= 0.985
+
+
+# --- paired permutation -----------------------------------------------------------------------
+
+
+def test_sign_flips_agree_with_scipy() -> None:
+    table = RNG.normal(0.3, 1, (9, 5))
+    for column, p in zip(table.T, paired_permutation_p(table), strict=True):
+        seen = stats.permutation_test(
+            (column, np.zeros(9)), lambda x, y: (x - y).mean(), permutation_type="samples",
+            n_resamples=np.inf,
+        )  # fmt: skip
+        assert p == pytest.approx(seen.pvalue)
+
+
+def test_many_runs_are_flipped_at_random_and_repeat() -> None:
+    column = RNG.normal(0.4, 1, 24)
+    p = float(paired_permutation_p(column))
+    assert p == float(paired_permutation_p(column))
+    assert p == pytest.approx(stats.ttest_1samp(column, 0).pvalue, abs=0.01)
+    assert float(paired_permutation_p(np.full(24, 0.1))) == pytest.approx(1e-5, rel=0.1)
+
+
+def test_differences_of_nothing_have_p_1_and_undefined_ones_none() -> None:
+    table = np.zeros((8, 2))
+    table[0, 1] = np.nan
+    assert float(paired_permutation_p(table)[0]) == 1
+    assert math.isnan(paired_permutation_p(table)[1])
+
+
+def test_sign_flips_keep_their_level() -> None:
+    p = paired_permutation_p(RNG.standard_t(4, (10, 4000)))
+    assert (p <= 0.05).mean() == pytest.approx(0.05, abs=0.012)
+
+
+def test_techniques_that_share_runs_are_compared_run_by_run() -> None:
+    noise = RNG.normal(0, 1, 8)
+    one, other = (
+        TechniqueRuns(name, {"DP": noise + shift}) for name, shift in (("a", 0.01), ("b", 0))
+    )
+    [cell] = compare_paired([[one, other]])
+    assert cell.difference.value == pytest.approx(0.01)
+    assert cell.p == cell.p_adjusted == 2 / 2**8
+    short = TechniqueRuns("c", {"DP": noise[:5]})
+    with pytest.raises(DataError, match="same runs to be paired, got 8 and 5"):
+        compare_paired([[one, short]])
+
+
+# --- Fieller ----------------------------------------------------------------------------------
+
+
+def slow_fieller(x: np.ndarray, y: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
+    """The ratios that a paired t test does not reject."""
+    p = stats.ttest_1samp(x[:, None] - ratios * y[:, None], 0).pvalue
+    kept = ratios[p >= 1 - level]
+    return np.array([min(kept), max(kept)])
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_fieller_keeps_the_ratios_that_a_t_test_keeps(level: float) -> None:
+    y = RNG.normal(2, 0.5, 8)
+    x = 0.4 * y + RNG.normal(0, 0.3, 8)
+    ratio = fieller(x, y, level=level)
+    grid = np.linspace(-1, 2, 3001)
+    assert [ratio.low, ratio.high] == pytest.approx(slow_fieller(x, y, grid, level), abs=1.1e-3)
+    assert ratio.value == pytest.approx(x.mean() / y.mean())
+
+
+def test_survival_of_no_gain_is_undefined() -> None:
+    for _ in range(50):
+        y = RNG.normal(0.7, 1, 8)
+        low, high = stats.t.interval(0.95, 7, y.mean(), stats.sem(y))
+        undefined = math.isnan(fieller(y / 2, y).value)
+        assert undefined == (low <= 0 <= high)
+    assert "no gain to survive" in fieller([1.0, -1, 1, -1], [1.0, -1, 1, -1]).reason
+
+
+def test_fieller_holds_the_truth() -> None:
+    held = total = 0
+    for _ in range(3000):
+        y = RNG.normal(3, 1, 8)
+        x = 0.5 * y + RNG.normal(0, 1, 8)
+        ratio = fieller(x, y)
+        if not math.isnan(ratio.value):
+            total += 1
+            held += ratio.low <= 0.5 <= ratio.high
+    assert held / total == pytest.approx(0.95, abs=0.015)
+
+
+# --- survival ---------------------------------------------------------------------------------
+
+
+def test_harm_interaction_and_survival_are_those_of_the_formulas() -> None:
+    """B[m, v, seed, metric] in the letters of the specification."""
+    techniques, variants, metrics = ["base", "a", "b"], ["dense", "p", "q"], ["DP", "BA"]
+    b = RNG.uniform(0.1, 0.2, (3, 3, 8, 2))
+    b[0] += 0.3
+    accuracy = np.full((3, 3, 8), 0.9)
+    accuracy[0, 2] = 0.87
+    cells = survival_cells(b, techniques, variants, metrics, accuracy=accuracy)
+    assert len(cells) == 2 * 2 * 2
+    p = []
+    for cell in cells:
+        m, v = techniques.index(cell.technique), variants.index(cell.variant)
+        k = metrics.index(cell.metric)
+        i = (b[m, v, :, k] - b[0, v, :, k]) - (b[m, 0, :, k] - b[0, 0, :, k])
+        gain, dense = b[0, v, :, k] - b[m, v, :, k], b[0, 0, :, k] - b[m, 0, :, k]
+        assert cell.harm.value == pytest.approx((b[m, v, :, k] - b[m, 0, :, k]).mean())
+        assert cell.interaction.value == pytest.approx(i.mean())
+        low, high = stats.t.interval(0.95, 7, i.mean(), stats.sem(i))
+        assert [cell.interaction.low, cell.interaction.high] == pytest.approx([low, high])
+        assert cell.survival.value == pytest.approx(gain.mean() / dense.mean())
+        assert cell.interaction_sd == pytest.approx(i.mean() / b[0, 0, :, k].std(ddof=1))
+        assert cell.collapsed == (cell.variant == "q")
+        p.append(cell.p)
+    assert [cell.p_adjusted for cell in cells] == pytest.approx(stats.false_discovery_control(p))
+
+
+def test_an_undefined_member_undoes_its_own_cells_only() -> None:
+    b = RNG.uniform(0.1, 0.2, (2, 2, 8, 2))
+    b[1, 1, 3, 0] = np.nan
+    spoiled, whole = survival_cells(b, ["base", "a"], ["dense", "p"], ["DP", "BA"])
+    assert math.isnan(spoiled.interaction.value)
+    assert "undefined in a run" in spoiled.survival.reason
+    assert math.isnan(spoiled.p_adjusted)
+    assert whole.p == whole.p_adjusted
+    assert math.isfinite(whole.harm.value)
+
+
+def test_a_technique_that_is_worse_while_dense_has_no_gain_to_survive() -> None:
+    b = RNG.uniform(0.1, 0.12, (2, 2, 8, 1))
+    b[1] += 0.2
+    [cell] = survival_cells(b, ["base", "a"], ["dense", "p"], ["DP"])
+    assert math.isnan(cell.survival.value)
+    assert "worse than the baseline while dense" in cell.survival.reason
+    assert cell.gain_dense.high < 0
+
+
+def test_the_null_floor_is_what_halves_of_the_seeds_differ_by() -> None:
+    values = RNG.normal(0, 1, 8)
+    distances = sorted(
+        abs(values[list(half)].mean() - np.delete(values, half).mean())
+        for half in map(list, combinations(range(8), 4))
+    )
+    assert null_floor(values) == pytest.approx(distances[math.ceil(0.95 * 69)])
+    assert null_floor(RNG.normal(0, 1, 40)) > 0
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(DataError, match=r"values must have shape \(2, 1, seeds, 1\), got \(1,\)"):
+        survival_cells([1.0], ["base", "a"], ["dense"], ["DP"])
+    with pytest.raises(DataError, match="two seeds or more, got 1"):
+        survival_cells(np.zeros((2, 1, 1, 1)), ["base", "a"], ["dense"], ["DP"])
+
+
+# --- techniques and baselines -----------------------------------------------------------------
+
+
+def technique(name: str, mean: float, runs: int = 8, **more: float) -> TechniqueRuns:
+    values = mean + 0.01 * RNG.standard_normal(runs)
+    return TechniqueRuns(name, {"DP": values, **{m: values * f for m, f in more.items()}})
+
+
+def test_fewer_than_eight_runs_are_refused_in_one_sentence() -> None:
+    with pytest.raises(
+        DataError, match="needs 8 runs of each technique, got 7 of fair: train more"
+    ):
+        compare_techniques([technique("base", 0.3), technique("fair", 0.1, 7)], {"fair": "base"})
+
+
+def test_undefined_and_missing_metrics_leave_the_others() -> None:
+    base, fair = technique("base", 0.3, SPSF=0.5, BA=1.0), technique("fair", 0.1, SPSF=0.5)
+    fair.bias["SPSF"][2] = np.nan
+    found = compare_techniques([base, fair], {"fair": "base"})
+    assert [cell.metric for cell in found.cells] == ["DP"]
+    assert found.cells[0].verdict == "better"
+    assert found.cells[0].accuracy_known is False
+    assert found.undefined == {
+        ("fair", "SPSF"): "not compared (undefined in a run)",
+        ("fair", "BA"): "not compared (fair has no values)",
+    }
+
+
+def test_correlations_tell_techniques_from_chance() -> None:
+    """Two metrics that techniques move together and chance does not."""
+    runs = [
+        TechniqueRuns(name, {m: mean + RNG.normal(0, 0.01, 200) for m in ("DP", "BA")})
+        for name, mean in (("base", 0.3), ("a", 0.1), ("b", 0.2))
+    ]
+    found = correlate_metrics(runs)
+    assert found.effective_across < 1.05
+    assert found.effective_within > 1.9
+    assert math.isnan(correlate_metrics([TechniqueRuns("a", {"DP": np.ones(8)})]).lowest_across)
+
+
+@pytest.mark.parametrize(
+    ("names", "bases", "sentence"),
+    [
+        (["a", "b"], [], "no technique is called a baseline: name it with --base"),
+        (["base"], [], "a tournament needs a technique beside its baseline, got none: add one"),
+        (["a", "b"], ["c"], "--base must be one of the techniques, got 'c': choose among 'a', 'b'"),
+        (["S-Base", "S-base", "S-RS"], [], "a task must have one baseline, got 'S-Base', 'S-base'"),
+        (["S-Base", "A-L2", "S-RS"], [], "technique 'A-L2' has no baseline among 'S-Base'"),
+    ],
+)
+def test_a_baseline_that_cannot_be_told_is_asked_for(
+    names: list[str], bases: list[str], sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        baselines(names, bases)
+    assert str(refusal.value).startswith(sentence)

@@ -1,0 +1,144 @@
+"""The fixed-seed study's own runs: the 77 cells and their totals that 13 of 27 techniques allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scotoma.commands.tournament_runs import read_raw
+from scotoma.papers.variance_costs import cost_counts, published_experiments
+from scotoma.published import fairness_runs, fairness_variance
+from scotoma.tournament import (
+    TechniqueRuns,
+    Tournament,
+    baselines,
+    compare_techniques,
+    count_totals,
+)
+
+METRICS = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
+STUDY, RAW = fairness_variance(), fairness_runs()
+
+
+def runs_of_the_study() -> list[TechniqueRuns]:
+    return [
+        TechniqueRuns(
+            name,
+            {metric: RAW.values(name, metric)[:, -1] for metric in METRICS},
+            np.array(accuracy) / (100 if accuracy[0] > 1 else 1),
+        )
+        for name, accuracy in RAW.accuracy.items()
+    ]
+
+
+def played(runs: list[TechniqueRuns], protocol: str) -> Tournament:
+    return compare_techniques(
+        runs,
+        baselines([one.technique for one in runs]),
+        protocol=protocol,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def published() -> Tournament:
+    return played(runs_of_the_study(), "published")
+
+
+@pytest.fixture(scope="module")
+def sound() -> Tournament:
+    return played(runs_of_the_study(), "sound")
+
+
+def test_every_printed_cell_is_reproduced(published: Tournament) -> None:
+    cells = {(cell.technique, cell.metric): cell for cell in published.cells}
+    assert len(cells) == len(STUDY.tests) == 77
+    for printed in STUDY.tests:
+        cell = cells[printed.technique, printed.metric]
+        assert cell.base == printed.base
+        assert round(cell.tests.u_p, 5) == printed.u_p
+        assert round(cell.relative.levene_p, 5) == printed.levene_p
+        assert (cell.mean_moves, cell.spread_moves) == (printed.u_sig, printed.levene_sig)
+        if printed.abs_cohen_d is not None:
+            assert round(abs(cell.tests.cohens_d.value), 2) == printed.abs_cohen_d
+
+
+def test_totals_follow_from_the_printed_signs(published: Tournament) -> None:
+    """Counted from the signs in print, and once more by the module of the paper's Finding 4."""
+    totals = count_totals(published.cells)
+    pairs, lower, costly, accuracy, spread, bias, every = cost_counts(published_experiments())
+    assert (totals.cells, totals.lower, totals.with_cost) == (pairs, lower, costly)
+    assert (totals.accuracy_down, totals.accuracy_spread_up) == (accuracy, spread)
+    assert (totals.bias_spread_up, totals.all_three) == (bias, every)
+    signs = [test.u_sig for test in STUDY.tests]
+    assert [totals.lower, totals.higher, totals.undecided] == [
+        signs.count(sign) for sign in ("-", "+", "NS")
+    ]
+    huge = [test for test in STUDY.tests if test.u_sig == "-" and (test.abs_cohen_d or 0) >= 2]
+    assert totals.huge == len(huge)
+
+
+def test_published_totals_hold_together() -> None:
+    printed = STUDY.totals
+    assert printed["lower"] + printed["higher"] + printed["undecided"] == printed["cells"] == 154
+    costs = dict(zip(STUDY.costs.columns, STUDY.costs.rows["all, as printed"], strict=True))
+    assert [printed[key] for key in ("cells", "lower", "with_cost", "all_three")] == [
+        costs[key] for key in ("pairs", "lower bias", "with a cost", "all three")
+    ]
+
+
+def test_the_stricter_default_moves_no_mean_of_the_study(
+    published: Tournament, sound: Tournament
+) -> None:
+    assert [cell.mean_moves for cell in sound.cells] == [
+        cell.mean_moves for cell in published.cells
+    ]
+
+
+def test_the_spread_of_a_technique_without_bias_turns_around(sound: Tournament) -> None:
+    """S-DI2 is printed as more variable; its values vary less, p .002 to .03 before adjusting."""
+    own = [cell for cell in sound.cells if cell.technique == "S-DI2"]
+    assert [cell.relative.variance_moves() for cell in own] == ["+"] * 7
+    assert max(cell.raw.spread_ratio.value for cell in own) < 0.7
+    p = [cell.raw.levene_p for cell in own]
+    assert 0.0015 < min(p) < max(p) < 0.035
+
+
+def test_seven_metrics_of_two_balanced_groups_are_nearly_one(sound: Tournament) -> None:
+    one = sound.correlations["S-Base"]
+    assert (one.runs, one.techniques) == (160, 10)
+    assert round(one.lowest_across, 3) == 0.989
+    assert 1 <= one.effective_across < 1.02
+    dp, spsf = (one.metrics.index(name) for name in ("DP", "SPSF"))
+    assert one.across[dp, spsf] == pytest.approx(1, abs=1e-9)
+    assert sound.correlations["A-Base"].effective_across > 1.2
+
+
+def test_no_name_and_no_order_decides_anything(sound: Tournament) -> None:
+    """The same runs under other names, backwards: the same cells."""
+    renamed = [
+        replace(one, technique=f"{one.technique[0]}{i}x" * (not one.technique.endswith("-Base"))
+                or one.technique)
+        for i, one in enumerate(runs_of_the_study())
+    ]  # fmt: skip
+    names = {one.technique: other.technique
+             for one, other in zip(renamed, runs_of_the_study(), strict=True)}  # fmt: skip
+    of = {name: f"{name[0]}-Base" for name in names if not name.endswith("-Base")}
+    shuffled = compare_techniques(renamed[::-1], dict(reversed(of.items())))
+    before = {(cell.technique, cell.metric): cell for cell in sound.cells}
+    for cell in shuffled.cells:
+        twin = before[names[cell.technique], cell.metric]
+        assert (cell.tests, cell.risk, cell.costs) == (twin.tests, twin.risk, twin.costs)
+
+
+def test_the_raw_folder_is_read_as_it_is(shared: Path, sound: Tournament) -> None:
+    runs = read_raw(shared / "data" / "fairness_variance")
+    own = {one.technique: one for one in runs_of_the_study()}
+    assert {one.technique for one in runs} == set(own)
+    for one in runs:
+        assert one.accuracy is not None
+        np.testing.assert_array_equal(one.accuracy, own[one.technique].accuracy)
+        for metric in METRICS:
+            np.testing.assert_array_equal(one.bias[metric], own[one.technique].bias[metric])
