@@ -76,7 +76,7 @@ def coloured(text: str) -> str:
 
 def shoot(browser: Browser, file: Path, scheme: Any, name: str, part: str) -> None:
     """A picture of a page, or of a part of it, in few colours."""
-    page = browser.new_page(viewport={"width": 1240, "height": 1010}, color_scheme=scheme)
+    page = browser.new_page(viewport={"width": 1400, "height": 920}, color_scheme=scheme)
     page.goto(file.resolve().as_uri())
     page.wait_for_timeout(1000)  # the figures are drawn after the page is there
     picture = page.locator(part).screenshot() if part else page.screenshot()

@@ -148,7 +148,9 @@ def test_p_values_are_adjusted_over_the_whole_table(first: Run, second: Run) -> 
 def test_the_page_of_a_difference(first: Run, second: Run) -> None:
     code, out, err = scotoma("diff", first.root, second.root)
     assert (code, err) == (0, "")
-    assert out.startswith("300 test examples in both runs; rates in %, changes in points\n\nworse:")
+    assert out.startswith(
+        "no verdict changed\n\n300 test examples in both runs; rates in %, changes in points\n\n"
+    )
     assert "FNR f" in out.partition("better:")[0]
     found = measured("diff", first.root, second.root)
     assert {row["verdict"] for row in found["rows"]} == {"worse", "undecided"}
@@ -164,7 +166,9 @@ def test_audits_of_two_months_are_compared_without_a_shared_example(
     second = audited(home)
     code, out, err = scotoma("diff", first.root, second.root)
     assert code == 0
-    assert out.startswith("no test example in both runs; rates in %, changes in points\n\nworse:")
+    assert out.startswith(
+        "no verdict changed\n\nno test example in both runs; rates in %, changes in points\n\n"
+    )
     assert "no test example is in both runs" in err
     rows, facts = compare_audits(first, second)
     assert facts["examples"] == 0

@@ -35,8 +35,10 @@ def examples() -> Examples:
 
 
 def test_the_most_divergent_cies_come_first_each_with_a_partner_of_its_class() -> None:
-    pairs = gallery_pairs(scores(), examples(), 0)
-    assert len(pairs) == PAIRS
+    assert gallery_pairs(scores(), examples(), 0) == gallery_pairs(scores(), examples(), 0, PAIRS)
+    assert len(gallery_pairs(scores(), examples(), 0, None)) == 40
+    pairs = gallery_pairs(scores(), examples(), 0, 15)
+    assert len(pairs) == 15
     distances = [pair["cie"]["taxicab"] for pair in pairs]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] > 3

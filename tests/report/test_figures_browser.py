@@ -24,7 +24,9 @@ def written(
     make_audit: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Path]:
     """An audit whose names are code, paths, right to left, and too long; and its page."""
-    audit = make_audit((HOSTILE, DOTTED, "owl"), (HOSTILE + " 2", LONG), sparsities=(0.5, 0.9))
+    audit = make_audit(
+        (HOSTILE, "dog", "owl"), (DOTTED, f"{HOSTILE} 2{LONG}"), sparsities=(0.5, 0.9)
+    )
     file = tmp_path_factory.mktemp("figures") / "report.html"
     page = render(audit.content, {}, audit.gate, audit.measurements)
     file.write_text(page, encoding="utf-8")
