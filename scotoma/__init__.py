@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from scotoma._version import __version__
 
 if TYPE_CHECKING:
+    from scotoma.comparison import compare as compare
     from scotoma.notebook import open_audit as open  # noqa: A004  as notebooks write it
 
-__all__ = ["__version__", "open"]
+__all__ = ["__version__", "compare", "open"]
 
 # ONNX Runtime tells its makers what it runs, unless it finds this when it is loaded. Nothing of an
 # audit leaves the machine that its user has not sent.
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from scotoma.notebook import open_audit
 
         return open_audit
+    if name == "compare":
+        from scotoma.comparison import compare
+
+        return compare
     raise AttributeError(f"module 'scotoma' has no attribute {name!r}")

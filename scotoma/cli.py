@@ -17,6 +17,7 @@ from scotoma.commands import pipeline_cli
 from scotoma.commands.audit import audit
 from scotoma.commands.bias import bias
 from scotoma.commands.check import check
+from scotoma.commands.compare import compare
 from scotoma.commands.corrupt import corrupt
 from scotoma.commands.diff import diff
 from scotoma.commands.examples import examples
@@ -38,8 +39,8 @@ from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
-    audit, check, gate, schema, bias, slices, variance, corrupt, report, init, examples, diff,
-    mitigate, selftest, tables, tidy, tournament, trend, verify,
+    audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, init, examples,
+    diff, mitigate, selftest, tables, tidy, tournament, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(

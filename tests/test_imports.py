@@ -50,7 +50,7 @@ CHAIN = [
     {"predictions", "inputs"},
     {"uncertainty", "power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
-    {"tournament", "verdict"},
+    {"tournament", "verdict", "comparison"},
     {"summary", "costs"},
     {"report", "tracking", "papers"},
 ]

@@ -133,6 +133,7 @@ def run_configured(
     as_json: bool,
     quiet: bool,
     step: str | None,
+    silent: bool = False,
 ) -> int:
     """Run the audit of a configuration that is read already; arguments as for `run_audit`.
 
@@ -144,6 +145,7 @@ def run_configured(
         as_json: As for `run_audit`.
         quiet: As for `run_audit`.
         step: As for `run_audit`.
+        silent: Print no summary: the caller says what was found.
     """
     require_extras(config, place)
     with Mirror.of(place).listed():
@@ -178,7 +180,8 @@ def run_configured(
 
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-                _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+                if not silent:
+                    _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()

@@ -36,6 +36,14 @@ PUBLISHED = (
     "Published totals are those of Qian et al. 2021 over all 154 cells of their study; other "
     "techniques or fewer of them give other totals."
 )
+READS_GROUPS = (
+    "Technique {} reads the group of each test example, which may be unlawful or unknown in use: "
+    "do not rank it with the others."
+)
+UNPAIRED = (
+    "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
+    "of survival wider: population.forked pairs them in training."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +133,7 @@ def compare(question: TournamentQuestion) -> TournamentResult:
     if (question.raw is None) == (not question.runs):
         raise ConfigError("tournament compares finished audits or --raw values; name one of them")
     survival: list[SurvivalCell] = []
+    remarks = [PUBLISHED] if question.protocol == "published" else []
     question, families = _trained(question)
     if question.raw is not None:
         techniques, title = read_raw(question.raw), question.raw.name
@@ -133,6 +142,9 @@ def compare(question: TournamentQuestion) -> TournamentResult:
         finished = read_finished(question.runs, question.attribute)
         techniques, title = finished.runs(question.variant), f"{len(finished.techniques)} audits"
         baseline_of = baselines(finished.techniques, question.bases)
+        remarks += [READS_GROUPS.format(quoted(name)) for name in finished.reading_groups]
+        if finished.unpaired:
+            remarks.append(UNPAIRED.format(", ".join(finished.unpaired)))
         bases = list(dict.fromkeys(baseline_of.values()))
         for base in bases:
             own = [t for t, name in enumerate(finished.techniques)
@@ -163,7 +175,7 @@ def compare(question: TournamentQuestion) -> TournamentResult:
         }
         if published
         else {},
-        remarks=[PUBLISHED] if published else [],
+        remarks=remarks,
     )
 
 

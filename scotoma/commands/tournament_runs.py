@@ -11,6 +11,7 @@ import numpy as np
 
 from scotoma.commands.tables import column, listed, quoted, read_table
 from scotoma.commands.variance_measure import VarianceQuestion, read_runs
+from scotoma.config.mitigation import TEST_GROUPS
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Floats
@@ -41,6 +42,8 @@ class FinishedTechniques:
         metrics: Names of the metrics.
         bias: Shape (techniques, variants, seeds, metrics).
         accuracy: Shape (techniques, variants, seeds), fractions.
+        reading_groups: Techniques whose decision reads the group of the example it decides.
+        unpaired: Compressed variants whose members do not derive from dense ones.
     """
 
     techniques: tuple[str, ...]
@@ -48,6 +51,8 @@ class FinishedTechniques:
     metrics: tuple[str, ...]
     bias: Floats
     accuracy: Floats
+    reading_groups: tuple[str, ...] = ()
+    unpaired: tuple[str, ...] = ()
 
     def runs(self, variant: str | None) -> list[TechniqueRuns]:
         """Take the runs of every technique under a variant, None for dense.
@@ -199,6 +204,7 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
     from scotoma.papers.finished import FinishedAudit
 
     audits: dict[str, Audit] = {}
+    reading: list[str] = []
     for place in places:
         name, _, folder = place.rpartition("=")
         name = name or Path(folder.rstrip("/")).name
@@ -206,7 +212,11 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
             raise ConfigError(
                 f"technique {quoted(name)} stands twice: name runs as TECHNIQUE=FOLDER"
             )
-        audits[name] = FinishedAudit(open_run(folder)).audit
+        finished = FinishedAudit(open_run(folder))
+        audits[name] = finished.audit
+        mitigation = finished.run.config.mitigation
+        if mitigation is not None and mitigation.technique in TEST_GROUPS:
+            reading.append(name)
     chosen = _attribute(audits, attribute)
     first = next(iter(audits.values()))
     variants = [
@@ -229,6 +239,8 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         tuple(metrics),
         np.array(bias, np.float64).swapaxes(2, 3),
         np.array(accuracy, np.float64),
+        tuple(reading),
+        tuple(one.name for one in first.compressed if one.name in variants and not one.paired),
     )
 
 

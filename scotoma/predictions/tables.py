@@ -31,6 +31,7 @@ __all__ = [
     "predicted_classes",
     "read_columns",
     "refuse_missing",
+    "reruns_by_variant",
     "split_pattern",
 ]
 
@@ -43,6 +44,8 @@ WAYS = {
 }
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
+RERUN = "rerun"  # an optional one beside them: the same model, evaluated again
+AGAIN = "\x1f"  # between the name of a model and that of its rerun, where it has some
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class PredictionTable:
 
     Attributes:
         place: Its path or URI.
-        from_name: `variant`, `model`, both or neither, as the file's name has them.
+        from_name: Those of `variant`, `model` and `rerun` that the file's name has.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of a wide table, the columns of each variant, one a model; else empty.
         by_condition: Each corruption at each severity is a variant, called as `condition_name` has
@@ -147,7 +150,7 @@ def _expression(rest: str) -> str:
     >>> re.fullmatch(_expression("{variant}-*.csv"), "int8-a-b.csv")["variant"]
     'int8'
     """
-    first, *others = re.split(r"(\*|\{variant\}|\{model\})", rest)
+    first, *others = re.split(r"(\*|\{variant\}|\{model\}|\{rerun\})", rest)
     wildcards = others[::2]
     chunks: list[str] = []  # a wildcard each, and all up to the next
     again: set[int] = set()
@@ -178,21 +181,50 @@ def models_by_variant(
     Raises:
         DataError: A file that cannot be read or lacks a column, or a row without a name.
     """
-    models: dict[str, set[str]] = {}
+    supplied = reruns_by_variant(tables, limits)
+    return {variant: list(models) for variant, models in supplied.items()}
+
+
+def reruns_by_variant(
+    tables: Sequence[PredictionTable], limits: ReaderLimits = LIMITS
+) -> dict[str, dict[str, list[str]]]:
+    """List the reruns of every model of every variant, all in natural order.
+
+    Args:
+        tables: As for `models_by_variant`. A rerun is a column `rerun`, or stands in the name of
+            the file; a model without any has one, that of its own name.
+        limits: Memory and time for reading each file.
+
+    Returns:
+        Variant to model to the names of its reruns, as `read_columns` has them in `model`.
+
+    Raises:
+        DataError: As `models_by_variant`.
+    """
+    names: dict[str, set[str]] = {}
     for table in tables:
         for variant, columns in table.columns.items():
-            models.setdefault(variant, set()).update(map(str, range(len(columns))))
+            names.setdefault(variant, set()).update(map(str, range(len(columns))))
         if table.columns:
             continue
-        if len(table.from_name) == len(NAME_COLUMNS) and not table.by_condition:
-            models.setdefault(table.from_name["variant"], set()).add(table.from_name["model"])
+        if table.from_name.keys() >= set(NAME_COLUMNS) and not table.by_condition:
+            model = AGAIN.join(
+                table.from_name[key] for key in ("model", RERUN) if key in table.from_name
+            )
+            names.setdefault(table.from_name["variant"], set()).add(model)
             continue
         pairs = _read_apart(_pairs, table, (), limits)
         for name in NAME_COLUMNS:
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
-            models.setdefault(variant, set()).add(model)
-    return {variant: natural_order(models[variant]) for variant in natural_order(models)}
+            names.setdefault(variant, set()).add(model)
+    supplied: dict[str, dict[str, list[str]]] = {}
+    for variant in natural_order(names):
+        models = supplied.setdefault(variant, {})
+        own = {name: name.partition(AGAIN)[0] for name in natural_order(names[variant])}
+        for model in natural_order(set(own.values())):
+            models[model] = [name for name, of_model in own.items() if of_model == model]
+    return supplied
 
 
 def predicted_classes(
@@ -265,7 +297,9 @@ def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Da
     """Read the variants and models of a file."""
     scan = _scan(path, table, needed)
     if not scan.collect_schema():  # the name says the variant, nothing says a model
-        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [ONLY_MODEL]})
+        again = [table.from_name[RERUN]] if RERUN in table.from_name else []
+        model = AGAIN.join([ONLY_MODEL, *again])
+        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [model]})
     return _collected(_with_names(scan, table).select(NAME_COLUMNS).unique(), table)
 
 
@@ -331,7 +365,9 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
         raise DataError(
             f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
         )
-    own = [name for name in NAME_COLUMNS if name not in table.from_name and name in known]
+    named = table.from_name.keys() >= set(NAME_COLUMNS)  # then what is inside is not looked for
+    optional = NAME_COLUMNS if named else (*NAME_COLUMNS, RERUN)
+    own = [name for name in optional if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
     needed = (*needed, *CONDITION) if table.by_condition else needed
@@ -355,12 +391,15 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
-    named = scan.with_columns(*texts, *added, *only)
-    if not table.by_condition:
-        return named
-    own = ("variant", *CONDITION)
-    parts = [pl.col(name) if name == "variant" else pl.col(name).fill_null("") for name in own]
-    return named.with_columns(pl.format(condition_name("{}", "{}", "{}"), *parts).alias("variant"))
+    scan = scan.with_columns(*texts, *added, *only)
+    if table.by_condition:
+        parts = [pl.col("variant"), *(pl.col(name).fill_null("") for name in CONDITION)]
+        named = pl.format(condition_name("{}", "{}", "{}"), *parts)
+        scan = scan.with_columns(named.alias("variant"))
+    if RERUN not in [*kinds, *table.from_name]:
+        return scan
+    again = pl.concat_str("model", pl.lit(AGAIN), RERUN).alias("model")
+    return scan.with_columns(again).drop(RERUN)
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

@@ -10,6 +10,7 @@ from scotoma.audit import Audit
 from scotoma.audit.document import GalleryCard, GalleryPair
 from scotoma.group_keys import group_key
 from scotoma.report.images import Album, Picture
+from scotoma.report.texts import Texts
 
 __all__ = [
     "FIRST",
@@ -43,11 +44,13 @@ class PicturedCard:
         example: The example.
         picture: Its image, or why there is none.
         attributes: Attribute and value, the most telling first.
+        texts: What was asked and answered, each with its title; empty for other data.
     """
 
     example: GalleryCard
     picture: Picture
     attributes: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ def pairs(
     album: Album,
     ratios: Mapping[str, Mapping[str, float]],
     most: int = MOST,
+    texts: Texts | None = None,
 ) -> dict[str, list[Pair]]:
     """Pairs by variant; they and their images go out rank by rank, so that each variant gets some.
 
@@ -145,7 +149,9 @@ def pairs(
         album: The images.
         ratios: From `telling`.
         most: Pairs of all variants together.
+        texts: The texts; None where the examples are no text.
     """
+    texts = texts or Texts()
     classes = {name: number for number, name in enumerate(_classes(gallery))}
     values = {value: number for number, value in enumerate(_values(gallery))}
     by_variant: dict[str, list[Pair]] = {variant: [] for variant in variants}
@@ -154,8 +160,10 @@ def pairs(
         cie, other, ratio = pair.cie, pair.non_cie, ratios.get(variant, {})
         by_variant[variant].append(
             Pair(
-                _card(cie, album, ratio),
-                None if other is None else _card(other, album, ratio),
+                _card(cie, album, ratio, texts.take(variant, cie.example_id)),
+                None
+                if other is None
+                else _card(other, album, ratio, texts.take(variant, other.example_id)),
                 _flip(pair),
                 classes[_class(cie)],
                 tuple(values[value] for value in sorted(cie.attributes.items())),
@@ -201,11 +209,16 @@ def _ranks(gallery: Gallery, variants: Sequence[str]) -> Iterator[tuple[int, str
         yield from ((rank, variant) for variant in variants if rank < len(gallery[variant]))
 
 
-def _card(card: GalleryCard, album: Album, ratios: Mapping[str, float]) -> PicturedCard:
+def _card(
+    card: GalleryCard,
+    album: Album,
+    ratios: Mapping[str, float],
+    texts: tuple[tuple[str, str], ...],
+) -> PicturedCard:
     """A card whose attributes that are found more often among CIEs than elsewhere come first."""
 
     def order(part: tuple[str, str]) -> tuple[float, str]:
         return -ratios.get(group_key([part]), 0.0), part[0]
 
     attributes = tuple(sorted(card.attributes.items(), key=order))
-    return PicturedCard(card, album.take(card.example_id), attributes)
+    return PicturedCard(card, album.take(card.example_id), attributes, texts)

@@ -25,6 +25,7 @@ from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.overview import variant_rows
 from scotoma.report.readable import in_names, with_group_names
+from scotoma.report.texts import Texts
 from scotoma.uncertainty import few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
@@ -65,12 +66,14 @@ class Beside:
         versions: Package to version.
         newest: What was newest when the run began, in words; None where the configuration has none.
         strip: An encoded picture of every corruption; None where there is none.
+        texts: What was asked and answered, with titles, by variant and example.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     newest: str | None = None
     strip: bytes | None = None
+    texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,13 @@ def page_context(
         **_groups_shown(audit, focus.name, subgroups),
         "rates_by_class": {name: _rates_by_class(audit, name, classes[name]) for name in names},
         "classes": {name: _cut(rows) for name, rows in classes.items()},
-        "gallery": gallery.pairs(audit.gallery, names, Album(images), gallery.telling(keyed)),
+        "gallery": gallery.pairs(
+            audit.gallery,
+            names,
+            Album(images),
+            gallery.telling(keyed),
+            texts=Texts(beside.texts),
+        ),
         "FIRST": gallery.FIRST,
         "others": [one for one in audit.compressed if one is not focus],
         "pictured": bool(images),

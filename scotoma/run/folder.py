@@ -27,7 +27,8 @@ from scotoma.storage.files import file_digest, written
 
 __all__ = ["Run"]
 
-BEFORE = (LOCK, LOGS, "error.json")  # what an audit that could not begin leaves
+INPUTS = "compared"  # what `scotoma compare` writes for the audit to read
+BEFORE = (LOCK, LOGS, "error.json", INPUTS)  # what may be there before an audit begins
 
 
 @dataclass(frozen=True)

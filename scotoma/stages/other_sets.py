@@ -20,6 +20,7 @@ from scotoma.csv_files import scan_csv
 from scotoma.datasets import Examples
 from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
+from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
@@ -172,7 +173,7 @@ def _decoded(
     for start in range(0, len(pictures.names), AT_ONCE):
         names = list(pictures.names[start : start + AT_ONCE])
         images = read_images(asked.folder, names)
-        square = height if height == width else None
+        square = ImageSize(height, width) if height == width else None
         pixels = decode_rows(pl.Series(names), images, square)
         if pixels.shape[2:] != size:
             raise DataError(

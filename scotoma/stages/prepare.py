@@ -62,6 +62,11 @@ def _examples(run: Run) -> list[Path]:
     changed = Changed.since_last_look(run)
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models"))
+    if isinstance(run.config.source, PredictionsSource):
+        from scotoma.stages.external.predictions import rows_of_reruns
+
+        if (rows := rows_of_reruns(run.config)) > 1:
+            made_with += f"/{rows} reruns"
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             if isinstance(run.config.source, PredictionsSource):

@@ -18,6 +18,7 @@ from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.stages.judging.frontier import frontier_rows
+from scotoma.stages.texts import compared_texts
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["draw", "images_of", "report"]
@@ -115,7 +116,8 @@ def _write(
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
         costs, made_with = _sizes(costs), {}
     strip = run.strip.read_bytes() if audit.robustness and run.strip.exists() else None
-    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest, strip)
+    texts = compared_texts(run) if images else {}
+    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest, strip, texts)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED

@@ -55,6 +55,16 @@ def test_what_is_left_out_is_said_with_its_reason(picture: Path) -> None:
     assert "not comparable with published tables" in err
 
 
+def test_transparency_is_dropped_and_no_pixel_changes_for_it(picture: Path) -> None:
+    out = picture.with_name("o.png")
+    sheets = []
+    for mode in ("RGB", "RGBA"):
+        Image.open(picture).convert(mode).save(picture)
+        assert scotoma("corrupt", picture, "--kind", "fog", "--out", out)[0] == 0
+        sheets.append(out.read_bytes())
+    assert sheets[0] == sheets[1]
+
+
 @pytest.mark.parametrize(
     ("options", "columns", "rows"),
     [

@@ -159,3 +159,22 @@ def test_the_default_audit_takes_these_digits_as_they_are(test: pl.DataFrame) ->
     assert images.shape == (test.height, 3, 8, 8)
     first = pixels(test["image"][0]["bytes"])
     np.testing.assert_array_equal(images[0], first.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("styled", ["dim", "inverted"])
+def test_other_styles_are_dim_or_inverted_ink_and_skewed_by_parity(styled: str) -> None:
+    table = load_digits_s(DigitsSource(styled=styled))
+    assert table["split"].value_counts().sort("split")["count"].to_list() == [1194, 1200]
+    decoded = {
+        name: np.asarray(Image.open(io.BytesIO(picture["bytes"]))).astype(float)
+        for name, picture in zip(table["example_id"], table["image"], strict=True)
+    }
+    for name, other in decoded.items():
+        plain = decoded.get(name.replace("-styled", "-plain"))
+        if name.endswith("-styled") and plain is not None:
+            expected = 0.35 * plain if styled == "dim" else 255 - plain
+            assert np.abs(other - expected).max() <= 1.0
+    train = table.filter(split="train")
+    share = train.group_by("parity").agg((pl.col("style") == "styled").mean()).sort("parity")
+    assert share["style"].to_list() == pytest.approx([0.05, 0.95], abs=0.01)
+    assert set(table["parity"].to_list()) == {"even", "odd"}

@@ -47,7 +47,6 @@ def test_no_wrong_pair_leaves_a_risk_that_shrinks_with_runs() -> None:
     assert many.high < few.high / 2
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
 def test_intervals_of_the_risk_hold_the_truth(shift: float) -> None:
     truth = stats.norm.cdf(-shift / math.sqrt(2))
@@ -92,7 +91,6 @@ def test_differences_of_nothing_have_p_1_and_undefined_ones_none() -> None:
     assert math.isnan(paired_permutation_p(table)[1])
 
 
-@pytest.mark.thorough
 def test_sign_flips_keep_their_level() -> None:
     p = paired_permutation_p(RNG.standard_t(4, (10, 4000)))
     assert (p <= 0.05).mean() == pytest.approx(0.05, abs=0.012)
@@ -140,7 +138,6 @@ def test_survival_of_no_gain_is_undefined() -> None:
     assert "no gain to survive" in fieller([1.0, -1, 1, -1], [1.0, -1, 1, -1]).reason
 
 
-@pytest.mark.thorough
 def test_fieller_holds_the_truth() -> None:
     held = total = 0
     for _ in range(3000):

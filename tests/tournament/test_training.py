@@ -92,6 +92,9 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
         found = json.loads(out)
         assert len(found["cells"]) == 3 * 7
         assert {(one["technique"], one["other"]) for one in found["paired"]} == {("DI1", "DI2")}
+        reads, unpaired = found["remarks"]
+        assert reads.startswith("Technique 'DI1' reads the group")
+        assert unpaired.startswith("Members of prune-0.8 do not derive from the dense ones")
         assert {cell["variant"] for cell in found["survival"]} == {"prune-0.8"}
         mitigation = Run.open(str(tmp_path / "runs" / "three" / "DI2")).config.mitigation
         assert mitigation is not None

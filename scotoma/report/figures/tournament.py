@@ -266,18 +266,25 @@ def _survival(cells: Sequence[SurvivalCell]) -> Figure:
         slug="survival",
         title="What compression does to the mitigation",
         summary=(
-            "Interaction I in standard deviations of the dense baseline. Orange: compression eats "
-            "the mitigation; blue: adds to it; grey: not significant. "
+            "Interaction I in standard deviations of the dense baseline. Orange: compression "
+            "raises bias more than the baseline’s; blue: less; grey: not significant. "
             f"† the baseline loses more than 2 points of accuracy. {len(eaten)} of {len(cells)} "
-            f"cells are eaten, {len(read)} of them below that mark."
+            f"cells are orange, {len(read)} of them without a dagger."
         ),
-        spec=single(
-            title={"expr": "metric + ': interaction, in standard deviations'"},
+        spec=panels(
+            [
+                {
+                    "title": {"expr": "metric + ': interaction, in standard deviations'"},
+                    "data": data(rows),
+                    "transform": [{"filter": f"datum.{metric} === metric"}],
+                    "width": {"step": STEP + 10},
+                    "height": {"step": ROW},
+                    **_layers(technique, variant, colour, strength, ink, letters),
+                }
+            ],
+            NAMES + (STEP + 10) * len({cell.technique for cell in cells}),
+            columns=1,
             params=[picker(metrics, metrics[0], "metric")],
-            data=data(rows),
-            transform=[{"filter": f"datum.{metric} === metric"}],
-            height={"step": ROW},
-            **_layers(technique, variant, colour, strength, ink, letters),
         ),
         table=FigureTable(
             "Harm H and interaction I in points, survival S a share of the dense gain; intervals "

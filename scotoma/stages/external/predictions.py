@@ -22,11 +22,13 @@ from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
 from scotoma.predictions.tables import (
     PredictionTable,
     find_tables,
     models_by_variant,
     predicted_classes,
+    reruns_by_variant,
     split_pattern,
 )
 from scotoma.printable import nearest, printable
@@ -43,6 +45,7 @@ __all__ = [
     "picture_files",
     "prediction_sources",
     "prepare_predicted",
+    "rows_of_reruns",
 ]
 
 ELSEWHERE = "made elsewhere"
@@ -184,9 +187,9 @@ def prepare_predicted(run: Run) -> None:
     """Read and check the table of examples, and write it."""
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
-    examples = load_examples(run.config)
     source = run.config.source
     tables = find_tables(source.files, source.id_column, source.columns)
+    examples = with_reruns(load_examples(run.config), rows_of_reruns(run.config))
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -194,6 +197,28 @@ def prepare_predicted(run: Run) -> None:
         replace(examples, notes=(*examples.notes, *left)).write_parts(temporary, parts)
     digests.write(run)
     progress.advance("read examples")
+
+
+def rows_of_reruns(config: Config) -> int:
+    """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
+    if not isinstance(config.source, PredictionsSource):
+        return 1
+    source = config.source
+    return _rows(config, find_tables(source.files, source.id_column, source.columns))
+
+
+def _rows(config: Config, tables: Sequence[PredictionTable]) -> int:
+    reruns = _reruns(config, tables).values()
+    return rerun_rows(len(own) for models in reruns for own in models.values())
+
+
+def _reruns(config: Config, tables: Sequence[PredictionTable]) -> dict[str, dict[str, list[str]]]:
+    """The models that are audited and their reruns, by what the files call the variant."""
+    supplied = reruns_by_variant(tables, config.limits)
+    return {
+        called: dict(list(supplied[called].items())[: config.models_of(name)])
+        for name, called in _named(config).items()
+    }
 
 
 def prediction_sources(source: PredictionsSource) -> storage.Files:
@@ -248,12 +273,14 @@ def import_predictions(run: Run) -> list[Path]:
 def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
-    supplied = models_by_variant(tables, config.limits)
-    models = {called: supplied[called][: config.models_of(name)] for name, called in names.items()}
+    reruns, rows = _reruns(config, tables), _rows(config, tables)
     progress.start("import predictions", len(names))
     asked = PredictionRequest(
-        models,
-        examples.ids,
+        {
+            called: [again for own in models.values() for again in own]
+            for called, models in reruns.items()
+        },
+        examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows])),
         examples.classes,
         bool(config.keep_scores),
         config.label.threshold,
@@ -261,7 +288,8 @@ def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     )
     answers = read_external(tables, asked)
     for name, called in names.items():
-        _write(run, name, models[called], answers[called], examples)
+        predicted = join_reruns(answers[called], reruns[called], rows)
+        _write(run, name, list(reruns[called]), predicted, examples)
         progress.advance("import predictions")
 
 

@@ -1,0 +1,203 @@
+"""How much does the mean of a score change, on the same examples?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
+from scotoma.uncertainty import (
+    Estimate,
+    check_level,
+    cluster_sums,
+    crossed_variance,
+    of_variance,
+    ratio_influence,
+    undefined,
+)
+
+__all__ = ["MeanChange", "ScoreTable", "mean_change", "score_table"]
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """The mean of one score before and after.
+
+    Attributes:
+        n: Examples; clusters where rows belong together.
+        before: Mean of the dense models.
+        after: Mean of the compressed models.
+        change: after - before; its interval is that of a paired comparison.
+        recovery: after / before, its interval on the log scale.
+    """
+
+    n: int
+    before: Estimate
+    after: Estimate
+    change: Estimate
+    recovery: Estimate
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of "nothing changed"; nan without an interval."""
+        return min(1.0, 2 * min(self.change.p_above(0.0), self.change.p_below(0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores of two populations on the same rows.
+
+    Attributes:
+        before: Scores of the dense models, shape (n, K).
+        after: Scores of the compressed models, shape (n, K').
+        clusters: Number of each row's cluster, shape (n,), or None.
+        binary: All scores are 0 or 1.
+    """
+
+    before: Floats
+    after: Floats
+    clusters: Codes | None
+    binary: bool
+
+    def change(self, inside: Flags | None = None, *, level: float = 0.95) -> MeanChange:
+        """The change among some rows; see `mean_change`."""
+        if inside is None or inside.all():
+            return _change(self.before, self.after, self.clusters, self.binary, level)
+        codes = (
+            None if self.clusters is None else cluster_ids(self.clusters[inside], int(inside.sum()))
+        )
+        return _change(self.before[inside], self.after[inside], codes, self.binary, level)
+
+
+def score_table(
+    before: npt.ArrayLike, after: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> ScoreTable:
+    """Check the scores of two populations.
+
+    Args:
+        before: Finite scores, shape (n,) or (n, K).
+        after: Scores of the same rows in the same order, shape (n,) or (n, K').
+        clusters: Id of each row's cluster, shape (n,); None where every row is its own.
+
+    Raises:
+        DataError: Tables of different length, without a row, or with a score that is not finite.
+
+    >>> score_table([0, 1], [1.0, 1.0]).binary
+    True
+    """
+    d, c = (_table(values, name) for values, name in ((before, "before"), (after, "after")))
+    if len(d) != len(c):
+        raise DataError(
+            f"before and after must score the same examples, got {len(d):,} and {len(c):,} rows; "
+            "pair them by id"
+        )
+    if not len(d):
+        raise DataError("before and after must score at least one example, got none")
+    binary = bool(np.isin(d, (0.0, 1.0)).all() and np.isin(c, (0.0, 1.0)).all())
+    return ScoreTable(d, c, cluster_ids(clusters, len(d)), binary)
+
+
+def mean_change(
+    before: npt.ArrayLike,
+    after: npt.ArrayLike,
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> MeanChange:
+    """Compare the means of two populations' scores on the same rows.
+
+    Both are scored on the same examples, so that what makes an example hard for both cancels. Where
+    all scores are 0 or 1, the interval of the change holds the floor of flips that were not seen,
+    and single means lie on the logit scale.
+
+    Args:
+        before: Finite scores, shape (n,) or (n, K), a column a model.
+        after: Scores of the same rows in the same order, shape (n,) or (n, K').
+        clusters: Id of each row's cluster, shape (n,), such as the example of each rerun; None
+            where every row is its own.
+        level: Coverage of the intervals, a fraction in (0, 1).
+
+    Returns:
+        Means, their difference and ratio; numbers that have no interval say why.
+
+    Raises:
+        DataError: As `score_table`, or a level that is no fraction.
+
+    >>> row = np.arange(400)
+    >>> found = mean_change(row % 10 > 0, row % 5 > 0)
+    >>> round(found.change.value, 3), round(found.change.low, 3), round(found.change.high, 3)
+    (-0.1, -0.131, -0.069)
+    >>> round(found.recovery.value, 4), found.n
+    (0.8889, 400)
+    """
+    return score_table(before, after, clusters).change(level=level)
+
+
+def _table(values: npt.ArrayLike, name: str) -> Floats:
+    table = floats(values, name)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or not table.shape[1]:
+        raise DataError(
+            f"{name} must hold a score an example, or a column a model, got shape {table.shape}"
+        )
+    if not (finite := np.isfinite(table).all(axis=1)).all():
+        raise DataError(
+            f"{name} must be finite scores, got {int((~finite).sum()):,} rows without one, the "
+            f"first is row {int(finite.argmin())}; leave them out of both"
+        )
+    return table
+
+
+def _change(
+    before: Floats, after: Floats, clusters: Codes | None, binary: bool, level: float
+) -> MeanChange:
+    check_level(level)
+    n = len(before) if clusters is None else int(clusters.max(initial=-1)) + 1
+    members = min(before.shape[1], after.shape[1])
+    if not n:
+        nothing = undefined("undefined (no examples)", n=0, members=members, level=level)
+        return MeanChange(0, nothing, nothing, nothing, nothing)
+    rows = np.ones(n) if clusters is None else cluster_sums(np.ones(len(before)), clusters)
+    d, c = (ratio_influence(cluster_sums(own, clusters), rows) for own in (before, after))
+    mean_d, mean_c = float(before.mean()), float(after.mean())
+    variance = crossed_variance(d, c, unit=1.0 if binary else None)
+    change = of_variance(mean_c - mean_d, variance, n=n, members=members, level=level)
+    single = [
+        _mean(mean, influence, n, members, binary, level)
+        for mean, influence in ((mean_d, d), (mean_c, c))
+    ]
+    recovery = _recovery((mean_d, mean_c), (d, c), n, members, binary, level)
+    return MeanChange(n, single[0], single[1], change, recovery)
+
+
+def _mean(
+    value: float, influence: Floats, n: int, members: int, binary: bool, level: float
+) -> Estimate:
+    if not binary:
+        return of_variance(value, crossed_variance(influence), n=n, members=members, level=level)
+    if not 0 < value < 1:
+        reason = f"interval not estimable (all {n:,} scores are {value:g})"
+        return undefined(reason, value=value, n=n, members=members, level=level)
+    variance = crossed_variance(influence / (value * (1 - value)))
+    return of_variance(value, variance, n=n, members=members, level=level, scale="logit")
+
+
+def _recovery(
+    means: tuple[float, float],
+    influences: tuple[Floats, Floats],
+    n: int,
+    members: int,
+    binary: bool,
+    level: float,
+) -> Estimate:
+    if not min(means) > 0:
+        reason = f"recovery not defined (the means are {means[0]:g} and {means[1]:g})"
+        return undefined(reason, n=n, members=members, level=level)
+    d, c = (influence / mean for influence, mean in zip(influences, means, strict=True))
+    variance = crossed_variance(d, c, unit=1 / math.sqrt(means[0] * means[1]) if binary else None)
+    ratio = means[1] / means[0]
+    return of_variance(ratio, variance, n=n, members=members, level=level, scale="ratio")

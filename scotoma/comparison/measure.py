@@ -1,0 +1,252 @@
+"""Every number of a comparison of two evaluation logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.comparison.bias_scores import BiasScore
+from scotoma.comparison.effects import GroupEffect, group_effects
+from scotoma.comparison.flips import Flip, answer_codes, flips
+from scotoma.comparison.means import MeanChange, ScoreTable, score_table
+from scotoma.comparison.reruns import RerunFloor, rerun_floor
+from scotoma.comparison.rows import ATTRIBUTE, PairedRows
+from scotoma.comparison.stereotypes import stereotypes
+from scotoma.comparison.wording import Wording
+from scotoma.errors import DataError
+from scotoma.inputs import Codes, Flags, Labels
+from scotoma.slices import find_slices
+
+__all__ = ["LogComparison", "SliceEffect", "is_lower_better", "measure_rows"]
+
+SLICES = 5
+SHUFFLED = 5  # searches of shuffled outcomes, whose findings are noise
+FEWEST_VALUES, MOST_VALUES = 2, 50  # of an attribute that may define slices, unless it is a number
+LOWER = re.compile(
+    r"(perplexity|ppl|loss|nll|brier|kl|divergence|bits_per_byte|wer|cer|error|edit)"
+)
+
+
+@dataclass(frozen=True)
+class SliceEffect:
+    """A slice that nobody named, on which the score falls.
+
+    Attributes:
+        text: Its conditions.
+        size: Rows in it.
+        change: Change of the score, measured on the half of the rows that did not propose it.
+        q: Corrected p-value.
+    """
+
+    text: str
+    size: int
+    change: Mapping[str, Any]
+    q: float
+
+
+@dataclass(frozen=True)
+class LogComparison:
+    """Two models on the examples that both answered.
+
+    Attributes:
+        models: Their names, the dense one first.
+        metric: Name of the score.
+        binary: All scores are 0 or 1, so that an answer is right or wrong.
+        lower_is_better: Of the score.
+        examples: Number of examples.
+        reruns: Of the dense and the compressed model.
+        score: The mean of all.
+        flips: Answers that change: where the score is binary both ways, else all that change; none
+            where neither is known.
+        floor: How much reruns of the dense model differ; None without reruns.
+        tasks: The score of each task, where there are several.
+        groups: The score of each group.
+        slices: Slices that nobody named.
+        expected_slices: Mean number of slices that the same search finds in shuffled outcomes; nan
+            where none was searched.
+        bias: Scores of BBQ; empty for other benchmarks.
+        wording: Of free text; None elsewhere.
+        notes: Sentences that a reader should know.
+    """
+
+    models: tuple[str, str]
+    metric: str
+    binary: bool
+    lower_is_better: bool
+    examples: int
+    reruns: tuple[int, int]
+    score: MeanChange
+    flips: tuple[Flip, ...]
+    floor: RerunFloor | None
+    tasks: tuple[GroupEffect, ...]
+    groups: tuple[GroupEffect, ...]
+    slices: tuple[SliceEffect, ...]
+    expected_slices: float
+    bias: tuple[BiasScore, ...]
+    wording: Wording | None
+    notes: tuple[str, ...]
+
+
+def is_lower_better(metric: str) -> bool:
+    """Whether a lower score is the better one, by its name.
+
+    >>> is_lower_better("word_perplexity"), is_lower_better("acc"), is_lower_better("ter")
+    (True, False, False)
+    """
+    return LOWER.search(metric.lower()) is not None
+
+
+def measure_rows(
+    rows: PairedRows,
+    *,
+    models: tuple[str, str],
+    metric: str,
+    lower_is_better: bool,
+    masks: Mapping[str, Flags],
+    wording: Wording | None = None,
+    slices: bool = True,
+) -> LogComparison:
+    """Measure everything but what lies in texts.
+
+    Args:
+        rows: Answers of both models.
+        models: Their names.
+        metric: Name of the score.
+        lower_is_better: Of the score.
+        masks: Key of each group to its rows, bool, shape (n,).
+        wording: Of free text.
+        slices: Whether to search slices that nobody named.
+
+    Returns:
+        The numbers; groups in the order of `masks`.
+    """
+    table = rows.table
+    clusters = table["example"].to_numpy()
+    n, repeated = int(clusters.max()) + 1, table.height > int(clusters.max()) + 1
+    own = clusters if repeated else None
+    scores = score_table(table["score_before"].to_numpy(), table["score_after"].to_numpy(), own)
+    codes = _codes(table, binary=scores.binary)
+    labels = np.zeros(table.height, np.intp) if scores.binary else None
+    tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
+    notes = list(rows.notes)
+    searched: tuple[SliceEffect, ...] = ()
+    expected = float("nan")
+    if slices:
+        searched, expected, said = _slices(rows, scores, own, lower_is_better)
+        notes += said
+    return LogComparison(
+        models=models,
+        metric=metric,
+        binary=scores.binary,
+        lower_is_better=lower_is_better,
+        examples=n,
+        reruns=rows.reruns,
+        score=scores.change(),
+        flips=() if codes is None else flips(labels, *codes, clusters=own),
+        floor=None if codes is None else _floor(table, *codes, rows.reruns),
+        tasks=_effects(scores, tasks) if len(tasks) > 1 else (),
+        groups=_effects(scores, masks),
+        slices=searched,
+        expected_slices=expected,
+        bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
+        wording=wording,
+        notes=tuple(notes),
+    )
+
+
+def _values(column: pl.Series) -> list[Any]:
+    return column.unique(maintain_order=True).to_list()
+
+
+def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None:
+    """What each model answered; None where neither answers nor right and wrong are known."""
+    hashes = [table[f"answer_hash_{side}"] for side in ("before", "after")]
+    known = all(side.null_count() < table.height for side in hashes)
+    answers = [side.fill_null("").to_numpy() for side in hashes] if known else [None, None]
+    if binary:
+        right = [table[f"score_{side}"].to_numpy() == 1 for side in ("before", "after")]
+        return answer_codes(*right, *answers)
+    if not known:
+        return None
+    wrong = np.zeros(table.height, np.bool_)
+    return answer_codes(wrong, wrong, *answers)
+
+
+def _effects(scores: ScoreTable, masks: Mapping[str, Flags]) -> tuple[GroupEffect, ...]:
+    if not masks:
+        return ()
+    return tuple(group_effects(scores, np.stack(list(masks.values())), list(masks)))
+
+
+def _floor(
+    table: pl.DataFrame, before: Labels, after: Labels, reruns: tuple[int, int]
+) -> RerunFloor | None:
+    """The floor where all tasks have as many reruns, which are then rows in a fixed order."""
+    examples = table["example"].n_unique()
+    times = table.height // examples
+    if reruns[0] < 2 or table.height % examples or times < max(reruns):
+        return None
+    own = [
+        codes.reshape(examples, times)[:, :r]
+        for codes, r in zip((before, after), reruns, strict=True)
+    ]
+    return rerun_floor(*own)
+
+
+def _slices(
+    rows: PairedRows, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
+) -> tuple[tuple[SliceEffect, ...], float, list[str]]:
+    features = _features(rows)
+    if not features.width:
+        return (), float("nan"), []
+    if scores.binary:
+        asked: dict[str, Any] = {"outcome": 1 - scores.after, "baseline": 1 - scores.before}
+        sign = -1
+    else:
+        worse = "higher" if lower_is_better else "lower"
+        asked = {"metric": "mean", "outcome": scores.after, "baseline": scores.before}
+        asked |= {"direction": worse}
+        sign = 1
+    try:
+        report = find_slices(
+            features, **asked, clusters=clusters, max_cross=2, limit=SLICES, permutations=SHUFFLED,
+            threads=1,
+        )  # fmt: skip
+    except DataError as error:
+        return (), float("nan"), [f"slices were not searched: {error}"]
+    found = tuple(
+        SliceEffect(one.text, one.size, _signed(one.effect.as_dict(), sign), one.q)
+        for one in report.slices
+    )
+    return found, report.null.mean, []
+
+
+def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:
+    """The change of the score where the search looked at errors."""
+    if sign > 0 or effect["value"] is None:
+        return dict(effect)
+    low, high = (None if effect[end] is None else -effect[end] for end in ("high", "low"))
+    return dict(effect) | {"value": -effect["value"], "low": low, "high": high}
+
+
+def _features(rows: PairedRows) -> pl.DataFrame:
+    """What may define a slice: attributes of a few values or of numbers, length, place, task."""
+    table, columns = rows.table, {}
+    for name in rows.attributes:
+        values = table[f"{ATTRIBUTE}{name}"]
+        kinds = values.n_unique()
+        if values.dtype.is_numeric() and kinds > 1:
+            columns[name] = values.cast(pl.Float64)
+        elif FEWEST_VALUES <= kinds <= MOST_VALUES:
+            columns[name] = values.cast(pl.String).fill_null("(missing)")
+    if (length := table["prompt_length"]).n_unique() > 1:
+        columns["prompt length"] = length.cast(pl.Float64)
+    columns["position"] = table["position"].cast(pl.Float64)
+    if table["task"].n_unique() > 1:
+        columns["task"] = table["task"]
+    return pl.DataFrame(columns)

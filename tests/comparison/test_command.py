@@ -1,0 +1,188 @@
+"""`scotoma compare`: from logs to numbers and a verdict, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from scotoma.commands.compare_audit import OTHER
+from scotoma.run import read_json
+from tests.commands import measured, scotoma
+from tests.comparison.logs import PLANTED, write_bbq, write_generation
+
+pytestmark = pytest.mark.slow
+
+N = 900
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("logs")
+    for rerun in range(2):
+        write_bbq(home / "bf16" / f"run{rerun}" / "org__model", n=N, seed=rerun)
+        folder = home / "w4a16" / f"run{rerun}" / "org__model"
+        write_bbq(folder, n=N, harm=1.5, noise=0.2, seed=10 + rerun)
+    write_generation(home / "text" / "bf16")
+    write_generation(home / "text" / "w4a16", reword=0.3, seed=2)
+    return home
+
+
+def right(log: Path) -> np.ndarray:
+    return np.array([json.loads(line)["acc"] for line in log.read_text().splitlines()])
+
+
+def log_of(folder: Path) -> Path:
+    (path,) = folder.rglob("*.jsonl")
+    return path
+
+
+def test_numbers_are_those_of_the_logs_and_the_planted_group_fails(home: Path) -> None:
+    sides = home / "bf16" / "run0", home / "w4a16" / "run0"
+    found = measured("compare", *sides, "--group", "doc.category,doc.age:18,40,65")
+    (one,) = found["comparisons"]
+    before, after = (right(log_of(side)) for side in sides)
+    assert one["models"] == ["bf16", "w4a16"]
+    assert one["examples"] == N
+    assert one["paired_by"] == "content_hash"
+    assert one["score"]["change"]["value"] == pytest.approx(after.mean() - before.mean())
+    counts = {flip["kind"]: flip["count"] for flip in one["flips"]}
+    assert counts["right_to_wrong"] == pytest.approx(((before == 1) & (after == 0)).sum())
+    worst = min(one["groups"], key=lambda row: row["score"]["change"]["high"])
+    assert worst["group"] == f"category={PLANTED}"
+    assert {row["group"] for row in one["groups"]} >= {"age=18 to 39", "age=65 or more"}
+    assert {(row["category"], row["context"]) for row in one["bias"]} >= {
+        ("all", "ambiguous"), (PLANTED, "disambiguated"),
+    }  # fmt: skip
+    assert found["gate"]["verdict"] == "FAIL"
+    assert PLANTED in " ".join(found["gate"]["variants"][0]["sentences"])
+
+
+def test_reruns_give_a_floor_and_no_training_runs(home: Path) -> None:
+    places = [home / model / f"run{k}" for model in ("bf16", "w4a16") for k in range(2)]
+    code, out, err = scotoma("compare", *places, "--reruns", "--group", "category", "--gate")
+    assert code == 1, err
+    assert "2 and 2 reruns" in out
+    assert "examples flip between two runs of the same bf16 model;" in " ".join(out.split())
+    assert "FAIL    w4a16" in out
+    assert "Of these two models; another training run may differ." in out
+    assert max(map(len, out.splitlines())) <= 80
+    first, second = (right(log_of(place)) for place in places[:2])
+    (one,) = measured("compare", *places, "--reruns")["comparisons"]
+    assert one["floor"]["within"]["value"] >= (first != second).mean()  # other wrong answers, too
+    assert one["score"]["change"]["n"] == N
+
+
+def test_an_audit_is_left_with_page_gate_and_examples(home: Path, tmp_path: Path) -> None:
+    sides = home / "bf16" / "run0", home / "w4a16" / "run0"
+    out = tmp_path / "run"
+    code, _, err = scotoma("compare", *sides, "--group", "category", "--out", out, "--gate")
+    assert code == 1, err
+    assert {path.name for path in out.iterdir()} >= {
+        "audit.json", "gate.json", "junit.xml", "report.html", "compared",
+    }  # fmt: skip
+    audit = read_json(out / "audit.json")
+    assert audit["scope"] == "shipped"
+    assert OTHER in audit["examples"]["classes"]
+    before, after = (right(log_of(side)) for side in sides)
+    rows = next(iter(audit["subgroups"].values()))
+    (rise,) = [r["absolute"] for r in rows if r["group"] == "all" and r["metric"] == "error"]
+    assert rise["value"] == pytest.approx(before.mean() - after.mean())
+    assert scotoma("verify", out)[0] == 0
+    assert scotoma("gate", out, "--quiet")[0] == read_json(out / "gate.json")["exit_code"]
+    page = (out / "report.html").read_text()
+    assert "Question and answers" in page
+    assert "Who of them" in page
+    assert "&lt;b&gt;Not known" not in page
+
+
+def test_free_text_and_numbers_are_compared_without_a_verdict(home: Path) -> None:
+    sides = home / "text" / "bf16", home / "text" / "w4a16"
+    found = measured("compare", *sides, "--score", "f1", "--group", "level")
+    (one,) = found["comparisons"]
+    assert found["gate"] is None
+    assert one["binary"] is False
+    assert one["wording"]["refusals"]["after"]["value"] > 0
+    (scored,) = measured("compare", *sides, "--score", "exact_match")["comparisons"]
+    assert scored["wording"]["reworded_count"] > 40
+    (quiet,) = measured("compare", *sides, "--score", "f1", "--refusal", "^never$")["comparisons"]
+    assert quiet["wording"]["refusals"]["after"]["value"] == 0
+    judged = measured("compare", *sides, "--score", "f1", "--right-from", "0.5")
+    assert judged["gate"]["verdict"] in ("PASS", "UNSURE")
+
+
+def test_tables_keep_their_classes_and_take_groups_from_a_table(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    label = rng.choice(["cat", "dog", "owl"], 400)
+    ids = [f"e{i}" for i in range(400)]
+    for name, rate in (("fp32", 0.1), ("int8", 0.15)):
+        said = np.where(rng.random(400) < rate, "cat", label)
+        pl.DataFrame({"id": ids, "truth": label, "said": said}).write_csv(tmp_path / f"{name}.csv")
+    sex = rng.choice(["f", "m"], 400)
+    pl.DataFrame({"id": ids, "sex": sex}).write_csv(tmp_path / "people.csv")
+    found = measured(
+        "compare", tmp_path / "fp32.csv", tmp_path / "int8.csv", "--label", "truth",
+        "--predicted", "said", "--groups", tmp_path / "people.csv",
+    )  # fmt: skip
+    assert [row["group"] for row in found["comparisons"][0]["groups"]] == ["sex=f", "sex=m"]
+    assert {rule["id"] for rule in found["gate"]["rules"]["rules"]} == {"error_groups", "classes"}
+
+
+def test_what_a_log_holds_is_listed(home: Path) -> None:
+    code, out, _ = scotoma("compare", home / "bf16" / "run0", "--list")
+    assert code == 0
+    assert "doc.category" in out
+    assert "numbers" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["{bf16}"], 2, "needs the logs of an original and a compressed model, got 1 model"),
+        (["{bf16}", "{text}"], 4, "must share a task"),
+        (["{bf16}", "{w4}", "--group", "categroy"], 2, "did you mean"),
+        (["{bf16}", "{w4}", "--score", "f1"], 2, "is not in both logs"),
+        (["{text}", "{other}", "--score", "f1", "--gate"], 2, "--right-from"),
+        (["{text}", "{other}", "--refusal", "("], 2, "must be a regular expression"),
+        (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is not in both logs, which share bbq"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(
+    home: Path, arguments: list[str], code: int, sentence: str
+) -> None:
+    places = {
+        "bf16": home / "bf16" / "run0", "w4": home / "w4a16" / "run0",
+        "text": home / "text" / "bf16", "other": home / "text" / "w4a16",
+    }  # fmt: skip
+    found, _, err = scotoma("compare", *(one.format(**places) for one in arguments))
+    assert (found, err.count("\n")) == (code, 1)
+    assert sentence in err
+
+
+WRITTEN = Path(__file__).resolve().parents[1] / "evallogs" / "files" / "lm_eval"
+
+
+def test_averages_are_those_that_lm_eval_wrote() -> None:
+    """Accuracy and BBQ's ambiguous bias score of real logs beside the tool's own results."""
+    names = ("bf16", "w4a16")
+    places = [WRITTEN / name for name in names]
+    found = measured("compare", *places, "--task", "bbq_local", "--filter", "strict-match")
+    (one,) = found["comparisons"]
+    bias = next(row for row in one["bias"] if row["category"] == "all")
+    assert bias["context"] == "ambiguous"
+    for name, side in zip(names, ("before", "after"), strict=True):
+        (path,) = WRITTEN.glob(f"{name}/*/results_*.json")
+        told = read_json(path)["results"]["bbq_local"]
+        assert one["score"][side]["value"] == pytest.approx(told["acc,none"])
+        assert bias[side]["value"] == pytest.approx(told["amb_bias_score,none"])
+
+
+def test_tasks_of_several_scores_are_taken_together_where_answers_are_right_or_wrong() -> None:
+    places = [WRITTEN / name for name in ("bf16", "bf16-2", "w4a16")]
+    code, out, err = scotoma("compare", *places, "--reruns", "--filter", "strict-match")
+    assert code == 0, err
+    assert "score acc and exact_match, 2 and 1 reruns" in " ".join(out.split())
+    assert "task text_local has no score that is a number and is left out" in err

@@ -1,0 +1,29 @@
+"""Do intervals of a comparison hold the truth as often as they say?"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "comparison_coverage.py"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("size", [1, 10])
+@pytest.mark.parametrize("n", [100, 1_000, 10_000])
+def test_intervals_hold_the_truth(n: int, size: int) -> None:
+    """1,000 comparisons; where fewer than ten answers change they are wider than they must be."""
+    covered, *_, changed = runpy.run_path(str(SCRIPT))["coverage"](n, size, 0.2, 1_000)
+    assert covered >= 0.93
+    if changed >= 10 and n // size >= 30:
+        assert covered <= 0.985
+
+
+def test_intervals_hold_the_truth_in_a_few_hundred_comparisons() -> None:
+    covered, shown, *_ = runpy.run_path(str(SCRIPT))["coverage"](1_000, 10, 0.2, 300)
+    assert 0.91 <= covered <= 0.995
+    assert shown > 0.9
