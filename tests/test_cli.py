@@ -96,8 +96,8 @@ CONFIG_CASES = {
     "a folder of another configuration": Case(
         2,
         'output folder other belongs to another configuration: source.kind is "digits-s" there and '
-        '"image_folder" here, source.skew is 0.95 there and absent here, source.recipe.steps is '
-        "400 there and 2 here, and 7 more; choose another --out, or remove it",
+        '"image_folder" here, source.skew is 0.95 there and absent here, source.styled is '
+        '"paper" there and absent here, and 8 more; choose another --out, or remove it',
         options=("--out", "other"),
     ),
     "a folder with other things in it": Case(

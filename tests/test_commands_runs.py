@@ -252,7 +252,11 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
     ("header", "options", "sentence"),
     [
         ("a,b", ("--predictions", "p"), "no column is called label, target or class; name it"),
-        ("label,b", (), "init needs either --predictions 'preds/{variant}/{model}.csv' or --ima"),
+        (
+            "label,b",
+            (),
+            "init needs predictions of two models, got none in 't.csv'; name their col",
+        ),
         (
             "label,image",
             ("--images", "x"),

@@ -29,7 +29,8 @@ def test_markup_and_emoji_codes_are_text() -> None:
 
 def test_numbers_are_never_cropped() -> None:
     lines = table_lines(["name", "a", "b"], [["n" * 40, "1" * 50, "2" * 60, ""]], right=1)
-    assert lines[1] == f"{'n' * 5}…  {'1' * 50}  {'2' * 60}"
+    assert lines[1].endswith(f"…  {'1' * 50}")
+    assert lines[2:] == [f"    b {'2' * 60}"]
 
 
 @pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"])

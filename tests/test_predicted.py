@@ -273,7 +273,7 @@ def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path:
     write(tmp_path)
     code, out, err = scotoma("check", tmp_path / "audit.yaml")
     assert (code, err) == (0, "")
-    assert out.startswith("elsewhere: 300 test examples, 3 classes, 1 member a variant\n")
+    assert out.startswith("elsewhere: 300 test examples, 3 classes, 1 member a variant; 5.67% of")
     assert "none: nothing is trained or run, predictions are audited" in out
     assert "training and" not in out
     code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--dry-run")

@@ -16,6 +16,7 @@ from scotoma import published
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
 from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
+from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.stages.prepare import prepare
@@ -76,7 +77,7 @@ def test_lists_and_images_become_examples(folder: Path) -> None:
     )
     names = lines[1].split()
     assert found.classes == ("-1", "1")
-    assert found.size == 16
+    assert found.size == ImageSize(16, 16)
     rows = [line.split() for line in lines[2:]]
     expected = [
         (
@@ -145,7 +146,7 @@ def test_images_are_decoded_as_the_square_in_the_middle(tmp_path: Path) -> None:
 def test_size_travels_with_the_examples(folder: Path, tmp_path: Path) -> None:
     examples = load_examples(config(folder))
     examples.write(tmp_path / "examples.parquet")
-    assert Examples.read(tmp_path / "examples.parquet").size == 16
+    assert Examples.read(tmp_path / "examples.parquet").size == ImageSize(16, 16)
     facts = look_at_images(config(folder), survey_examples(config(folder)))
     assert facts.shape == (16, 16)
     assert facts.encoded_bytes == sum(examples.table["image"].struct.field("bytes").bin.size())

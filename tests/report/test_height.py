@@ -89,12 +89,12 @@ def test_the_section_in_view_is_marked_in_the_navigation(page: Any) -> None:
         page.evaluate(
             "id => document.querySelector(id).scrollIntoView({behavior: 'instant'})", section
         )
-        page.wait_for_function(f"{marked}.join() === '{section}'")
+        page.wait_for_function(f"() => {marked}.join() === '{section}'")
 
 
 def test_a_table_that_scrolls_says_so(page: Any) -> None:
     hinted = (
-        "[...document.querySelectorAll('.frame')].filter(one => one.checkVisibility()).every(one =>"
+        "() => [...document.querySelectorAll('.frame')].filter(one => one.checkVisibility()).every(one =>"
         " one.hasAttribute('data-scrolls') === (one.scrollWidth > one.clientWidth + 1))"
     )
     for width in (1400, 390):

@@ -152,7 +152,7 @@ def test_browser_finds_no_fault(
     """Console, policy, network, overflow and axe; unfolded where that is most likely to show."""
     with opened(browser, file.as_uri(), width, color_scheme=scheme) as found:
         page = found.page
-        page.wait_for_function("document.documentElement.dataset.figures === 'live'")
+        page.wait_for_function("() => document.documentElement.dataset.figures === 'live'")
         if width == 360:
             page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
