@@ -255,7 +255,7 @@ def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> Non
         (
             "label,b",
             (),
-            "init needs predictions of two models, got none in 't.csv'; name their col",
+            "init needs predictions of two models, got none in 't.csv'; name",
         ),
         (
             "label,image",

@@ -94,8 +94,9 @@ def test_the_section_in_view_is_marked_in_the_navigation(page: Any) -> None:
 
 def test_a_table_that_scrolls_says_so(page: Any) -> None:
     hinted = (
-        "() => [...document.querySelectorAll('.frame')].filter(one => one.checkVisibility()).every(one =>"
-        " one.hasAttribute('data-scrolls') === (one.scrollWidth > one.clientWidth + 1))"
+        "() => [...document.querySelectorAll('.frame')].filter(one => one.checkVisibility())"
+        ".every(one => one.hasAttribute('data-scrolls') "
+        "=== (one.scrollWidth > one.clientWidth + 1))"
     )
     for width in (1400, 390):
         page.set_viewport_size({"width": width, "height": 900})
