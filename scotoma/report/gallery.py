@@ -27,6 +27,7 @@ __all__ = [
 Gallery = Mapping[str, Sequence[GalleryPair]]
 
 FIRST = 4  # pairs of a variant that are shown before anything is unfolded
+ATTRIBUTES = 20  # of a card that are shown: two hundred would fill the page
 MOST = 800  # pairs on a page: half of them with the largest images still fit its budget
 
 FLIPS = {
@@ -43,13 +44,15 @@ class PicturedCard:
     Attributes:
         example: The example.
         picture: Its image, or why there is none.
-        attributes: Attribute and value, the most telling first.
+        attributes: Attribute and value, the most telling first, at most `ATTRIBUTES`.
+        left_out: Number of attributes that are not shown.
         texts: What was asked and answered, each with its title; empty for other data.
     """
 
     example: GalleryCard
     picture: Picture
     attributes: tuple[tuple[str, str], ...]
+    left_out: int = 0
     texts: tuple[tuple[str, str], ...] = ()
 
 
@@ -221,4 +224,5 @@ def _card(
         return -ratios.get(group_key([part]), 0.0), part[0]
 
     attributes = tuple(sorted(card.attributes.items(), key=order))
-    return PicturedCard(card, album.take(card.example_id), attributes, texts)
+    shown, left_out = attributes[:ATTRIBUTES], len(attributes[ATTRIBUTES:])
+    return PicturedCard(card, album.take(card.example_id), shown, left_out, texts)

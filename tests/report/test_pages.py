@@ -73,6 +73,17 @@ def test_without_images_changed_examples_are_rows_with_the_most_telling_feature_
     assert "img" not in {tag for tag, _ in page.tags}
 
 
+def test_of_many_attributes_the_most_telling_are_shown(audit: Any) -> None:
+    content = audit_of(audit.content)
+    pair = content.gallery["prune-0.9"][0]
+    many = {f"a{number:03d}": "yes" for number in range(200)} | {"side": "b"}
+    card = pair.cie.model_copy(update={"attributes": many})
+    pairs = {"prune-0.9": [pair.model_copy(update={"cie": card})]}
+    (rows,) = Page(gallery_pages(content, pairs, {})["v2-1.html"]).tables.values()
+    assert rows[1][5].startswith("side b; a000 yes; ")
+    assert rows[1][5].endswith("a018 yes; 181 more")
+
+
 def test_pairs_are_shared_out_rank_by_rank_where_they_are_too_many(audit: Any) -> None:
     content = readable(audit.content)
     pair = content.gallery["prune-0.9"][0]
