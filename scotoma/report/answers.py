@@ -69,7 +69,7 @@ def next_steps(gate: GateResult, *, labelled: bool = True, mitigated: str = "") 
     elif failed:
         steps.append(
             f"Do not ship {_names(failed)}. Compress less, or train with more examples "
-            "of the groups that it harms; the gallery shows changed images."
+            "of the groups that it harms; the gallery shows changed examples."
         )
         steps += [mitigated] if mitigated else []
     steps += _open(unsure)
