@@ -31,6 +31,8 @@ USUAL_SCORES = (
     "em", "score",
 )  # fmt: skip
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
+IDS = ("example_id", "doc_id", "id", "sample_id")  # columns of --groups that name an example
+HASHES = ("content_hash", "doc_hash", "sample_hash")  # and those that name its content
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -409,32 +411,33 @@ def _text(values: pl.Series) -> pl.Series:
 
 
 def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
-    """Columns of a table of attributes for every row, by id."""
+    """Columns of a table of attributes for every row, by the hash of its content or by id."""
     attributes = read_table(path)
-    keys = [
-        name for name in ("example_id", "doc_id", "id", "sample_id") if name in attributes.columns
-    ]
-    if not keys:
+    named = [name for name in (*HASHES, *IDS) if name in attributes.columns]
+    if not named:
         raise ConfigError(
-            f"--groups {printable(path.name)} must have a column of ids called example_id, got "
-            f"{printable(', '.join(attributes.columns))[:200]}; rename it"
+            f"--groups {printable(path.name)} must have a column of ids called example_id, or of "
+            f"hashes called content_hash, got {printable(', '.join(attributes.columns))[:200]}; "
+            "rename it"
         )
-    key = keys[0]
+    key = named[0]
     own = attributes.with_columns(pl.col(key).cast(pl.String))
     if own[key].n_unique() < own.height:
         raise DataError(
             f"--groups {printable(path.name)} must name each example once, and column {key} "
             "repeats; keep one row an example"
         )
-    ids = table.select("example_id")
-    joined = ids.join(own, left_on="example_id", right_on=key, how="left", maintain_order="left")
-    missing = joined.select(pl.all_horizontal(pl.all().exclude("example_id").is_null())).to_series()
+    of_log = "content_hash" if key in HASHES else "example_id"
+    ids = table.select(of_log)
+    joined = ids.join(own, left_on=of_log, right_on=key, how="left", maintain_order="left")
+    missing = joined.select(pl.all_horizontal(pl.all().exclude(of_log).is_null())).to_series()
     if missing.all():
+        first = table[of_log][0]
         raise DataError(
             f"--groups {printable(path.name)} must hold examples of the logs, and none is in both; "
-            f"the first id of the logs is {printable(table['example_id'][0])[:60]!r}"
+            f"the first {of_log} of the logs is {printable(str(first))[:60]!r}"
         )
-    return joined.drop("example_id")
+    return joined.drop(of_log)
 
 
 def _masks(values: Mapping[str, pl.Series]) -> dict[str, Flags]:

@@ -75,6 +75,7 @@ def paired_rows(
     beside = pl.DataFrame({"before": first, "after": second}, schema=dict.fromkeys(SIDES, pl.Int64))
     shared = [
         pl.col("example_id"),
+        pl.col("content_hash"),
         pl.col("prompt_length"),
         pl.col("target"),
         *(pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in attributes),

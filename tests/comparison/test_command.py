@@ -131,6 +131,16 @@ def test_tables_keep_their_classes_and_take_groups_from_a_table(tmp_path: Path) 
     assert {rule["id"] for rule in found["gate"]["rules"]["rules"]} == {"error_groups", "classes"}
 
 
+def test_a_table_of_groups_is_joined_by_the_hash_of_the_content(home: Path, tmp_path: Path) -> None:
+    sides = home / "bf16" / "run0", home / "w4a16" / "run0"
+    lines = map(json.loads, log_of(sides[0]).read_text().splitlines())
+    rows = [{"doc_hash": row["doc_hash"], "category": row["doc"]["category"]} for row in lines]
+    pl.DataFrame(rows).sample(fraction=1, shuffle=True, seed=0).write_csv(tmp_path / "topics.csv")
+    joined = measured("compare", *sides, "--groups", tmp_path / "topics.csv")
+    named = measured("compare", *sides, "--group", "doc.category")
+    assert joined["comparisons"][0]["groups"] == named["comparisons"][0]["groups"]
+
+
 def test_what_a_log_holds_is_listed(home: Path) -> None:
     code, out, _ = scotoma("compare", home / "bf16" / "run0", "--list")
     assert code == 0
