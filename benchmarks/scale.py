@@ -50,7 +50,8 @@ def write_tables(folder: Path, examples: int, classes: int, values: int, attribu
     ids = np.array([f"{row:07d}" for row in range(examples)])
     labels = random.integers(classes, size=examples)
     hard = random.beta(0.4, 1.6, size=examples)  # mean 0.2: errors of the models fall together
-    columns = {f"a{number:03d}": random.integers(values, size=examples).astype(str)
+    words = np.array([f"value {number}" for number in range(values)])  # numbers would be binned
+    columns = {f"a{number:03d}": words[random.integers(values, size=examples)]
                for number in range(attributes)}  # fmt: skip
     table = pl.DataFrame({"example_id": ids, "label": names[labels]} | columns)
     table.write_parquet(folder / "examples.parquet")

@@ -56,7 +56,7 @@ class FairnessRuns(Part):
         (),
         description="Standard error of each value over examples, the mean over its classes: no "
         "class makes up for another. Examples of a cluster count as one that stands for all of "
-        "them, which is cautious.",
+        "them, which is cautious. Null above 50 groups.",
     )
     mean: Fraction | None = Field(description="Mean over the members.")
     max_diff: Fraction | None = Field(description="MaxDiff: largest minus smallest value.")

@@ -17,7 +17,9 @@ from scotoma.bias.fairness import (
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
 from scotoma.inputs import Codes, Floats, cluster_ids
 
-__all__ = ["MemberFairness", "member_fairness"]
+__all__ = ["MOST_GROUPS", "MemberFairness", "member_fairness"]
+
+MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
 
 STEP = 1e-3  # of an example, by which a count is moved for the slope of a metric
 CELLS = ("tp", "fp", "fn", "tn")
@@ -32,7 +34,8 @@ class MemberFairness:
             undefined.
         per_class: Shape (M, C).
         se: Standard error of each value over examples, shape (M,): the mean over its classes, since
-            chance lifts the absolute difference of every class, and none makes up for another.
+            chance lifts the absolute difference of every class, and none makes up for another;
+            nan above `MOST_GROUPS` groups.
         reason: Why a value is undefined for at least one member; empty otherwise.
     """
 
@@ -91,7 +94,9 @@ def member_fairness(
         if np.isnan(values).any():
             lacking = next(iter(found.reasons)) if class_id is None else class_id
             reason = found.reasons[lacking]
-        se = np.where(np.isfinite(values), _standard_errors(name, judged, inflation), np.nan)
+        se = np.full(len(values), np.nan)
+        if len(judged.tp) <= MOST_GROUPS:
+            se = np.where(np.isfinite(values), _standard_errors(name, judged, inflation), np.nan)
         answer[name] = MemberFairness(values, found.per_class, se, reason)
     return answer
 

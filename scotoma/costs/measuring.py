@@ -13,13 +13,13 @@ MOST_CLASS_ROWS = 5_000  # beyond it rates of single classes are in rates.parque
 AT_ONCE = 2  # variants that are measured side by side
 # Fitted to audits of benchmarks/scale.py; RESULTS.md there compares them with what was measured.
 YARDSTICK_S = 0.023  # what `relative_speed` takes where the seconds below were measured
-AUDIT_S, AUDIT_BYTES = 3.5, 413e6  # to start, draw the page and end, and what all libraries hold
+AUDIT_S, AUDIT_BYTES = 3.5, 560e6  # to start, draw the page and end, and what all libraries hold
 PREDICTION_S, PREDICTION_BYTES = 3.7e-6, 230  # of one model for one example
 PAIR_S = 6.9e-8  # of one prediction under one pair of groups
 SLICE_S = 3.7e-7  # of one example in one set of features
-JSON_S, JSON_BYTES = 3.5e-6, 54  # of a byte of audit.json, which stands for every number in it
+JSON_S, JSON_BYTES = 3.0e-6, 54  # of a byte of audit.json, which stands for every number in it
 FAIRNESS_BYTES = 14_000  # of the seven metrics of an attribute under one variant, dense too
-FAIRNESS_S = 0.018  # of the same
+FAIRNESS_S = 0.006  # of the same
 RATE_BYTES = 470  # of a rate of one class in one group
 
 
@@ -83,7 +83,7 @@ def measuring_cost(shape: AuditShape, speed: float = 1.0) -> MeasuringCost:
 
     >>> cost = measuring_cost(AuditShape(50_000, 5, 1, 1_000, 201, 200, 3, True))
     >>> round(cost.seconds), round(cost.audit_json_bytes / 1e6, 1)
-    (32, 5.7)
+    (29, 5.7)
     """
     predictions = shape.examples * shape.models * (1 + shape.variants)
     fairness = shape.attributes * (1 + shape.variants)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from scotoma.audit import Audit
+from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.group_keys import parse_group_key
 from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
@@ -116,7 +117,7 @@ def _of_fairness(audit: Audit, variant: str, name: str) -> Iterator[_Measured]:
         for row in audit.run_to_run.get(of, ()):
             if row.metric == name:
                 values, se = tuple(map(known, row.values)), tuple(map(known, row.se))
-                reason = row.reason or NOT_HELD.format(f"the error of fairness.{name}")
+                reason = row.reason or _no_error(audit, name, row.attribute)
                 rows[row.attribute] = values, se, mean_of_runs(values, se, n=n, reason=reason)
         return rows
 
@@ -125,6 +126,19 @@ def _of_fairness(audit: Audit, variant: str, name: str) -> Iterator[_Measured]:
         dense = before[attribute][2] if attribute in before else None
         where = f"fairness.{name} of {attribute}"
         yield _Measured(attribute, where, "all", values, se, mean, dense, lifted=True)
+
+
+def _no_error(audit: Audit, name: str, attribute: str) -> str:
+    """Say why an audit holds no standard errors of a metric of the study."""
+    groups = sum(
+        tuple(of for of, _ in parse_group_key(key)) == (attribute,) for key in audit.group_names
+    )
+    if groups > MOST_GROUPS:
+        return (
+            f"the error of fairness.{name} is known of at most {MOST_GROUPS} groups, and "
+            f"{attribute} has {groups}; put rare values together (rare_below)"
+        )
+    return NOT_HELD.format(f"the error of fairness.{name}")
 
 
 def _facets(audit: Audit, metric: str, disadvantaged: str, advantaged: str) -> tuple[str, str]:

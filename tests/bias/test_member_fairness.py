@@ -14,7 +14,7 @@ from sklearn.metrics import confusion_matrix
 
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.fairness import NAMES, fairness_metric
-from scotoma.bias.member_fairness import member_fairness
+from scotoma.bias.member_fairness import MOST_GROUPS, member_fairness
 
 N, MEMBERS, CLASSES = 600, 4, 5
 RNG = np.random.default_rng(7)
@@ -68,6 +68,17 @@ def test_what_is_undefined_for_a_class_says_why():
     assert np.isnan(found["EOTP"].values).all()
     assert found["EOTP"].reason == "undefined (no positives of class 1 in group 0)"
     assert not found["DP"].reason
+
+
+def test_very_many_groups_have_values_and_no_standard_error():
+    rng = np.random.default_rng(0)
+    n = 60 * MOST_GROUPS
+    labels, predicted = rng.integers(2, size=n), rng.integers(2, size=(n, 2))
+    for groups in (MOST_GROUPS, MOST_GROUPS + 1):
+        masks = np.arange(n) % groups == np.arange(groups)[:, None]
+        found = member_fairness(labels, predicted, masks, n_classes=2, class_id=1)["DP"]
+        assert np.isfinite(found.values).all()
+        assert (found.se > 0).all() == (groups == MOST_GROUPS)
 
 
 def test_standard_errors_are_those_of_drawing_the_examples_again():

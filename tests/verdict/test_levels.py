@@ -15,7 +15,7 @@ from scotoma.audit.reading import parse_gate
 from scotoma.bias.clarify import METRICS, all_metrics
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.fairness import NAMES
-from scotoma.bias.member_fairness import member_fairness
+from scotoma.bias.member_fairness import MOST_GROUPS, member_fairness
 from scotoma.config.gate import parse_rules
 from scotoma.config.gate_levels import LEVEL_METRICS, OF_LABELS, neutral
 from scotoma.errors import ConfigError
@@ -228,6 +228,20 @@ def test_what_is_undefined_for_one_model_never_passes() -> None:
     runs["values"][3], runs["reason"] = None, "undefined (no examples)"
     finding = only(audit, f"metric: fairness.{runs['metric']}, max: 0.9")
     assert (finding.verdict, finding.reason) == ("UNSURE", "undefined (no examples)")
+
+
+def test_without_the_error_of_many_groups_no_level_passes() -> None:
+    audit = population([0.9] * 8)
+    for row in audit["run_to_run"]["int8"]:
+        row["se"] = [None] * 8
+    text = f"metric: fairness.{audit['run_to_run']['int8'][0]['metric']}, max: 0.9"
+    finding = only(audit, text)
+    assert finding.verdict == "UNSURE"
+    assert finding.reason.endswith("of every member; run the audit again")
+    audit["groups"] += [{"key": f"sex={n}", "name": str(n)} for n in range(MOST_GROUPS)]
+    finding = only(audit, text)
+    assert finding.verdict == "UNSURE"
+    assert "of at most 50 groups, and sex has 52; put rare values together" in finding.reason
 
 
 def test_labels_are_counted_and_not_estimated() -> None:
