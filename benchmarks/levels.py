@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from scotoma.audit import Audit
-from scotoma.audit.document import GroupSize
+from scotoma.audit.document import GroupSize, TestData
 from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.members import member_metrics
@@ -140,7 +140,10 @@ def findings_of(
             ("sex=male", "male", int((~women).sum())),
         )
     ]
-    audit = Audit.model_construct(clarify=outcomes, groups=tuple(sizes), run_to_run={})
+    examples = TestData.model_construct(clusters=len(women), unlabelled="")
+    audit = Audit.model_construct(
+        clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples
+    )
     return decide(questions(audit, "int8", rules), rules)
 
 
