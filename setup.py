@@ -5,7 +5,10 @@ from setuptools import find_packages, setup
 setup(
     packages=[
         *find_packages(include=["scotoma", "scotoma.*"]),
-        "scotoma.report.vendor",  # JavaScript alone, but a package to setuptools
+        # No Python in these, but packages to setuptools.
+        "scotoma.report.vendor",
+        "scotoma.review.page",
+        "scotoma.study.page",
         *(f"scotoma.{name}" for name in find_packages(include=["components*", "pipelines*"])),
     ],
     package_dir={

@@ -4,6 +4,10 @@ Two models answer the same examples, alone or in clusters of ten. How hard an ex
 hard its cluster is, makes both err; quantization adds noise of its own and a true rise.
 The truth of a comparison is the mean over all examples that there could be, from the normal law.
 Power: how often the interval of the change excludes 0.
+
+With `--exact` the same of 100 independent examples, summed over all numbers of flips both ways
+instead of simulated, for the four flips that the variance floor adds and for fewer of them. The
+gate judges at 99.5% and beyond once it corrects for several tests.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import multinomial, norm
+from scipy.stats import t as student
 
 from scotoma.comparison import mean_change
+from scotoma.uncertainty import flip_floor
 
 SHARED = 0.5  # of the variance of hardness, by clusters of ten
 NOISE = 0.25  # of the quantized model
@@ -24,7 +30,20 @@ def main() -> None:
     """Print one line a design."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1_000)
-    simulations = parser.parse_args().simulations
+    parser.add_argument("--exact", action="store_true")
+    asked = parser.parse_args()
+    if asked.exact:
+        print("added flips  level  lowest  mean  above 98.5%  power")
+        for level in (0.95, 0.995):
+            for added in (4, 3, 2, 1):
+                held, powers = exact_coverage(100, added, level)
+                above = f"{100 * (held > 0.985).mean():10.0f}%" if level < 0.985 else f"{'':11}"
+                print(
+                    f"{added:11}  {level:5}  {held.min():6.3f}  {held.mean():.3f} {above}  "
+                    f"{powers.mean():5.2f}"
+                )
+        return
+    simulations = asked.simulations
     print("     n  clusters of  true rise  changed  coverage  power  mean width")
     for n in (100, 1_000, 10_000):
         for size in (1, 10):
@@ -72,6 +91,42 @@ def coverage(
         widths.append(change.high - change.low)
     shares = held / simulations, shown / simulations
     return *shares, float(np.mean(widths)), truth, flips / simulations
+
+
+def exact_coverage(n: int, added: float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Coverage and power of the interval of a change, were the floor of another size.
+
+    Args:
+        n: Independent examples, answered by one model a side.
+        added: Flips that the floor adds; `flip_floor` adds 4.
+        level: Of the interval.
+
+    Returns:
+        Of 1 to 20 expected flips, of which 0 to all go one way, 40 designs: the chance that the
+        interval holds the truth, and that it excludes 0.
+    """
+    worse, better = np.meshgrid(np.arange(n // 2), np.arange(n // 2), indexing="ij")
+    change = (worse - better) / n
+    spread = (worse + better) / n - change**2
+    same = n - worse - better
+    fourth = worse * (1 - change) ** 4 + better * (1 + change) ** 4 + same * change**4
+    excess = np.divide(fourth / n, spread**2, where=spread > 0, out=np.ones(spread.shape)) - 1
+    examples = spread / (n - 1)
+    floor = flip_floor(examples, excess, n) * added / 4 * ((n + 4) / (n + added)) ** 2
+    varied = np.maximum(examples**2 * excess / (2 * n), 1e-300)
+    df = np.minimum((examples + floor) ** 2 / varied, 1e9)
+    half = student.ppf(0.5 + level / 2, df) * np.sqrt(examples + floor)
+    low, high = change - half, change + half
+    held, power = [], []
+    for flips in (1, 2, 3, 5, 7, 10, 15, 20):
+        for one_way in (0, 0.25, 0.5, 0.75, 1):
+            up, down = flips * (1 + one_way) / 2 / n, flips * (1 - one_way) / 2 / n
+            counts = np.stack([worse, better, np.maximum(same, 0)], axis=-1)
+            chance = multinomial.pmf(counts, n, [up, down, 1 - up - down]) * (same >= 0)
+            truth = up - down
+            held.append(chance[(low <= truth + 1e-12) & (truth <= high + 1e-12)].sum())
+            power.append(chance[(low > 0) | (high < 0)].sum())
+    return np.array(held), np.array(power)
 
 
 if __name__ == "__main__":

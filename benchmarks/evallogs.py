@@ -1,10 +1,11 @@
-"""How fast evaluation logs are read and paired, beside json.loads of the same lines.
+"""How fast evaluation logs are read, paired and compared, beside json.loads of the same lines.
 
     python benchmarks/evallogs.py                    # 100,000 examples x 2 models, 1 GB
     python benchmarks/evallogs.py --examples 3000
 
 Writes two logs in the form of lm-evaluation-harness 0.4.13, reads them with an attribute, and pairs
-them. Peak memory is that of this process and of the one that reads, together.
+them. Peak memory is that of this process and of the one that reads, together. Then the whole
+command compares them: report, tables and examples included.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,7 +26,7 @@ LINE_BYTES = 5_000
 
 
 def main() -> None:
-    """Write, read, pair and print."""
+    """Write, read, pair, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--examples", type=int, default=100_000, help="Examples of each model.")
     asked = parser.parse_args()
@@ -49,8 +52,14 @@ def main() -> None:
         flips = (pairs.baseline["score.acc"] != pairs.compressed["score.acc"]).sum()
         print(f"read_logs: {read_s:.1f} s, pair: {time.perf_counter() - began - read_s:.1f} s")
         print(f"{pairs.examples:,} pairs, {flips:,} flips")
-    # The process that reads ends with this one, so its peak is read from the system.
-    print(f"peak memory: {peak_gib():.2f} GiB")
+        # The process that reads ends with this one, so its peak is read from the system.
+        print(f"peak memory: {peak_gib():.2f} GiB")
+        began = time.perf_counter()
+        command = ["compare", *MODELS, "--group", "doc.group", "--out", "run", "--quiet"]
+        subprocess.run([sys.executable, "-m", "scotoma", *command], cwd=folder, check=True)
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+        print(f"scotoma compare --group --out: {time.perf_counter() - began:.1f} s")
+        print(f"its largest process: {largest:.2f} GiB")
 
 
 def write(folder: Path, examples: int, model: str) -> Path:

@@ -63,7 +63,7 @@ def main() -> None:
             group_n=CELLS[HARMED][0] // 2, rate=CELLS[HARMED][1], members=members,
             level=1 - 0.05 / TESTS, limit=0.2, min_events=10, power=0.8,
         )  # fmt: skip
-        planted = list(audits(seeds[: asked.audits // 5], members, least.relative))
+        planted = list(audits(seeds[: max(1, asked.audits // 5)], members, least.relative))
         report(f"{100 * least.relative:+.0f}% planted, {members} members", planted)
         print(f"took {time.process_time() - began:.0f} s of CPU", flush=True)
 

@@ -35,6 +35,7 @@ from scotoma.stages.divergence import divergence  # noqa: E402
 from scotoma.stages.report import draw, report  # noqa: E402
 from scotoma.stages.slices import slices  # noqa: E402
 from scotoma.stages.verdict import verdict  # noqa: E402
+from tests.networks import write_network_predictions  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
 SPARSITIES = (0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
@@ -149,13 +150,16 @@ def made_up(folder: Path, members: int) -> Run:
             flipped = unlucky & (rng.random(dense.shape) < 0.9)
             predicted = dense ^ flipped.astype(np.uint16)
         dense = predicted if dense is None else dense
-        Predictions(
+        population = Predictions(
             variant=variant.name,
             example_ids=tuple(table["example_id"]),
             members=tuple(range(members)),
             classes=("dark", "blond"),
             predicted=predicted,
-        ).write(run.predictions(variant.name))
+        )
+        population.write(run.predictions(variant.name))
+        if variant.name == "dense":  # of which int8 was exported
+            write_network_predictions(run, population)
     return run
 
 

@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scotoma.machine import hardware, versions  # noqa: E402  after the path
-from scotoma.tracking import log_audit  # noqa: E402
 from tests.tracking.conftest import _audit_of, _folder  # noqa: E402
 from tests.tracking.crowd import crowd  # noqa: E402
 from tests.tracking.servers import (  # noqa: E402
@@ -29,6 +28,7 @@ from tests.tracking.servers import (  # noqa: E402
     postgres,
     postgres_programs,
 )
+from tests.tracking.typed import log_audit  # noqa: E402
 
 
 def measure(members: int) -> dict[str, object]:

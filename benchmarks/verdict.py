@@ -17,6 +17,7 @@ import datetime
 import functools
 import json
 import math
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -40,8 +41,11 @@ from scotoma.datasets import Examples
 from scotoma.divergence import excess, flip_rate
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
-from scotoma.stages import bias
+from scotoma.stages.measures.accuracy import PopulationAccuracy
+from scotoma.stages.measures.against_labels import AgainstLabels
+from scotoma.stages.measures.gaps import Gaps
 from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.stages.measures.rates import RateTable
 from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.question import Question
@@ -151,9 +155,7 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
     derived_from = "dense" if compression.paired else ""
     variant = Variant(name=name, kind="predictions", derived_from=derived_from)
     positive, n_classes = (1 if world.binary else None), len(world.classes)
-    measures = bias._bias(PopulationPair(variant, dense, compressed), examples, positive)
-    # The default gate asks for no rate of one class against the rest, of which there are many.
-    measures["subgroups"] = [row for row in measures["subgroups"] if row["class"] is None]
+    measures = _against_labels(PopulationPair(variant, dense, compressed), examples, positive)
     cie = excess(
         drawn.dense, drawn.compressed, n_classes, paired=compression.paired,
     )  # fmt: skip
@@ -199,6 +201,22 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
         **parts, divergence={name: divergence}, accuracy=accuracy, scotoma="", project="",
         config_sha256="", seed=seed, slices={}, collapsed=(),
     )  # fmt: skip
+
+
+def _against_labels(
+    pair: PopulationPair, examples: Examples, positive: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Classes and groups as the step `bias` measures them, which the default gate asks about."""
+    groups, dense = examples.partition(), pair.dense_members
+    with tempfile.TemporaryDirectory() as folder:
+        measures = AgainstLabels(
+            examples, groups, positive, PopulationAccuracy.of(dense, examples, positive),
+            Gaps.of(examples, pair.dense, {}), RateTable(groups.keys, examples.classes, positive),
+            comparisons=1, seed=0, folder=Path(folder),
+        ).measures(pair)  # fmt: skip
+    # No rate of one class against the rest, of which there are many.
+    rates = [row for row in measures["subgroups"] if row["class"] is None]
+    return {"classes": measures["classes"], "subgroups": rates}
 
 
 def examples_of(world: World, drawn: Drawn) -> Examples:

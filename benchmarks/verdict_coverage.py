@@ -7,7 +7,8 @@ Groups of 20, 40 and 60 examples, each beside the rest, where positives are half
 where they are rare (`rare`); classes of 20, 40 and 60 (`classes`). Compression changes nothing but
 1% of the predictions, or raises every error by a point as well. The truth is that of the generator
 (`verdict_worlds.py`): with one member a side that of these two models, else the mean over all that
-could be trained. A missing interval counts as a miss. One line of JSON an interval goes to `--out`.
+could be trained. A missing interval counts as a miss; an unbounded one, of a ratio that nothing was
+seen to divide by, is given but not finite. One line of JSON an interval goes to `--out`.
 """
 
 from __future__ import annotations
@@ -224,24 +225,26 @@ def outcome_metrics(table: Floats) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def _line(kind: str, metric: str, size: int, change: Estimate, truth: float) -> dict[str, Any]:
-    given = bool(np.isfinite([change.low, change.high]).all())
+    given = not np.isnan([change.low, change.high]).any()
+    finite = bool(np.isfinite([change.low, change.high]).all())
     return {
         "kind": kind,
         "metric": metric,
         "size": size,
-        "given": given,
-        "holds": given and bool(change.low <= truth <= change.high),
-        "cries": given and bool(not change.low <= 0 <= change.high),
+        "given": bool(given),
+        "finite": finite,
+        "holds": bool(given and change.low <= truth <= change.high),
+        "cries": bool(given and not change.low <= 0 <= change.high),
         "value": None if np.isnan(change.value) else change.value,
         "truth": truth,
-        "width": change.high - change.low if given else None,
+        "width": change.high - change.low if finite else None,
         "reason": change.reason,
     }
 
 
 def report(lines: list[dict[str, Any]], members: list[int]) -> None:
-    """Print coverage and how often there is an interval, a row a metric and size."""
-    titles = [f"{what}, K = {k}" for k in members for what in ("holds", "given")]
+    """Print coverage, and how often an interval is given and is finite, by metric and size."""
+    titles = [f"{what}, K = {k}" for k in members for what in ("holds", "given", "finite")]
     table = Table("world", "harm", "what", "n", *titles)
     cells: dict[tuple[Any, ...], dict[int, list[dict[str, Any]]]] = {}
     for line in lines:
@@ -252,9 +255,10 @@ def report(lines: list[dict[str, Any]], members: list[int]) -> None:
         for k in members:
             own = by_members[k]
             shown.append(wilson(sum(line["holds"] for line in own), len(own)))
-            shown.append(f"{np.mean([line['given'] for line in own]):.3f}")
+            shares = (np.mean([line[what] for line in own]) for what in ("given", "finite"))
+            shown += [f"{share:.3f}" for share in shares]
         table.add_row(world, harm, f"{kind} {metric}", str(size), *shown)
-    Console(width=160).print(table)
+    Console(width=200).print(table)
 
 
 if __name__ == "__main__":

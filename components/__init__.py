@@ -6,6 +6,7 @@ from scotoma.components.begin_scheduled import begin_scheduled
 from scotoma.components.decide_verdict import decide_verdict
 from scotoma.components.find_slices import find_slices
 from scotoma.components.gather_shards import gather_shards
+from scotoma.components.import_models import import_models
 from scotoma.components.log_tracking import log_tracking
 from scotoma.components.measure_robustness import measure_robustness
 from scotoma.components.predict_batch import predict_batch
@@ -23,6 +24,7 @@ __all__ = [
     "decide_verdict",
     "find_slices",
     "gather_shards",
+    "import_models",
     "log_tracking",
     "measure_robustness",
     "predict_batch",

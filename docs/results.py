@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from scotoma.audit import Audit, GateFile, Quantity, Spread
 from scotoma.audit.base import Part
 from scotoma.audit.frontier import FrontierRow
+from scotoma.audit.layers import VariantsLayers
 
 INTRO = """\
 # What the numbers say, and when not to trust them
@@ -40,6 +41,7 @@ def page() -> str:
     for name, model in (
         ("audit.json", Audit),
         ("gate.json", GateFile),
+        ("layers.json", VariantsLayers),
         ("frontier in measurements.json", FrontierRow),
     ):
         parts += [f"## {name}\n", *described(model)]

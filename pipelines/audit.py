@@ -1,5 +1,7 @@
 """The audit as one pipeline: the same on a laptop and on a cluster."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,16 +47,11 @@ def build_pipeline(
     steps = _Steps.of(config, kubeflow, shard_count)
     begin = {} if kubeflow is None else {"config": shareable(config), "rules": rules}
 
-    @dsl.pipeline(
-        name="scotoma-audit",
-        description=DESCRIPTION,
-        pipeline_config=pipeline_config(kubeflow),
-    )
     def audit(run_uri: str) -> None:
         with steps.failures_recorded(run_uri):
             steps.measure(run_uri, steps.task(components.prepare_data, run_uri=run_uri, **begin))
 
-    return audit
+    return _pipeline(audit, "scotoma-audit", kubeflow)
 
 
 def build_scheduled(
@@ -68,11 +65,6 @@ def build_scheduled(
     """
     steps = _Steps.of(config, kubeflow, shard_count)
 
-    @dsl.pipeline(
-        name="scotoma-scheduled",
-        description=DESCRIPTION,
-        pipeline_config=pipeline_config(kubeflow),
-    )
     def scheduled(root: str) -> None:
         # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
         audit = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "config": shareable(config)}
@@ -82,7 +74,18 @@ def build_scheduled(
                 # A loop takes no task's output; each step learns the place from those before it.
                 steps.measure(root, steps.task(components.prepare_data, run_uri=run_uri))
 
-    return scheduled
+    return _pipeline(scheduled, "scotoma-scheduled", kubeflow)
+
+
+def _pipeline(function: Callable[[str], None], name: str, kubeflow: Kubeflow | None) -> Any:
+    """Have kfp build a pipeline of a function that makes its tasks."""
+    built = dsl.pipeline(
+        name=name, description=DESCRIPTION, pipeline_config=pipeline_config(kubeflow)
+    )
+    # With each setting of a task, kfp looks up the source of every frame on the stack: on that of
+    # a thread of its own there are few.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(built, function).result()
 
 
 @dataclass(frozen=True)

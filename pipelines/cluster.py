@@ -52,11 +52,13 @@ class KfpClient:
 
     def __init__(self, settings: Kubeflow, endpoint: str | None, namespace: str | None) -> None:
         address = endpoint or settings.endpoint or os.environ.get("KF_PIPELINES_ENDPOINT", "")
-        if urlsplit(address).scheme not in ("http", "https") or looks_secret("", address):
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and not (parts.query or parts.fragment)
+        if not usable or looks_secret("", address):
             raise ConfigError(
                 "the address of Kubeflow Pipelines must be http:// or https:// without "
-                f"credentials, got {masked(address) or 'none'!r}; give --endpoint, "
-                "kubeflow.endpoint or KF_PIPELINES_ENDPOINT"
+                f"credentials and without a query, got {masked(address) or 'none'!r}; give "
+                "--endpoint, kubeflow.endpoint or KF_PIPELINES_ENDPOINT"
             )
         self.endpoint = address.rstrip("/")
         self.namespace = namespace or settings.namespace or ""

@@ -17,7 +17,7 @@ __all__ = ["compile_preflight", "parts_of"]
 
 LONGEST_HOURS = 0.25  # of a task whose storage or MLflow never answers
 # A component whose image and nodes each part shares.
-PARTS = {"training": "train-dense", "full": "prepare-data", "core": "score-divergence"}
+PARTS = {"training": "predict-batch", "full": "prepare-data", "core": "score-divergence"}
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -46,7 +46,7 @@ def parts_of(config: Config, kubeflow: Kubeflow) -> list[str]:
     return [
         part
         for part in PARTS
-        if part != "training" or not (one_place or "train" in skipped_steps(config))
+        if part != "training" or not (one_place or "predict" in skipped_steps(config))
     ]
 
 

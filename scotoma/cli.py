@@ -13,19 +13,22 @@ import typer
 from typer.main import get_command
 
 from scotoma._version import __version__
-from scotoma.commands import pipeline_cli
+from scotoma.commands import pipeline_cli, study_cli
 from scotoma.commands.audit import audit
 from scotoma.commands.bias import bias
 from scotoma.commands.check import check
 from scotoma.commands.compare import compare
 from scotoma.commands.corrupt import corrupt
 from scotoma.commands.diff import diff
+from scotoma.commands.evidence import evidence
 from scotoma.commands.examples import examples
 from scotoma.commands.gate import gate
 from scotoma.commands.init import init
 from scotoma.commands.mitigate import mitigate
 from scotoma.commands.paper_tables import tables
+from scotoma.commands.repair import repair
 from scotoma.commands.report import report
+from scotoma.commands.review import review
 from scotoma.commands.schema import schema
 from scotoma.commands.selftest import selftest
 from scotoma.commands.slices import slices
@@ -39,8 +42,8 @@ from scotoma.errors import ScotomaError
 from scotoma.printable import printable
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
-    audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, init, examples,
-    diff, mitigate, selftest, tables, tidy, tournament, trend, verify,
+    audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, review, init,
+    examples, diff, mitigate, repair, evidence, selftest, tables, tidy, tournament, trend, verify,
 )  # fmt: skip
 
 app = typer.Typer(
@@ -89,6 +92,7 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 for command in COMMANDS:
     app.command()(_guarded(command))
 app.add_typer(pipeline_cli.app)
+app.add_typer(study_cli.app)
 
 
 @functools.cache

@@ -14,12 +14,34 @@ __all__ = ["looks_secret", "masked"]
 
 MASK = "***"
 SHORTEST = 8  # characters of a value in the environment: shorter ones would hide words
-SCHEME = r"\b[A-Za-z][\w+.-]*://"
+SCHEME = r"(?:\b[A-Za-z][\w+.-]*)?://"  # damaged, perhaps: what follows is an authority still
 PORT = r"\d+(?:[/\s?#'\",;)\]]|$)"
 NAMED = (
     r"(?:password|passwd|passphrase|secret|token|credential|signature|"
     r"(?:api|access|private|secret|signing)[_-]?key)"
 )
+# Names of parameters of a query, beside those that are secret as names of variables.
+PARAMETERS = re.compile(
+    r"(?:^|_)(?:SIG|SIGNATURE|CODE|PIN|OTP|SESSION|SESSIONID|SID|SE|NONCE|STATE)(?:_|$)"
+)
+# A word or a number, with what a sentence may put after it; a token mixes letters and digits.
+PLAIN = re.compile(r"(?:[A-Za-z]+(?:[-_.][A-Za-z]+)*|[\d.:-]+)?['\"`),.:;>\]}]*")
+
+
+def _query_shown(match: re.Match[str]) -> str:
+    """A query as it is if none of its parameters may be secret, else nothing of it."""
+    parameters = [parameter.partition("=") for parameter in match[2].split("&")]
+    plain = all(
+        re.fullmatch(r"[\w.-]+", name)
+        and equals
+        and PLAIN.fullmatch(value)
+        and not _is_secret_name(name)
+        and not PARAMETERS.search(name.upper().replace("-", "_"))
+        for name, equals, value in parameters
+    )
+    return match[0] if plain else f"{match[1]}?{MASK}"
+
+
 # Pattern and what takes its place; in this order.
 FORMS = [
     (re.compile(pattern, flags), shown)
@@ -31,7 +53,7 @@ FORMS = [
         (rf"({SCHEME})[^\s?@]*\?\S*@\S*", rf"\1{MASK}", 0),
         # Up to the last @: a password may hold a slash, a colon or an @.
         (rf"({SCHEME})\S*@", rf"\1{MASK}@", 0),
-        (rf"({SCHEME}[^\s?]*)\?(?!\*\*\*)\S+", rf"\1?{MASK}", 0),
+        (rf"({SCHEME}[^\s?]*)\?(?!\*\*\*)(\S+)", _query_shown, 0),
         (rf"({SCHEME}[^\s?]*?[#;])[^\s?=]*=\S*", rf"\1{MASK}", 0),
         # Without a scheme; not an alias of a registered model, nor the digest of an image.
         (
@@ -62,14 +84,17 @@ FOLDERS = ("PWD", "OLDPWD")
 def masked(text: str) -> str:
     """A text without the credentials in it, and without those of the environment.
 
-    What is masked: user and password of an address, with or without a scheme; its query, and its
-    fragment and parameters that have a value; the values of headers and of `password=` and its
+    What is masked: user and password of an address, with or without a scheme; its query, unless all
+    its names are harmless and all its values words or numbers; its fragment and parameters that
+    have a value; the values of headers and of `password=` and its
     like; private keys; tokens of a well-known form; values of variables that `looks_secret` names.
 
     >>> masked("postgresql://mlflow:s3cret@db:5432/mlflow")
     'postgresql://***@db:5432/mlflow'
     >>> masked("https://host/path?token=abc&x=1"), masked("got anna:s3cret@host:5000")
     ('https://host/path?***', 'got ***@host:5000')
+    >>> masked("sqlite:///mlflow.db?timeout=30&mode=rw")
+    'sqlite:///mlflow.db?timeout=30&mode=rw'
     """
     values = {
         value

@@ -45,7 +45,7 @@ audit made
     from scotoma.commands.finished_run import open_run
     from scotoma.run import checksums
 
-    run = open_run(str(place))
+    run = open_run(str(place), scores=True)
     names = ["audit.json", "gate.json"]
     run.fetch(*(run.path(name) for name in names))
     for name in names:
@@ -199,9 +199,23 @@ class OpenedAudit:
 
     @cached_property
     def variants(self) -> pl.DataFrame:
-        """A row a variant: verdict, models, top-1 and CIE excess, each with interval and n."""
+        """A row a variant: verdict, models, top-1 and CIE excess, each with interval and n.
+
+        Of an audit of scores `mean`, in the unit of the score, instead of top-1 and CIE excess.
+        """
         verdicts = {one.name: one.verdict for one in self.gate.variants}
         audit = self.audit
+        if audit.scores is not None:
+            return pl.DataFrame(
+                {
+                    "variant": one.name,
+                    "verdict": verdicts.get(one.name),
+                    "models": one.members,
+                    **_cells("mean", audit.scores.variants[one.name].mean),
+                    "n": audit.examples.test,
+                }
+                for one in audit.variants
+            )
         return pl.DataFrame(
             {
                 "variant": one.name,
@@ -210,7 +224,7 @@ class OpenedAudit:
                 **_cells("top1", audit.accuracy[one.name].top1 if audit.labelled else None),
                 **_cells(
                     "cie_excess",
-                    audit.divergence[one.name].cie.excess if one.name in verdicts else None,
+                    audit.divergence[one.name].cie.excess if one.name in audit.divergence else None,
                 ),
                 "n": audit.examples.test,
             }
@@ -224,12 +238,27 @@ class OpenedAudit:
         Columns `variant`, `group`, `metric` (`error`, `fpr`, `fnr`; without labels `changed`),
         `class` (null where the rate is of no single class), `dense`, `compressed` and `change`
         (compressed - dense) with `_low` and `_high`, `n`, `effective_events`, and `reason` where a
-        number or interval is missing.
+        number or interval is missing. Of an audit of scores the metric is `mean`, in the unit of
+        the score.
         """
         return pl.DataFrame(list(self._rates()), infer_schema_length=None)
 
     def _rates(self) -> Iterator[dict[str, Any]]:
         audit = with_group_names(self.audit)
+        if audit.scores is not None:
+            yield from (
+                {
+                    "variant": name,
+                    "group": row.group,
+                    "metric": "mean",
+                    **_cells("dense", row.dense),
+                    **_cells("compressed", row.compressed),
+                    **_rests(row.absolute),
+                }
+                for name, rows in audit.scores.means.items()
+                for row in rows
+            )
+            return
         for judged in self.gate.variants:
             for row in audit.subgroups.get(judged.name, ()) if audit.labelled else ():
                 yield {
@@ -314,7 +343,7 @@ def _rests(change: Quantity) -> dict[str, Any]:
 
 
 def _variant(audit: Audit, name: str | None) -> str:
-    known = list(audit.divergence)
+    known = [one.name for one in audit.compressed]
     if name is None:
         return known[0]
     if name not in known:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import Gap, RateChange
-from scotoma.audit.worst_change import most_changed, worst_change
+from scotoma.audit.worst_change import most_changed, worst_change, worst_mean
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
+from scotoma.verdict.gate import VariantVerdict
 from scotoma.verdict.words import sentences, too_small
 
 __all__ = ["printable", "summary"]
@@ -19,6 +20,7 @@ __all__ = ["printable", "summary"]
 WIDTH = 80
 TOP1, DIFFER, EXCESS = 1, 3, 4  # the last two take turns, for want of room
 WORST = "worst change"
+NAMED = 3  # failing tests that a waiver covers
 HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", WORST, "where")
 
 
@@ -33,6 +35,8 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     Returns:
         Lines of text, each ended.
     """
+    if audit.scores is not None:
+        return _of_scores(audit, gate)
     examples, members = audit.examples, audit.dense.members
     level = f"{100 * audit.level:.0f}%"
     clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
@@ -106,6 +110,49 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def _of_scores(audit: Audit, gate: Gate | None) -> str:
+    """Summarize an audit of scores: means, and the group that gets worse most."""
+    scores, examples, members = audit.scores, audit.examples, audit.dense.members
+    assert scores is not None
+    clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
+    better = "lower" if scores.lower_is_better else "higher"
+    lines = _wrapped(
+        f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, {members} "
+        f"member{'' if members == 1 else 's'} a variant, {100 * audit.level:.0f}% intervals; "
+        f"{printable(scores.name)}{printable(f' in {scores.unit}' if scores.unit else '')}, "
+        f"{better} is better"
+    )
+    rows: list[tuple[str, ...]] = [("variant", "mean", "worse, %", "worst group, %", "where")]
+    for variant in audit.variants:
+        mean = _in_unit(scores.variants[variant.name].mean)
+        cells = [printable(variant.name), mean, "", "", ""]
+        if variant.name in scores.means:
+            cells[2] = _interval(scores.means[variant.name][0].relative, 1, 1)
+            if (worst := worst_mean(audit, variant.name)) is not None:
+                cells[3] = _interval(worst.relative, 1, 1)
+                cells[4] = printable(audit.group_names[worst.group])
+        rows.append(tuple(cells))
+    if gate is not None:
+        marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
+        rows = [(mark, *row) for mark, row in zip(marks, rows, strict=True)]
+    ratio = "compressed / dense" if scores.lower_is_better else "dense / compressed"
+    legend = f"Worse: {ratio} - 1 of the mean. Worst group: the one whose loss is surest."
+    lines += ["", *_table(rows, 1 if gate is None else 2), "", *_wrapped(legend, indent=""), ""]
+    lines += _verdicts(gate) if gate is not None else []
+    if members == 1:
+        lines += _wrapped("One model a side: another training run may differ.")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _in_unit(mean: Quantity) -> str:
+    """A mean with half the width of its interval, in the unit of the score."""
+    if mean.value is None:
+        return "undefined"
+    if mean.low is None or mean.high is None:
+        return f"{mean.value:.4g}"
+    return f"{mean.value:.4g} ±{max(mean.value - mean.low, mean.high - mean.value):.2g}"
+
+
 def _mark(gate: Gate, name: str) -> str:
     """Mark the line of a variant with its verdict; the dense one has none."""
     variant = gate.variant(name)
@@ -122,12 +169,28 @@ def _verdicts(gate: Gate) -> list[str]:
     for (verdict, text), names in rows.items():
         lines += _wrapped(f"{verdict:<7} {', '.join(names)}: {text}.")
     for variant in gate.variants:
-        waived = list(dict.fromkeys(f.question.rule for f in variant.findings if f.waiver))
-        if waived:
+        if waived := _waived(variant):
             lines += _wrapped(f"waived  {printable(f'{variant.name}: ' + ', '.join(waived))}")
     if small := too_small(gate.variants):
         lines += _wrapped(small)
     return lines
+
+
+def _waived(variant: VariantVerdict) -> list[str]:
+    """Name each waived rule, with what it breaks: without that a PASS would mislead."""
+    broken: dict[str, list[str]] = {}
+    for finding in variant.findings:
+        if finding.waiver:
+            wheres = broken.setdefault(finding.question.rule, [])
+            wheres += [finding.question.where] if finding.verdict == "FAIL" else []
+    return [f"{rule}{_failing(own)}" for rule, own in broken.items()]
+
+
+def _failing(tests: Sequence[str]) -> str:
+    if not tests:
+        return ""
+    more = f" and {len(tests) - NAMED:,} more" if len(tests) > NAMED else ""
+    return f" (fails: {', '.join(tests[:NAMED])}{more})"
 
 
 def _with_relatives(

@@ -62,7 +62,9 @@ def table_apart(
     if _surely_small(path, called):
         return read(*arguments).lazy().collect()
     with _one_call:
-        left = read_apart(_leave, read, arguments, called, path=path, called=called, limits=limits)
+        left = read_apart(
+            _leave, read, _absolute(arguments), called, path=path, called=called, limits=limits
+        )
         return pl.read_ipc(left)
 
 
@@ -95,7 +97,9 @@ def read_apart(
         memory_bytes, limit_s = memory_bytes + MORE_BYTES * size, limit_s + MORE_S * size
     try:
         with _one_call:
-            return _reader().call(read, *arguments, limit_s=limit_s, memory_bytes=memory_bytes)
+            return _reader().call(
+                read, *_absolute(arguments), limit_s=limit_s, memory_bytes=memory_bytes
+            )
     except MemoryLimitError as error:
         raise DataError(
             f"{name} must be read within {memory_bytes / 2**30:.1f} GiB of memory, and takes more; "
@@ -109,6 +113,11 @@ def read_apart(
     except CrashedError as error:
         how = "was stopped by the system" if error.killed else "crashed"
         raise DataError(f"the reader of {name} {how}; write the file again") from error
+
+
+def _absolute(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Name files wholly: the process that reads them stays in the folder where it was started."""
+    return tuple(one.absolute() if isinstance(one, Path) else one for one in arguments)
 
 
 def _way_out(limits: ReaderLimits | None, key: str) -> str:

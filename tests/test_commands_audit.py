@@ -101,7 +101,7 @@ def test_data_may_be_elsewhere_than_the_configuration_says(home: Path) -> None:
     assert (code, out) == (2, "")
     assert err == (
         "scotoma: --data replaces source.data, and source.kind 'digits-s' has none; leave it "
-        "out, or use parquet, celeba, cifar10 or cifar10s\n"
+        "out, or use parquet, celeba, coco, imsitu, cifar10 or cifar10s\n"
     )
 
 

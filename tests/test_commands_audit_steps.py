@@ -89,10 +89,9 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     [
         (
             ["--step", "baias"],
-            "--step must be a step of the audit, got 'baias'; they are prepare, train, prune, "
-            "quantize, predict, gather, robustness, divergence, bias, slices, verdict, report, "
-            "log; did you "
-            "mean 'bias'?",
+            "--step must be a step of the audit, got 'baias'; they are prepare, import_models, "
+            "train, prune, quantize, predict, gather, robustness, divergence, bias, slices, "
+            "verdict, report, log; did you mean 'bias'?",
         ),
         (
             ["--step", "bias", "--gate"],

@@ -56,6 +56,12 @@ FULL = (
 )  # fmt: skip
 
 
+def test_groups_are_named_one_by_one_or_with_commas_between(table):
+    assert scotoma("bias", table, *ASKED[:4], "--group", "sex,age") == scotoma(
+        "bias", table, *ASKED
+    )
+
+
 # --- against things we did not write --------------------------------------------------------------
 
 

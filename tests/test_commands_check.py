@@ -114,7 +114,7 @@ Collect more of the group, or leave it out.
 
 step       time    disk
 prepare          STORED  read and check every image
-train       5 s  2.0 MB  train the dense members, or check external models
+train       5 s  2.0 MB  train the dense members
 prune       5 s  2.0 MB  train the pruned members
 quantize         489 KB  compress trained members
 predict   < 1 s  3.6 KB  run members on test examples

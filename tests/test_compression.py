@@ -20,8 +20,8 @@ from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages import compression
 from scotoma.stages import quantize as quantize_step
+from scotoma.stages.calibration_images import calibration_images
 from scotoma.stages.measures import pairs as measures
 from scotoma.stages.measures.parity import parity
 from scotoma.stages.predict import predict
@@ -223,8 +223,8 @@ def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.Mon
 
 
 def test_calibration_images_are_a_seeded_choice_of_the_training_rows(run: Run) -> None:
-    first = compression._calibration(run, 20)
-    again = compression._calibration(run, 5)
+    first = calibration_images(run, 20)
+    again = calibration_images(run, 5)
     assert (first[:5] == again).all()
     assert first.shape == (20, 3, 8, 8)
     table = Examples.read(run.examples).table
@@ -234,9 +234,9 @@ def test_calibration_images_are_a_seeded_choice_of_the_training_rows(run: Run) -
 
 def test_published_calibration_takes_the_first_training_rows_as_they_stand(run: Run) -> None:
     rows = Examples.read(run.examples).split("train")
-    found = compression._calibration(run, 20, protocol="published")
+    found = calibration_images(run, 20, protocol="published")
     assert (found == decode_images(rows)[:20]).all()
-    assert not (found == compression._calibration(run, 20)).all()
+    assert not (found == calibration_images(run, 20)).all()
 
 
 def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Pat
     Examples(marked, examples.classes, examples.attributes, examples.intersections).write(
         other.examples
     )
-    assert len(compression._calibration(other, 20)) == 3
-    assert len(compression._calibration(other, 20, protocol="published")) == 20
+    assert len(calibration_images(other, 20)) == 3
+    assert len(calibration_images(other, 20, protocol="published")) == 20
 
 
 def test_a_member_whose_scores_are_no_numbers_is_named(run: Run, tmp_path: Path) -> None:

@@ -120,13 +120,15 @@ FAULTS = {
         "kind: digits-s",
         "kind: digits",
         "audit.yaml:3 source.kind must be one of 'digits-s', 'image_folder', 'train', "
-        "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions', got 'digits'",
+        "'parquet', 'celeba', 'coco', 'imsitu', 'cifar10', 'cifar10s', 'onnx', 'predictions', "
+        "'detections', 'scores', got 'digits'",
     ),
     "a source without its kind": (
         "  kind: digits-s\n",
         "",
         "audit.yaml:3 source.kind is missing; it is one of 'digits-s', 'image_folder', 'train', "
-        "'parquet', 'celeba', 'cifar10', 'cifar10s', 'onnx', 'predictions'",
+        "'parquet', 'celeba', 'coco', 'imsitu', 'cifar10', 'cifar10s', 'onnx', 'predictions', "
+        "'detections', 'scores'",
     ),
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",
@@ -270,6 +272,56 @@ def test_a_variant_with_two_ways_at_once_is_told_what_is_wrong() -> None:
     message = refused(changed("- prune: [0.5, 0.9]", "- {prune: [0.5], int8: [static]}"))
     assert message.startswith("audit.yaml:14 variants.1")
     assert "did you mean 'int8'" not in message  # that is what stands there
+
+
+LABELS = FOLDER.replace("column: face", "columns: [dog, cat]")
+SEVERAL = {
+    "one column": ("[dog, cat]", "[dog]", "names one label, 'dog'; write label.column"),
+    "a column twice": ("[dog, cat]", "[dog, dog]", "names 'dog' twice; keep one of them"),
+    "a column of predictions": ("[dog, cat]", "[dog, score]", "names 'score', which is a column"),
+    "a positive class": ("cat]", "cat], positive: 1", "label.positive is for one label"),
+    "a threshold": ("cat]", "cat], threshold: 3", "with label.columns write label.thresholds"),
+    "a threshold of 1": ("cat]", "cat], thresholds: {dog: 1}", "label.thresholds.dog must be less"),
+    "an unknown label": ("cat]", "cat], thresholds: {dgo: 0.3}", "label.thresholds names 'dgo'"),
+    "a source of one label": (
+        "image_folder", "parquet\n  data: d", "and source.kind parquet reads one",
+    ),
+    "every score": ("variants", "keep_scores: full\nvariants", "keep_scores full is for one label"),
+    "a technique of one label": (
+        "variants", "mitigation: {technique: JTT}\nvariants",
+        "mitigation.technique JTT is for one label and label.columns names several; choose one of "
+        "R1, R2, R3",
+    ),
+    "a tournament": (
+        "variants", "tournament: {techniques: [JTT]}\nvariants",
+        "tournament is for one label and label.columns names several; leave out one of them",
+    ),
+    "corrupted pictures": (
+        "variants", "robustness: {profile: scaled}\nvariants", "robustness reads one label",
+    ),
+    "groups of the attribute": (
+        "variants", "groups: {label_name: {column: x}}\nvariants", "name another label.attribute",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", SEVERAL)
+def test_what_several_labels_cannot_have_is_refused(fault: str) -> None:
+    old, new, sentence = SEVERAL[fault]
+    text = LABELS.replace(old, new, 1)
+    if fault == "a source of one label":
+        text = "".join(
+            line for line in text.splitlines(keepends=True)
+            if not line.strip().startswith(("images", "attributes", "split"))
+        )  # fmt: skip
+    message = refused(text)
+    assert sentence in message
+    assert message.startswith("audit.yaml")
+
+
+def test_thresholds_without_columns_are_refused() -> None:
+    message = refused(changed("column: face", "column: face, thresholds: 0.3", FOLDER))
+    assert message.startswith("audit.yaml:7 label.thresholds is for several labels")
 
 
 def test_an_infinite_number_is_refused() -> None:

@@ -20,7 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
-from scotoma.stages.external.models import network_of
+from scotoma.stages.external.network import network_of
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.task import TrainingTask
@@ -63,6 +63,20 @@ CONFIG = parse_config(f"{HEAD}variants: {VARIANTS}", "a.yaml")
 
 def steps(config: Config, **changes: Any) -> dict[str, StepCost]:
     return step_costs(config, SIZE, 50_000, replace(NETWORK, **changes))
+
+
+def test_every_score_of_every_member_counts_as_four_bytes() -> None:
+    plain = steps(CONFIG)["predict"].disk_bytes
+    every = steps(parse_config(f"{HEAD}variants: {VARIANTS}\nkeep_scores: full\n", "a.yaml"))
+    files = len(CONFIG.resolved_variants) * 4
+    assert plain is not None
+    kept_best = len(CONFIG.resolved_variants) * 4 * SIZE.test * 2  # float16 in predictions
+    assert every["predict"].disk_bytes == plain + kept_best + files * (SIZE.test * 40 + 800)
+    heads = parse_config(
+        f"{HEAD}variants: {VARIANTS}\nmitigation: {{technique: DI2, attribute: style}}\n", "a.yaml"
+    )
+    of_groups = step_costs(heads, replace(SIZE, outputs=20), 50_000, NETWORK)["predict"]
+    assert of_groups.disk_bytes == plain + files * (SIZE.test * 80 + 800)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +204,8 @@ def test_an_external_model_is_run_on_noise(tmp_path: Path) -> None:
     cost = replace(cost, image_s={"dense": 0.01, "small": 0.02}, workers=1)
     costs = step_costs(config, size, 50_000, cost)
     assert costs["predict"].seconds == pytest.approx(2 * 100 * 0.03)
-    assert costs["train"] == StepCost(0.0, 1500)
+    assert costs["import_models"] == StepCost(None, 1500)
+    assert costs["train"] == costs["prune"] == StepCost(0.0, 0)
 
 
 def test_an_external_model_that_does_not_take_these_images_is_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ FORMS = [
     "https://anna:%s@host:5000/path", "postgresql+psycopg2://anna:%s@db/mlflow",
     "https://%s@host", "https://:%s@host", "anna:%s@host:5000", "anna:%s@10.0.0.1",
     "https://host/path?token=%s", "https://host/#token=%s", "https://host/path;token=%s",
+    "9://anna:%s@host", "\0://anna:%s@host/x", "https://host/path?page=2&x=%s", "https://host/?%s",
     "https://bucket.s3.amazonaws.com/key?X-Amz-Credential=a&X-Amz-Signature=%s",
     "https://blob.example/c?sv=2021&sig=%s", "Bearer %s", "Authorization: Bearer %s",
     "Authorization: Basic %s==", "password=%s", "api_key=%s", "aws_secret_access_key=%s",
@@ -35,6 +36,7 @@ PLAIN = [
     "models:/face@audited", "registry:5000/scotoma:1@sha256:0123abcd", "runs/mlflow", "team@x.org",
     "/data/what? me@home", "basic information", "http://minio.storage:9000", "false", "12:30",
     "a.yaml:2 population.models must be at least 1, got 0", "https://host/#/experiments/1/runs",
+    "https://host/runs?page_size=200&order=asc, then", "sqlite:///mlflow.db?timeout=30&mode=rw",
     "set SCOTOMA_KFP_TOKEN or SCOTOMA_KFP_COOKIE, or renew it",
 ]  # fmt: skip
 # Passwords as people choose them: anything that can be typed without a space.

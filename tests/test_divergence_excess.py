@@ -230,7 +230,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
     truth, found = audits(name)
     held = np.mean([one.low <= truth <= one.high for one in found])
     values = np.array([one.value for one in found])
-    # The variance is what is estimated without bias, and its mean is what the audits spread.
+    # The variance is what is estimated without bias, and its mean is what the audits spread; the
+    # floor for examples that have not changed yet counts most where clusters are few and large.
     width = np.sqrt(np.mean([one.se**2 for one in found])) / values.std(ddof=1)
     assert abs(values.mean() - truth) <= 4 * values.std() / np.sqrt(AUDITS)
     if name.endswith("nothing differs"):
@@ -240,7 +241,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
         assert sum(one.low > truth for one in found) <= 18 * AUDITS / 200
     else:
         assert 0.91 <= held <= 0.995
-        assert 0.9 <= width <= 1.15
+        assert 0.9 <= width <= 1.4
 
 
 def test_a_paired_variant_does_not_fall_below_the_floor():

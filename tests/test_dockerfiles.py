@@ -198,6 +198,17 @@ def test_an_image_on_a_base_that_may_change_is_not_signed() -> None:
     )
 
 
+def test_a_base_that_is_named_by_digest_reaches_the_build_without_a_note() -> None:
+    base = f"python@sha256:{'0' * 64}"
+    environment = os.environ | {"DOCKER": "echo", "BASE_IMAGE": base}
+    environment.pop("COSIGN_KEY", None)
+    done = subprocess.run(
+        [DOCKER / "build", "core"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"--build-arg BASE_IMAGE={base} " in done.stdout
+
+
 def test_an_image_started_alone_answers_nobody_without_a_password() -> None:
     (command,) = [line for line in stages()["mlflow"] if line.startswith("CMD")]
     assert '"--host", "127.0.0.1"' in command

@@ -15,6 +15,7 @@ import pytest
 from scotoma.run import Run
 from tests.commands import scotoma
 from tests.external_predictions import audited
+from tests.faults.made import predictions_made_elsewhere
 
 pytestmark = pytest.mark.slow
 
@@ -119,3 +120,22 @@ def test_nothing_was_written_outside_the_run(run: Run) -> None:
     extra = {path.name for path in home.iterdir()} - known
     assert {name for name in extra if not name.startswith("mlflow.db-")} == set()
     assert not Path(home.parent, "x").exists()
+
+
+def test_a_folder_may_be_named_as_a_placeholder_of_kubeflow(tmp_path: Path) -> None:
+    config, out = predictions_made_elsewhere(tmp_path), tmp_path / "run{{$}}"
+    code, listed, err = scotoma("audit", config, "--out", out, "--step", "prepare")
+    assert (code, out.is_dir()) == (0, True), err
+    assert "examples.parquet" in listed
+
+
+def test_a_variant_whose_name_no_file_can_have_is_refused_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    config = predictions_made_elsewhere(tmp_path)
+    config.write_text(config.read_text().replace("preds/{variant}/{model}.csv", "long.csv"))
+    rows = [f"e{row},{variant},1" for row in range(300) for variant in ("dense", "v" * 260)]
+    (tmp_path / "long.csv").write_text("\n".join(["example_id,variant,predicted", *rows]))
+    code, out, err = scotoma("check", config)
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert "must have a name of at most 80 letters" in err

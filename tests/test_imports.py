@@ -42,6 +42,7 @@ SERVING |= {
 }
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
+    {"detection"},
     {"datasets", "evallogs"},
     {"mitigation"},
     {"training", "corruptions"},
@@ -52,11 +53,16 @@ CHAIN = [
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
     {"comparison", "tournament", "verdict"},
     {"summary", "costs"},
-    {"report", "tracking", "papers"},
+    {"report", "tracking", "papers", "review", "study"},
+    {"evidence"},
 ]
 TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
-BESIDE = {("predictions", "inputs"), ("power", "uncertainty")}  # neighbours that may be imported
+BESIDE = {
+    ("predictions", "inputs"),
+    ("power", "uncertainty"),
+    ("review", "study"),
+}  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
 
 MEASURING = {"predictions", "inputs", "uncertainty", "power"}

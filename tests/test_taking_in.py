@@ -27,12 +27,10 @@ from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
 from scotoma.stages.external.models import find_models
 from scotoma.stages.gather import gather
+from scotoma.stages.import_models import import_models
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
-from scotoma.stages.prune import prune
-from scotoma.stages.quantize import quantize
 from scotoma.stages.shards import shards
-from scotoma.stages.train import train
 
 pytestmark = pytest.mark.slow
 
@@ -108,10 +106,8 @@ def run(home: Path) -> Run:
     run = Run.create(home / "run", load_config(home / "audit.yaml"))
     prepare(run)
     for shard in shards(3, 2):
-        for step in (
-            train, prune, quantize, predict
-        ):  # fmt: skip
-            step(run, shard)
+        import_models(run, shard)
+        predict(run, shard)
     gather(run)
     divergence(run)
     bias(run)
@@ -145,7 +141,7 @@ def test_images_without_labels_are_audited(run: Run, home: Path, tmp_path: Path)
     field = Run.create(tmp_path, load_config(_written(home / "field.yaml", text)))
     prepare(field)
     (shard,) = shards(3, 1)
-    train(field, shard)
+    import_models(field, shard)
     predict(field, shard)
     gather(field)
     for variant in ("dense", "distilled"):
@@ -190,13 +186,13 @@ def test_a_model_that_was_changed_is_taken_in_again(run: Run, home: Path) -> Non
     (shard, _) = shards(3, 2)
     place = run.member("dense", 0)
     before = place.stat().st_mtime_ns
-    train(run, shard)
+    import_models(run, shard)
     assert place.stat().st_mtime_ns == before
     file = home / "models" / "dense" / "m0.onnx"
     held = file.read_bytes()
     onnx.save_model(model(9, 0.5), file)
     prepare(run)
-    train(run, shard)
+    import_models(run, shard)
     assert place.stat().st_mtime_ns > before
     file.write_bytes(held)
     prepare(run)
@@ -211,10 +207,8 @@ def test_external_models_may_differ_in_number(home: Path, tmp_path: Path) -> Non
     run = Run.create(tmp_path / "run", load_config(home / "single.yaml"))
     prepare(run)
     for shard in shards(run.config.most_models, 2):
-        for step in (
-            train, prune, quantize, predict
-        ):  # fmt: skip
-            step(run, shard)
+        import_models(run, shard)
+        predict(run, shard)
     gather(run)
     members = {
         name: Predictions.read(run.predictions(name)).members
@@ -328,7 +322,7 @@ def test_the_five_best_of_twelve_classes_go_from_the_models_through_shards_to_th
     run = Run.create(tmp_path / "run", config)
     prepare(run)
     for shard in shards(2, 2):
-        train(run, shard)
+        import_models(run, shard)
         predict(run, shard)
     gather(run)
     test = table.filter(pl.col("partition") == "test")["image"]

@@ -64,7 +64,13 @@ def installed(wheel: Path) -> Path:
 def test_components_pipelines_templates_and_types_are_in_the_wheel(installed: Path) -> None:
     package = installed / "scotoma"
     report = ("page.html", "page.css", "vendor/vega.js", "vendor/LICENSES.md")
-    for name in ("py.typed", "cli.py", *(f"report/{name}" for name in report)):
+    pages = [
+        path.relative_to(ROOT / "scotoma").as_posix()
+        for room in ("review", "study")
+        for path in (ROOT / "scotoma" / room / "page").iterdir()
+    ]
+    assert len(pages) == 5
+    for name in ("py.typed", "cli.py", *(f"report/{name}" for name in report), *pages):
         assert (package / name).exists(), name
     for top in ("scotoma", "components", "pipelines"):
         home = package if top == "scotoma" else package / top
@@ -245,6 +251,7 @@ def audit_small(made: Environment) -> None:
     assert json.loads((run / "tracking.json").read_text())["reason"] == ""
 
 
+@pytest.mark.thorough
 def test_the_wheel_beside_these_packages_passes_an_audit(
     wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

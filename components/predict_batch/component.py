@@ -8,10 +8,11 @@ def predict_batch(
     run_uri: str,
     shard: str,
     examples: dsl.Input[dsl.Dataset],
-    dense: dsl.Input[dsl.Model],
     predictions: dsl.Output[dsl.Dataset],
+    dense: dsl.Input[dsl.Model] = None,
     pruned: dsl.Input[dsl.Model] = None,
     quantized: dsl.Input[dsl.Model] = None,
+    models: dsl.Input[dsl.Model] = None,
 ) -> None:
     """Run every member of a shard on the test examples.
 
@@ -19,9 +20,10 @@ def predict_batch(
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`.
         shard: Members to take, as INDEX:FIRST-LAST.
         examples: Where the examples are.
-        dense: Where the dense members of the shard are.
+        dense: Where the dense members of the shard are, if they are trained.
         pruned: Where the pruned members are, if there are any.
         quantized: Where the int8 members are, if there are any.
+        models: Where the external models of the shard are, if there are any.
 
     Returns:
         predictions: Where the predictions of the shard are.
@@ -32,6 +34,6 @@ def predict_batch(
         "predict",
         run_uri,
         predictions.path,
-        after=[each.path for each in (examples, dense, pruned, quantized) if each],
+        after=[each.path for each in (examples, dense, pruned, quantized, models) if each],
         shard=shard,
     )

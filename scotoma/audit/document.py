@@ -9,9 +9,12 @@ from pydantic import Field, model_validator
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
+from scotoma.audit.labels import SeveralLabels
 from scotoma.audit.outcomes import Outcomes
+from scotoma.audit.precision import PrecisionRow
 from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.run_to_run import FairnessRuns
+from scotoma.audit.scores import ScoreReport
 from scotoma.audit.slices import SliceSearch
 
 __all__ = [
@@ -276,6 +279,25 @@ class Audit(Part):
         description="What corrupted pictures cost; the key is absent where none were made.",
     )
 
+    labels: SeveralLabels | None = Field(
+        None,
+        description="Whole examples, where each has several labels and every other part counts "
+        "pairs of both; the key is absent where an example has one label.",
+    )
+
+    precision: dict[str, tuple[PrecisionRow, ...]] | None = Field(
+        None,
+        description="AP and AR by compressed variant, where examples are the boxes that detectors "
+        "find; the key is absent elsewhere.",
+    )
+
+    scores: ScoreReport | None = Field(
+        None,
+        description="Means and quantiles, where each example has a score of each model and no "
+        "class; `accuracy`, `divergence`, `classes`, `subgroups`, `gaps` and `gallery` are then "
+        "empty. The key is absent where examples have classes.",
+    )
+
     @model_validator(mode="after")
     def _parts_fit(self) -> Audit:
         """Hold the parts together, so that no reader has to ask whether they do."""
@@ -286,11 +308,11 @@ class Audit(Part):
         measured = compressed if self.labelled else []
         for part, wanted in (
             ("accuracy", names if self.labelled else []),
-            ("divergence", compressed),
+            ("divergence", [] if self.scores else compressed),
             ("classes", measured),
             ("subgroups", measured),
             ("gaps", measured),
-            ("gallery", compressed),
+            ("gallery", [] if self.scores else compressed),
         ):
             rows = getattr(self, part)
             if sorted(rows) != sorted(wanted):
@@ -303,6 +325,9 @@ class Audit(Part):
             ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
             ("one_model.variants", self.one_model.variants),
             ("clarify.variants", self.clarify.variants),
+            ("labels.changed", self.labels.changed if self.labels else {}),
+            ("precision", self.precision or {}),
+            ("scores.means", self.scores.means if self.scores else {}),
             ("robustness.losses", self.robustness.losses if self.robustness else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):

@@ -39,14 +39,18 @@ class Margins(Part):
         "errors of the dense rate where that is wider. Known before compression."
     )
     relative: Real | None = Field(description="On compressed / dense - 1, a fraction; or null.")
-    absolute: Real | None = Field(description="On compressed - dense, a fraction; or null.")
+    absolute: Real | None = Field(
+        description="On compressed - dense, a fraction, of `mean_score` in the unit of the score; "
+        "or null."
+    )
 
 
 class DecidingInterval(Part):
     """The interval that decided: beyond the margin in a FAIL, inside in a PASS, else across it."""
 
-    kind: Literal["relative", "absolute", "level"] = Field(
-        description="Which margin the test hangs on; `level` for the limit of a metric itself."
+    kind: Literal["relative", "absolute", "score", "level"] = Field(
+        description="Which margin the test hangs on: of two the one that decides; `score` for a "
+        "difference in the unit of a score, `level` for the limit of a metric itself."
     )
     margin: Real = Field(
         description="The margin or limit, in the unit of the interval: per cent, or a fraction."

@@ -30,6 +30,8 @@ __all__ = [
 
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"
+# Keys of an audit that are absent where there is nothing of the kind.
+ABSENT = ("class_rates", "robustness", "labels", "precision", "scores")
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 
@@ -122,8 +124,42 @@ def as_text(part: BaseModel) -> str:
      "relative": "inf"
     }
     """
-    value = plain(part)
-    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+    return _spelled(plain(part), "\n") + "\n"
+
+
+def _spelled(value: Any, line: str) -> str:
+    r"""Write JSON as `json.dumps(value, indent=1, sort_keys=True)` does, which is slow.
+
+    Only without `indent` is Python's encoder compiled: it writes what holds no containers.
+
+    Args:
+        value: Plain JSON.
+        line: Line break and indentation of the line that it stands in.
+
+    >>> _spelled({"b": [1.5, None], "a": {}}, "\n") == json.dumps(
+    ...     {"b": [1.5, None], "a": {}}, indent=1, sort_keys=True)
+    True
+    """
+    inner = f"{line} "
+    items = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)) or not value:
+        return _compact(value, inner)
+    if not any(isinstance(item, (dict, list)) for item in items):
+        text = _compact(value, inner)
+        return f"{text[0]}{inner}{text[1:-1]}{line}{text[-1]}"
+    if isinstance(value, list):
+        parts = [_spelled(item, inner) for item in value]
+    else:
+        parts = [f"{_compact(key, inner)}: {_spelled(value[key], inner)}" for key in sorted(value)]
+    opened, closed = "[]" if isinstance(value, list) else "{}"
+    return f"{opened}{inner}{f',{inner}'.join(parts)}{line}{closed}"
+
+
+def _compact(value: Any, inner: str) -> str:
+    separators = (f",{inner}", ": ")
+    return json.dumps(
+        value, separators=separators, sort_keys=True, allow_nan=False, ensure_ascii=False
+    )
 
 
 def plain(part: BaseModel) -> dict[str, Any]:
@@ -131,12 +167,12 @@ def plain(part: BaseModel) -> dict[str, Any]:
     value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
     if isinstance(part, Audit) and not part.collapsed:
         del value["collapsed"]
-    if isinstance(part, Audit) and part.class_rates is None:
-        del value["class_rates"]
     if isinstance(part, Audit) and part.labelled:
         del value["examples"]["unlabelled"]
-    if isinstance(part, Audit) and part.robustness is None:
-        del value["robustness"]
+    if isinstance(part, Audit):
+        for key in ABSENT:
+            if value[key] is None:
+                del value[key]
     return value
 
 

@@ -10,11 +10,13 @@ from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Sp
 
 __all__ = [
     "ALL_KINDS",
+    "ActivationRangeRow",
     "ConfidenceReport",
     "ConfidenceRow",
     "Corruption",
     "CorruptionRow",
     "CurvePoint",
+    "DetectionRow",
     "DisagreementRow",
     "DistortionRow",
     "LossRow",
@@ -23,6 +25,7 @@ __all__ = [
     "OtherSetRow",
     "PairLuck",
     "RobustnessReport",
+    "SequenceRow",
 ]
 
 ALL_KINDS = "all"  # the family of every standard corruption
@@ -54,6 +57,14 @@ class CorruptionRow(Part):
     relative_robustness: Number | None = Field(
         description="100 times that over the accuracy on clean pictures, as the PIE paper has it; "
         "null where no clean picture is right."
+    )
+    top5_accuracy: Quantity | None = Field(
+        None,
+        description="Share of the pictures whose label is among the five classes of the highest "
+        "scores; null where these are not known, or of ten classes or fewer.",
+    )
+    top5_relative_robustness: Number | None = Field(
+        None, description="100 times that over the same on clean pictures."
     )
     ce: Quantity | None = Field(
         description="Corruption error: error over that of dense; 1 is as much. Of `all` mCE. Null "
@@ -156,6 +167,18 @@ class ConfidenceRow(Part):
         description="Mean confidence minus accuracy, a fraction: above 0 the models are too sure."
     )
     gap_change: Quantity | None = Field(description="The same less that of dense; null for dense.")
+    tempered_gap: Quantity | None = Field(
+        None,
+        description="`gap` where scores are divided by the temperature that was fitted to the "
+        "other half of the clean pictures; null where only the probability of the predicted class "
+        "is known.",
+    )
+    tempered_gap_change: Quantity | None = Field(
+        None, description="`tempered_gap` less that of dense; null for dense, or without it."
+    )
+    tempered_excess: Quantity | None = Field(
+        None, description="`calibration_excess` at that temperature; null for groups."
+    )
     coverage: Quantity = Field(
         description="Share of the pictures that are answered at `threshold`, a fraction."
     )
@@ -169,6 +192,26 @@ class ConfidenceRow(Part):
     )
 
 
+class DetectionRow(Part):
+    """How well one population tells clean pictures from other ones by a score of its own."""
+
+    variant: str = Field(description="The variant, dense too.")
+    group: str = Field(description="Key of the group; `all` for other test sets.")
+    pictures: str = Field(description="The family of corruptions, or the name of the test set.")
+    other_set: Flag = Field(description="Whether they are another test set's.")
+    measure: Literal["confidence", "energy"] = Field(
+        description="The probability of the predicted class, or minus the energy."
+    )
+    auroc: Quantity = Field(
+        description="Chance that a clean picture has the higher score; 0.5 tells nothing apart."
+    )
+    auroc_change: Quantity | None = Field(description="That less dense's; null for dense.")
+    accepted: Quantity | None = Field(
+        description="Share of the other pictures that pass where 95% of the clean ones do (FPR at "
+        "95% TPR); null for groups."
+    )
+
+
 class ConfidenceReport(Part):
     """How sure models are of their answers to clean and corrupted pictures."""
 
@@ -177,6 +220,48 @@ class ConfidenceReport(Part):
         "below it, models abstain."
     )
     rows: tuple[ConfidenceRow, ...] = Field(description="Every variant, group and family.")
+    temperatures: dict[str, Quantity] = Field(
+        default_factory=dict,
+        description="By variant, the temperature at which models are as sure of clean pictures as "
+        "they are right: above 1 they are too sure. Empty where only the probability of the "
+        "predicted class is known.",
+    )
+    detection: tuple[DetectionRow, ...] = Field(
+        (), description="Whether models notice corrupted pictures and other test sets."
+    )
+
+
+class SequenceRow(Part):
+    """How often one population changes its answer within a sequence; no labels are needed."""
+
+    variant: str = Field(description="The variant, dense too.")
+    group: str = Field(description="Key of the group.")
+    kind: str = Field(description="What changes from frame to frame; `all` for their mean.")
+    flips: Quantity = Field(
+        description="Share of the steps at which a model's answer changes (FP), a fraction; of "
+        "noise beside the first frame, otherwise beside the one before."
+    )
+    change: Quantity | None = Field(description="That less dense's; null for dense.")
+    rate: Quantity | None = Field(
+        None,
+        description="That over dense's (FR), of `all` the mean over kinds (mFR); null for dense "
+        "and for groups.",
+    )
+
+
+class ActivationRangeRow(Part):
+    """How much of what pictures do inside int8 models is cut off at a calibrated range."""
+
+    variant: str = Field(description="A variant of static int8.")
+    kind: str = Field(description="The corruption; `clean` for clean pictures.")
+    severity: Count = Field(description="From 1 to 5; 0 for clean pictures.")
+    share: Quantity = Field(
+        description="Share of the activations beyond the range that calibration gave them, mean "
+        "over the ranges, a fraction."
+    )
+    rise: Quantity | None = Field(
+        None, description="That less the share on clean pictures; null for clean ones."
+    )
 
 
 class MatchedRow(Part):
@@ -228,17 +313,17 @@ class OtherSetReport(Part):
 class RobustnessReport(Part):
     """What corrupted pictures cost each variant, and whom."""
 
-    profile: str = Field(
+    profile: str | None = Field(
         description="The severities: `cifar-c`, `imagenet-c`, `scaled`; `predictions` where models "
-        "predicted elsewhere."
+        "predicted elsewhere; null where no picture was corrupted and `sets` alone were tried."
     )
     note: str = Field(description="What to know before comparing with published tables.")
     examples: Count = Field(description="Test examples that were corrupted.")
     test: Count = Field(description="Test examples of the audit.")
-    severities: tuple[Count, ...] = Field(min_length=1, description="The severities.")
+    severities: tuple[Count, ...] = Field(description="The severities.")
     corruption_seeds: Count = Field(description="Draws of each random corruption.")
     members: dict[str, Count] = Field(description="Members that were run, by variant.")
-    corruptions: tuple[Corruption, ...] = Field(min_length=1, description="The corruptions.")
+    corruptions: tuple[Corruption, ...] = Field(description="The corruptions.")
     left_out: dict[str, str] = Field(description="Corruptions that were not made, and why.")
     curves: tuple[CurvePoint, ...] = Field(description="Accuracy against severity.")
     by_corruption: tuple[CorruptionRow, ...] = Field(description="Each corruption by itself.")
@@ -255,6 +340,12 @@ class RobustnessReport(Part):
     )
     confidence: ConfidenceReport | None = Field(
         None, description="How sure models are; null unless asked for."
+    )
+    activation_ranges: tuple[ActivationRangeRow, ...] = Field(
+        (), description="Activations beyond calibrated ranges; empty unless asked for."
+    )
+    sequences: tuple[SequenceRow, ...] = Field(
+        (), description="Flips within sequences of pictures; empty unless asked for."
     )
     matched: tuple[MatchedRow, ...] = Field(
         (), description="Variants beside others that are as accurate, all examples."

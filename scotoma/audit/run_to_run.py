@@ -50,7 +50,8 @@ class FairnessRuns(Part):
     attribute: str = Field(description="The attribute whose values are the groups.")
     metric: Metric = Field(description="Short name of the metric.")
     values: tuple[Fraction | None, ...] = Field(
-        description="Of each member: of the positive class, without one the mean over the classes."
+        description="Of each member: of the positive class, without one the mean over the classes; "
+        "where examples have several labels, the mean over the labels."
     )
     se: tuple[Number | None, ...] = Field(
         (),
@@ -65,7 +66,8 @@ class FairnessRuns(Part):
         description="The standard deviation behind other runs, ddof=1, with its interval."
     )
     worst_class: str | None = Field(
-        description="The class whose values lie furthest apart; null with a positive class."
+        description="The class, or label, whose values lie furthest apart; null with a positive "
+        "class of one label."
     )
     class_max_diff: Fraction | None = Field(description="MaxDiff of that class.")
     class_std: Number | None = Field(description="STDEV of that class.")

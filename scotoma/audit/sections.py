@@ -8,6 +8,7 @@ from scotoma.audit.base import Count, Part
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
 from scotoma.audit.groups import ClassRow, MeasuredGap, RateChange
+from scotoma.audit.labels import SeveralLabels
 from scotoma.audit.outcomes import Outcomes
 from scotoma.audit.run_to_run import FairnessRuns
 
@@ -38,3 +39,6 @@ class BiasSection(Part):
         description="Members that predict one class for every example, as sentences."
     )
     class_rates: Count = Field(description="Rates of single classes that only the table holds.")
+    labels: SeveralLabels | None = Field(
+        None, description="Whole examples, where each has several labels."
+    )

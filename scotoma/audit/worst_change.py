@@ -5,8 +5,16 @@ from __future__ import annotations
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
 from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.scores import ScoreChange
 
-__all__ = ["FEWEST_EVENTS", "highest_error", "largest_gap", "most_changed", "worst_change"]
+__all__ = [
+    "FEWEST_EVENTS",
+    "highest_error",
+    "largest_gap",
+    "most_changed",
+    "worst_change",
+    "worst_mean",
+]
 
 FEWEST_EVENTS = 10.0  # effective events that a group must have to be called the worst
 
@@ -99,3 +107,19 @@ def most_changed(audit: Audit, variant: str) -> FlipShares:
 
 def _has_events(row: RateChange) -> bool:
     return (row.compressed.effective_events or 0.0) >= FEWEST_EVENTS
+
+
+def worst_mean(audit: Audit, variant: str) -> ScoreChange | None:
+    """The group whose mean score surely gets worse most: whose interval lies highest.
+
+    Args:
+        audit: An audit of scores.
+        variant: A compressed variant.
+
+    Returns:
+        Its row, that of all examples where there are no groups; None where nothing has an interval.
+    """
+    assert audit.scores is not None
+    everyone, *groups = audit.scores.means[variant]
+    lows = [(row.worse.low, row) for row in groups or [everyone] if row.worse.low is not None]
+    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]

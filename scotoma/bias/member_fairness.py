@@ -15,9 +15,9 @@ from scotoma.bias.fairness import (
     fairness_of_cells,
 )
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
-from scotoma.inputs import Codes, Floats, cluster_ids
+from scotoma.inputs import Codes, Floats, cluster_ids, true_labels
 
-__all__ = ["MOST_GROUPS", "MemberFairness", "member_fairness"]
+__all__ = ["MOST_GROUPS", "MemberFairness", "label_fairness", "member_fairness"]
 
 MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
 
@@ -85,6 +85,65 @@ def member_fairness(
     cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
     ids = cluster_ids(clusters, np.asarray(given).size)
     inflation = rows_per_cluster(None if ids is None else ids[rows])
+    return _measured(names, cells, inflation, class_id)
+
+
+def label_fairness(
+    present: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    n_labels: int,
+    clusters: npt.ArrayLike | None = None,
+) -> dict[str, MemberFairness]:
+    """Measure the seven metrics where examples have several labels: by label, and their mean.
+
+    Args:
+        present: Whether an example has a label, one row a pair of both, 0 or 1, shape (N,).
+        predicted: Whether it is predicted, 0 or 1, shape (N, M).
+        groups: Who belongs to which group, bool, shape (G, N), G at least 2; no row in two groups.
+        labels: Which label each row is about, integers in [0, n_labels), shape (N,).
+        n_labels: Number of labels L.
+        clusters: Id of each row's cluster, shape (N,); rows of one label that share a cluster are
+            taken for one that stands for all of them.
+
+    Returns:
+        Name to values, the mean over the labels; `per_class` holds those of each, shape (M, L).
+
+    Raises:
+        DataError: Groups that overlap, or shapes that do not fit together.
+
+    References:
+        Qian et al. 2021, Section 2.2, as it measures MS-COCO.
+
+    >>> present, predicted = [1, 0, 0, 1], [[1], [1], [0], [1]]
+    >>> groups = [[True, True, False, False], [False, False, True, True]]
+    >>> label_fairness(present, predicted, groups, [0, 1, 0, 1], n_labels=2)["DP"].per_class
+    array([[1., 0.]])
+    """
+    y, p, group, rows = examples_in_groups(present, predicted, groups, 2)
+    label = true_labels(labels, len(np.asarray(present)), n_labels)[rows].astype(np.intp)
+    shape = (len(np.asarray(groups)), n_labels)
+    cell = group * n_labels + label
+
+    def counted(of: npt.NDArray[np.bool_]) -> Floats:
+        counts = [np.bincount(cell[own], minlength=shape[0] * n_labels) for own in of.T]
+        return np.stack([one.reshape(shape) for one in counts], axis=1).astype(np.float64)
+
+    truth, hit = (y == 1)[:, None], p == 1
+    cells = ClassConfusion(*map(counted, (hit & truth, hit & ~truth, ~hit & truth, ~hit & ~truth)))
+    ids = cluster_ids(clusters, np.asarray(present).size)
+    inflation = 1.0
+    if ids is not None:
+        inflation = max(rows_per_cluster(ids[rows][label == one]) for one in np.unique(label))
+    return _measured(NAMES, cells, inflation, None)
+
+
+def _measured(
+    names: tuple[str, ...], cells: ClassConfusion, inflation: float, class_id: int | None
+) -> dict[str, MemberFairness]:
+    """Measure the metrics of these names on counts of each class (or label) against the rest."""
     judged = cells if class_id is None else _of_class(cells, class_id)
     answer = {}
     for name in names:

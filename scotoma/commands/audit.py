@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -56,6 +56,13 @@ def audit(
     step: Annotated[
         str | None, typer.Option(help="Run only this step, on the files of the steps before it.")
     ] = None,
+    labels: Annotated[
+        Literal["given", "reviewed"],
+        typer.Option(
+            help="With --step bias: `reviewed` measures again with the labels corrected in "
+            "scotoma review, into RUN/reviewed/audit.json."
+        ),
+    ] = "given",
     previous: Annotated[
         str | None,
         typer.Option(
@@ -71,11 +78,21 @@ def audit(
     """Train, compress, predict, compare and report: the whole pipeline.
 
     To resume an interrupted run, repeat the command, or give only --resume --out RUN.
-    Steps: prepare, train, prune, quantize, predict, gather, robustness, divergence, bias, slices,
-    verdict, report, log.
+    Steps: prepare, import_models, train, prune, quantize, predict, gather, robustness,
+    divergence, bias, slices, verdict, report, log.
     """
     if step is not None and gate:
         raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")
+    if labels == "reviewed":
+        if step != "bias" or out is None or config is not None:
+            raise ConfigError(
+                "--labels reviewed measures a finished audit again; give --step bias and --out "
+                "RUN, and no configuration"
+            )
+        from scotoma.commands.reviewed_audit import measure_reviewed
+
+        measure_reviewed(out, as_json=as_json, quiet=quiet)
+        return
     if dry_run:
         from scotoma.commands.forecast import print_dry_run
 

@@ -22,7 +22,6 @@ def _explain(wanted: bool) -> None:
 
 def bias(
     table: options.Table,
-    label: Annotated[str, typer.Option(help="Column of the true labels.")],
     predicted: Annotated[
         list[str],
         typer.Option(
@@ -33,10 +32,22 @@ def bias(
     group: Annotated[
         list[str],
         typer.Option(
-            help="Column whose values are groups; of numbers also COLUMN:4 (groups of about equal "
-            "size) or COLUMN:18,40,65 (where they begin), of dates COLUMN:month. Can be repeated."
+            help="Columns whose values are groups, separated by commas; of numbers also COLUMN:4 "
+            "(groups of about equal size) or COLUMN:18,40,65 (where they begin), of dates "
+            "COLUMN:month. Can be repeated."
         ),
     ],
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column of the true labels, or numbers. Not for --score lower, higher."),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="The columns of --predicted hold numbers: scores of which `lower` or `higher` is "
+            "better, or predictions whose `absolute_error` or `squared_error` is measured."
+        ),
+    ] = None,
     examples: Annotated[
         Path | None,
         typer.Option(
@@ -104,13 +115,27 @@ def bias(
 ) -> None:
     """Measure which groups a model fails, from a table of its predictions."""
     from scotoma.commands.bias_measure import BiasQuestion, run_bias
+    from scotoma.commands.bias_scores import run_bias_of_scores
+    from scotoma.errors import ConfigError
 
+    if label is None and score not in ("lower", "higher"):
+        raise ConfigError("--label is missing; name the column of the true labels")
     question = BiasQuestion(
-        label=label, predicted=predicted, groups=group, baseline=baseline or (),
+        label=label or "", predicted=predicted, groups=group, baseline=baseline or (),
         advantaged=advantaged or (), intersections=intersections, positive=positive or (),
         identifier=identifier, cluster=cluster, strata=strata, features=feature or (),
         paired=paired, level=level, seed=seed,
     )  # fmt: skip
+    if score is not None:
+        unread = {
+            "--examples": examples, "--positive": positive, "--advantaged": advantaged,
+            "--strata": strata, "--feature": feature, "--four-fifths": four_fifths,
+        }  # fmt: skip
+        run_bias_of_scores(
+            table, question, score, unread=[name for name, value in unread.items() if value],
+            as_json=as_json, quiet=quiet,
+        )  # fmt: skip
+        return
     run_bias(
         table, question, examples=examples, four_fifths=four_fifths, everything=everything,
         as_json=as_json, quiet=quiet,

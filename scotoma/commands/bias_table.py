@@ -22,7 +22,7 @@ from scotoma.commands.tables import (
     quoted,
     texts,
 )
-from scotoma.config.groups import GroupColumn, parse_group
+from scotoma.config.groups import GroupColumn, parse_groups
 from scotoma.datasets.group_values import group_values
 from scotoma.errors import ConfigError, DataError
 from scotoma.group_keys import group_key
@@ -30,7 +30,14 @@ from scotoma.inputs import cluster_ids
 from scotoma.natural import natural_order
 from scotoma.uncertainty import check_level
 
-__all__ = ["BiasQuestion", "BiasTable", "Facet", "read_bias_table"]
+__all__ = [
+    "BiasQuestion",
+    "BiasTable",
+    "Facet",
+    "group_columns",
+    "group_masks",
+    "read_bias_table",
+]
 
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]
@@ -45,7 +52,7 @@ class BiasQuestion:
         predicted: Columns of predicted labels, one a model, or patterns such as `pruned_*`.
         baseline: The same for the models that `predicted` is compared with; may be empty.
         groups: Columns whose values are groups, or COLUMN: and how they are put together, as
-            `parse_group` reads it.
+            `parse_groups` reads them.
         advantaged: Values of group columns, VALUE or COLUMN=VALUE, against whom the Clarify metrics
             set the rest; a column without one has each value set against the rest in turn.
         intersections: Also measure every combination of values of the group columns.
@@ -160,20 +167,8 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
             )
         classes, favourable = natural_order([*others, one]), [one]
     positive = classes.index(favourable[0]) if favourable else None
-    values = {}
-    for option in dict.fromkeys(question.groups):
-        rule = parse_group(option, table.columns)
-        name = column(table, rule.column, "--group")
-        if name in values:
-            raise ConfigError(f"--group names column {quoted(name)} twice: keep one of them")
-        rows, said = _grouped(texts(table, name, missing=MISSING), rule)
-        messages += said
-        if empty := int((rows == MISSING).sum()):
-            messages.append(
-                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: these form "
-                f"the group {quoted(MISSING)}"
-            )
-        values[name] = _coded(rows, name)
+    values, said = group_columns(table, question.groups)
+    messages += said
     if positive is None:
         messages.append(
             "no --positive: measuring each class against the rest, without metrics of an outcome"
@@ -189,7 +184,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
         if before
         else None,
         positive=positive,
-        groups=_groups(values, table.height, crossed=question.intersections),
+        groups=group_masks(values, table.height, crossed=question.intersections),
         values=values,
         facets=list(_facets(values, _advantaged(question.advantaged, values))),
         clusters=cluster_ids(None if cluster is None else texts(table, cluster), table.height),
@@ -197,6 +192,39 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
         features=_scaled(table, features),
         messages=tuple(messages),
     )
+
+
+def group_columns(
+    table: pl.DataFrame, options: Sequence[str]
+) -> tuple[dict[str, tuple[list[str], Codes]], list[str]]:
+    """Read the columns whose values are groups.
+
+    Args:
+        table: The table.
+        options: Columns, or COLUMN: and how values are put together, as `parse_group` reads them.
+
+    Returns:
+        Column to its values and each row's value as their place; and what a reader should know.
+
+    Raises:
+        ConfigError: A column is absent or named twice.
+        DataError: A column holds one value.
+    """
+    values: dict[str, tuple[list[str], Codes]] = {}
+    messages: list[str] = []
+    for rule in parse_groups(options, table.columns):
+        name = column(table, rule.column, "--group")
+        if name in values:
+            raise ConfigError(f"--group names column {quoted(name)} twice: keep one of them")
+        rows, said = _grouped(texts(table, name, missing=MISSING), rule)
+        messages += said
+        if empty := int((rows == MISSING).sum()):
+            messages.append(
+                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: these form "
+                f"the group {quoted(MISSING)}"
+            )
+        values[name] = _coded(rows, name)
+    return values, messages
 
 
 def _grouped(rows: Texts, rule: GroupColumn) -> tuple[Texts, tuple[str, ...]]:
@@ -288,9 +316,16 @@ def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
     return values, _ids(rows, values)
 
 
-def _groups(
+def group_masks(
     values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
 ) -> dict[str, Flags]:
+    """Key of each group to its members, shape (rows,); the first is all.
+
+    Args:
+        values: From `group_columns`.
+        rows: Rows of the table.
+        crossed: Whether every combination of values of the columns is a group, too.
+    """
     groups = {group_key([]): np.ones(rows, np.bool_)}
     cells = {
         name: {(name, value): codes == place for place, value in enumerate(distinct)}

@@ -64,12 +64,28 @@ def compare(
         bool,
         typer.Option("--allow-missing", help="Compare although some have other examples."),
     ] = False,
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            help="The logs are a detector's results, and this is COCO's instances JSON, or "
+            "data.yaml of a dataset in YOLO's layout."
+        ),
+    ] = None,
+    iou: Annotated[
+        float, typer.Option(help="Of detectors: smallest intersection over union of a found box.")
+    ] = 0.5,
+    min_score: Annotated[
+        float, typer.Option(help="Of detectors: score from which on detections are used.")
+    ] = 0.25,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the audit: page, gate file, examples.")
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with the code of the verdict: 1 if it fails.")
     ] = False,
+    tracking: Annotated[
+        str, typer.Option(help="MLflow server or database to log the audit to; needs --out.")
+    ] = "",
     rules: options.Rules = None,
     as_of: options.AsOf = None,
     as_json: options.Json = False,
@@ -78,8 +94,31 @@ def compare(
     """Compare evaluation logs of an original and a compressed model, and judge the change.
 
     Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, Every Eval Ever and timm, and
-    tables. Examples are paired by content or id.
+    tables. Examples are paired by content or id. With --truth, compares two detectors box by box.
     """
+    if truth is not None:
+        from scotoma.commands.compare_run import BoxQuestion, run_compare_boxes
+        from scotoma.errors import ConfigError
+
+        others = {
+            "--list": show, "--score": score, "--right-from": right_from, "--task": task,
+            "--filter": score_filter, "--reruns": reruns, "--id": identifier, "--label": label,
+            "--predicted": predicted, "--refusal": refusal,
+            "--allow-different-prompts": allow_different_prompts,
+            "--allow-missing": allow_missing,
+        }  # fmt: skip
+        if unused := [name for name, value in others.items() if value not in (None, False, "")]:
+            raise ConfigError(
+                f"{unused[0]} is for evaluation logs, and --truth says that these are detections; "
+                "leave one of them out"
+            )
+        boxes = BoxQuestion(truth, iou, min_score, tuple(group or ()), groups)
+        code = run_compare_boxes(
+            tuple(logs), boxes, out=out, rules=rules, as_of=as_of, as_json=as_json, quiet=quiet
+        )
+        if gate:
+            raise typer.Exit(code)
+        return
     from scotoma.commands.compare_run import Question, run_compare
 
     question = Question(
@@ -89,8 +128,8 @@ def compare(
         allow_different_prompts=allow_different_prompts, allow_missing=allow_missing,
     )  # fmt: skip
     code = run_compare(
-        question, out=out, rules=rules, as_of=as_of, gate=gate, show=show, as_json=as_json,
-        quiet=quiet,
+        question, out=out, tracking=tracking, rules=rules, as_of=as_of, gate=gate, show=show,
+        as_json=as_json, quiet=quiet,
     )  # fmt: skip
     if gate:
         raise typer.Exit(code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +14,22 @@ from scotoma.audit import read_gate
 from scotoma.commands.compare_logs import Compared
 from scotoma.config import Config, load_config
 from scotoma.config.gate import GateRules, parse_rules
+from scotoma.config.gate_changes import SlicesRule
+from scotoma.config.gate_levels import LevelRule
+from scotoma.detection import FOUND
 from scotoma.errors import ConfigError
 from scotoma.run import Run
 from scotoma.run.folder import INPUTS
+from scotoma.stages.bias import bias
+from scotoma.stages.divergence import divergence
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.steps import groups
+from scotoma.stages.prepare import prepare
+from scotoma.stages.slices import slices
 from scotoma.stages.texts import texts_file
+from scotoma.stages.verdict import verdict
 
-__all__ = ["Verdict", "audit_of", "judge_apart"]
+__all__ = ["Verdict", "audit_of", "audit_tables", "judge_apart", "judge_tables"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
@@ -66,37 +73,73 @@ def judge_apart(pairs: Sequence[Compared], judging: Judging) -> Verdict:
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = _write(pairs, Path(folder, "inputs"), brief=judging.rules is None)
-        run = Run.create(Path(folder, "run"), complete(load_config(path)))
-        rules = judging.rules or _rules(run.config)
-        Judging(rules, judging.as_of).leave(run)
-        *steps, _, _ = groups(run.config)  # all but the page and MLflow
-        for group in steps:
-            for step in group:
-                step.function(run)
-        return _verdict(run.path("gate.json"))
+    return judge_tables(lambda folder: _write(pairs, folder), judging)
 
 
-def audit_of(pairs: Sequence[Compared], out: Path, judging: Judging, *, quiet: bool) -> Verdict:
+def audit_of(
+    pairs: Sequence[Compared], out: Path, judging: Judging, *, tracking: str, quiet: bool
+) -> Verdict:
     """Audit compared logs as predictions, in a folder with all that an audit leaves.
 
     Args:
         pairs: As for `judge_apart`.
         out: Folder of the run; what it reads lies in `compared/`.
         judging: Rules and day.
+        tracking: MLflow's server or database; empty to log nowhere.
         quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
+
+    def write(folder: Path) -> Path:
+        path = _write(pairs, folder, tracking=tracking)
+        _write_texts(pairs, folder)
+        return path
+
+    return audit_tables(write, out, judging, quiet=quiet)
+
+
+def judge_tables(write: Callable[[Path], Path], judging: Judging) -> Verdict:
+    """Judge tables of examples and predictions without leaving an audit behind.
+
+    Nobody will read its numbers, so that only those are measured which a rule asks for.
+
+    Args:
+        write: Writes the tables into a folder, and returns the configuration of their audit.
+        judging: Rules and day.
+    """
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        path = write(Path(folder, "inputs"))
+        run = Run.create(Path(folder, "run"), complete(load_config(path)))
+        rules = judging.rules or _rules(run.config)
+        Judging(rules, judging.as_of).leave(run)
+        asked = () if rules is None else rules.rules  # the default rules ask for none of these
+        levels = {rule.metric.partition(".")[0] for rule in asked if isinstance(rule, LevelRule)}
+        prepare(run)
+        divergence(run)
+        bias(run, clarify="clarify" in levels, run_to_run="fairness" in levels)
+        slices(run, search=any(isinstance(rule, SlicesRule) for rule in asked))
+        verdict(run)
+        return _verdict(run.path("gate.json"))
+
+
+def audit_tables(
+    write: Callable[[Path], Path], out: Path, judging: Judging, *, quiet: bool
+) -> Verdict:
+    """Audit tables of examples and predictions, in a folder with all that an audit leaves.
+
+    Args:
+        write: As for `judge_tables`.
+        out: Folder of the run; what it reads lies in `compared/`.
+        judging: Rules and day.
+        quiet: Write nothing to stderr.
+    """
     from scotoma.commands.audit_run import run_configured
 
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
-    path = _write(pairs, out / INPUTS, brief=False)
-    _write_texts(pairs, out / INPUTS)
-    config = load_config(path)
+    config = load_config(write(out / INPUTS))
     rules = judging.rules or _rules(config)
     run_configured(
         complete(config), str(out), Judging(rules, judging.as_of), None,
@@ -111,19 +154,19 @@ def _verdict(path: Path) -> Verdict:
 
 
 def _rules(config: Config) -> GateRules | None:
-    """Rules for right and wrong; those of an audit where answers are classes."""
-    if RIGHT not in getattr(config.source, "classes", ()):
+    """Rules for right and wrong, found and missed; an audit's own where answers are classes."""
+    if not {RIGHT, FOUND} & set(getattr(config.source, "classes", ())):
         return None
     return parse_rules(RULES + (GROUP_RULES if config.groups.attributes else ""), "the rules")
 
 
-def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
+def _write(pairs: Sequence[Compared], folder: Path, *, tracking: str = "") -> Path:
     """Write the tables and the configuration of an audit.
 
     Args:
         pairs: As for `judge_apart`.
         folder: For the files.
-        brief: Search slices by position alone: nobody will see them, and no rule asks for them.
+        tracking: As for `audit_of`.
 
     Returns:
         The configuration.
@@ -151,6 +194,7 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
         "example_id": pl.col("id"),
         "label": pl.col("target") if classes else pl.lit(RIGHT),
         "prompt length": pl.col("prompt_length"),
+        "prompt script": pl.col("prompt_script").fill_null("(missing)"),
         "position": pl.col("position"),
         **({"task": pl.col("task")} if examples["task"].n_unique() > 1 else {}),
         **{name: pl.col(f"group {name}") for name in attributes},
@@ -166,8 +210,8 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
     groups = {name: {"column": name} for name in attributes}
     if "task" in columns and "task" not in groups:
         groups["task"] = {"column": "task"}
-    lengths = examples["prompt_length"].n_unique() > 1
-    features = ["prompt length"] if lengths else []
+    of_prompts = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
+    features = [name for name, of_log in of_prompts.items() if examples[of_log].n_unique() > 1]
     config = {
         "version": 1,
         "project": "compare",
@@ -180,8 +224,8 @@ def _write(pairs: Sequence[Compared], folder: Path, *, brief: bool) -> Path:
         "baseline": first.models[0],
         "label": {"column": "label"},
         "groups": {name: column | {"bins": "each"} for name, column in groups.items()},
-        "slices": {"features": ["position"] if brief else [*groups, *features, "position"]},
-        "tracking": {"uri": "off"},
+        "slices": {"features": [*groups, *features, "position"]},
+        "tracking": {"uri": tracking or "off"},
     }
     path = folder / "audit.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
@@ -254,14 +298,21 @@ def _answers(table: pl.DataFrame, side: str, model: str, *, named: bool) -> pl.D
     if named:
         said = pl.col(f"answer_{side}")
     else:
-        said = pl.when(pl.col(f"score_{side}") == 1).then(pl.lit(RIGHT)).otherwise(pl.lit(WRONG))
-        again = table.select(pl.col("rerun_before", "rerun_after").max()).row(0) != (0, 0)
-        if side == "after" and not again:
-            moved = (pl.col("score_before") != 1) & (pl.col("score_after") != 1)
-            moved &= pl.col("answer_hash_before") != pl.col("answer_hash_after")
-            said = pl.when(moved).then(pl.lit(OTHER)).otherwise(said)
+        wrong = pl.col(f"score_{side}") != 1
+        moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
+        said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
+        said = said.otherwise(pl.lit(RIGHT))
     rows = table.select(
         example_id=pl.col("id"), variant=pl.lit(model), model=pl.lit("0"),
         rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=said,
     )  # fmt: skip
     return rows.unique(["example_id", "rerun"], keep="first", maintain_order=True)
+
+
+def _usual_wrong_answer() -> pl.Expr:
+    """The first wrong answer to each example in any rerun, the original's where it gave one."""
+    first = (
+        pl.col(f"answer_hash_{side}").filter(pl.col(f"score_{side}") != 1).first().over("id")
+        for side in ("before", "after")
+    )
+    return pl.coalesce(*first)

@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scotoma.commands.compare_groups import Grouping, group_masks, grouped
 from scotoma.commands.tables import read_table
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
-from scotoma.config.groups import GroupColumn, parse_group
-from scotoma.datasets.group_values import group_values
+from scotoma.config.groups import GroupColumn
 from scotoma.errors import ConfigError, DataError
 from scotoma.evallogs import Columns, EvaluationLog, attributes_of, pair, read_logs
-from scotoma.group_keys import group_key
 from scotoma.inputs import Flags
 from scotoma.printable import nearest, printable
 
-__all__ = ["Compared", "Grouping", "Model", "Question", "compared", "groupings", "models_of"]
+__all__ = ["Compared", "Model", "Question", "compared", "models_of"]
 
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
@@ -38,8 +37,6 @@ FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
     200_000_000  # bytes of logs up to which attributes that nobody named are looked for
 )
-MOST_GROUPS = 500
-MISSING = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -78,19 +75,6 @@ class Model:
 
     name: str
     places: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """An attribute whose values are groups.
-
-    Attributes:
-        name: As groups are called.
-        rule: Its column, and how values form groups.
-    """
-
-    name: str
-    rule: GroupColumn
 
 
 @dataclass(frozen=True)
@@ -168,28 +152,6 @@ def _name(place: Path) -> str:
     return re.sub(r"^\W+|[^\w .,+=@()-]", "-", stem).strip("-")[:60] or "model"
 
 
-def groupings(texts: Sequence[str]) -> list[Grouping]:
-    """Read `--group`: paths separated by commas, each with bins behind a colon.
-
-    >>> [(one.name, one.rule.bins) for one in groupings(["doc.age:18,40,doc.sex", "meta.sex"])]
-    [('age', [18.0, 40.0]), ('doc.sex', None), ('meta.sex', None)]
-    """
-    parts: list[str] = []
-    for text in texts:
-        for part in text.split(","):
-            number = re.fullmatch(r"[-+\d.eE]+", part) and parts and ":" in parts[-1]
-            if number:
-                parts[-1] += f",{part}"
-            else:
-                parts.append(part.strip())
-    rules = [parse_group(part, []) for part in dict.fromkeys(parts) if part]
-    last = [rule.column.rpartition(".")[2] for rule in rules]
-    return [
-        Grouping(rule.column if last.count(short) > 1 else short, rule)
-        for rule, short in zip(rules, last, strict=True)
-    ]
-
-
 @contextmanager
 def compared(
     question: Question, models: Sequence[Model], asked: Sequence[Grouping]
@@ -207,7 +169,7 @@ def compared(
             own.mkdir()
             log = read_logs(
                 model.places, own, attributes=attributes, filter=question.score_filter,
-                reruns=question.reruns, columns=question.columns,
+                tasks=question.tasks, reruns=question.reruns, columns=question.columns,
             )  # fmt: skip
             logs.append(log)
         yield [
@@ -303,7 +265,7 @@ def _compared(
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
     return Compared(
-        names, rows, metric, " and ".join(dict.fromkeys(keys)), _masks(values), values, texts,
+        names, rows, metric, " and ".join(dict.fromkeys(keys)), group_masks(values), values, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(notes)),
     )  # fmt: skip
@@ -387,27 +349,7 @@ def _groups(
         if not asked:
             columns = [name for name in source.columns if name not in table.columns]
             asked = [Grouping(name, GroupColumn(column=name)) for name in columns]
-    every = pl.Series([True]).new_from_index(0, table.height)
-    values = {}
-    for one in asked:
-        if one.rule.column not in source.columns:
-            raise ConfigError(
-                f"--group names {printable(one.rule.column)!r}, which is not among "
-                f"{printable(', '.join(source.columns))[:300]}"
-            )
-        text = _text(source[one.rule.column])
-        formed = group_values(text, one.rule, every, repr(printable(one.name)))
-        values[one.name] = formed.values.fill_null(MISSING)
-    return values
-
-
-def _text(values: pl.Series) -> pl.Series:
-    if values.dtype.is_float():
-        values = values.fill_nan(None)
-        known = values.drop_nulls()
-        if len(known) and bool((known == known.round()).all()):
-            values = values.cast(pl.Int64, strict=False)
-    return values.cast(pl.String)
+    return grouped(source, asked)
 
 
 def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
@@ -438,22 +380,6 @@ def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
             f"the first {of_log} of the logs is {printable(str(first))[:60]!r}"
         )
     return joined.drop(of_log)
-
-
-def _masks(values: Mapping[str, pl.Series]) -> dict[str, Flags]:
-    masks: dict[str, Flags] = {}
-    for name, column in values.items():
-        kinds = sorted(column.unique().to_list())
-        if len(kinds) < 2:
-            continue  # one value is all examples
-        for value in kinds:
-            masks[group_key([(name, value)])] = np.asarray((column == value).to_numpy())
-    if len(masks) > MOST_GROUPS:
-        raise ConfigError(
-            f"--group must form at most {MOST_GROUPS} groups, got {len(masks):,}; bin numbers "
-            "(PATH:4), or name attributes of fewer values"
-        )
-    return masks
 
 
 def _wording(

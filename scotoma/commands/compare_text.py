@@ -11,14 +11,24 @@ from scotoma.commands.text_table import table_lines, wrapped
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.effects import GroupEffect, affected
 from scotoma.comparison.flips import Flip
-from scotoma.comparison.measure import LogComparison
+from scotoma.comparison.measure import LogComparison, SliceEffect
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
 from scotoma.evallogs import AttributePath
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
 
-__all__ = ["comparison_lines", "listing_lines", "verdict_lines"]
+__all__ = [
+    "affected_lines",
+    "comparison_lines",
+    "decimal",
+    "effect_lines",
+    "flip_lines",
+    "listing_lines",
+    "shown",
+    "slice_lines",
+    "verdict_lines",
+]
 
 SHOWN = 20  # groups, tasks and categories in a table; --json has all
 WORDS = {
@@ -48,21 +58,27 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
     digits = 1 if found.binary else 3
     lines += [
         "",
-        f"{'score':<9}{_number(scale * score.before.value, digits)} to "
-        f"{_number(scale * score.after.value, digits)}{'%' if found.binary else ''}: "
-        f"{_shown(score.change, factor=scale, digits=digits, sign='+')}{unit}",
+        f"{'score':<9}{decimal(scale * score.before.value, digits)} to "
+        f"{decimal(scale * score.after.value, digits)}{'%' if found.binary else ''}: "
+        f"{shown(score.change, factor=scale, digits=digits, sign='+')}{unit}",
         f"{'recovery':<9}{_share(score.recovery)}",
     ]
-    lines += _flip_lines(found.flips)
+    lines += flip_lines(found.flips, "answers", WORDS)
     if found.floor is not None:
         lines += _labelled("reruns", _floor(found.floor, before, after))
     if found.wording is not None:
         lines += _wording_lines(found.wording)
+    binary, lower = found.binary, found.lower_is_better
     if found.tasks:
-        lines += ["", *_effect_lines("task", found.tasks, found)]
+        lines += ["", *effect_lines("task", found.tasks, binary=binary, lower_is_better=lower)]
     if found.groups:
-        lines += ["", *_effect_lines("group", found.groups, found), "", *_affected_lines(found)]
-    lines += _slice_lines(found)
+        lines += [
+            "",
+            *effect_lines("group", found.groups, binary=binary, lower_is_better=lower),
+            "",
+            *affected_lines(found.groups, binary=binary, lower_is_better=lower),
+        ]
+    lines += slice_lines(found.slices, found.expected_slices, binary=found.binary)
     if found.bias:
         lines += ["", *_bias_lines(found.bias)]
     return lines + [line for note in found.notes for line in wrapped(note, later="  ")]
@@ -98,15 +114,15 @@ def listing_lines(tasks: Mapping[str, Sequence[AttributePath]]) -> list[str]:
     return lines
 
 
-def _number(value: float, digits: int, sign: str = "") -> str:
+def decimal(value: float, digits: int, sign: str = "") -> str:
     """A number with fixed decimals, so that columns align."""
     return "undefined" if math.isnan(value) else f"{value:{sign},.{digits}f}"
 
 
-def _shown(estimate: Estimate, *, factor: float = 1.0, digits: int = 1, sign: str = "") -> str:
+def shown(estimate: Estimate, *, factor: float = 1.0, digits: int = 1, sign: str = "") -> str:
     """An estimate and its interval."""
     ends = (estimate.value, estimate.low, estimate.high)
-    value, low, high = (_number(factor * end, digits, sign) for end in ends)
+    value, low, high = (decimal(factor * end, digits, sign) for end in ends)
     return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
 
 
@@ -114,14 +130,23 @@ def _reruns(reruns: tuple[int, int]) -> str:
     return "" if reruns == (1, 1) else f", {reruns[0]} and {reruns[1]} reruns"
 
 
-def _flip_lines(flips: Sequence[Flip]) -> list[str]:
+def flip_lines(flips: Sequence[Flip], called: str, words: Mapping[str, str]) -> list[str]:
+    """Say how many change, and how.
+
+    Args:
+        flips: The sum first.
+        called: What changes.
+        words: The kinds that are named.
+    """
     if not flips:
         return []
     changed, *kinds = flips
     text = f"{changed.count:,.0f} change ({_share(changed.share)})"
     if kinds:
-        text += ": " + ", ".join(f"{one.count:,.0f} {WORDS[one.kind]}" for one in kinds)
-    return _labelled("answers", text)
+        text += ": " + ", ".join(
+            f"{one.count:,.0f} {words[one.kind]}" for one in kinds if one.kind in words
+        )
+    return _labelled(called, text)
 
 
 def _labelled(label: str, text: str) -> list[str]:
@@ -130,17 +155,17 @@ def _labelled(label: str, text: str) -> list[str]:
 
 def _share(share: Estimate) -> str:
     """A share in per cent, the sign behind the number and before its interval."""
-    text = _shown(share, factor=100)
+    text = shown(share, factor=100)
     value, space, rest = text.partition(" ")
     return f"{value}%{space}{rest}"
 
 
 def _floor(floor: RerunFloor, before: str, after: str) -> str:
-    within = _shown(floor.within, factor=floor.n, digits=0)
+    within = shown(floor.within, factor=floor.n, digits=0)
     return (
         f"{within} examples flip between two runs of the same {before} model; "
         f"{floor.n * floor.across.value:,.0f} flip to {after}; excess "
-        f"{_shown(floor.excess, factor=100, digits=1)} points"
+        f"{shown(floor.excess, factor=100, digits=1)} points"
     )
 
 
@@ -149,17 +174,33 @@ def _wording_lines(found: Wording) -> list[str]:
     text = (
         f"{found.reworded_count:,.0f} answers change their wording and not their score "
         f"({_share(found.reworded)}); refusals "
-        f"{_number(100 * refusals.before.value, 1)} to {_number(100 * refusals.after.value, 1)}%: "
-        f"{_shown(refusals.change, factor=100, digits=1, sign='+')} points; length "
-        f"{_number(length.before.value, 0)} to {_number(length.after.value, 0)} characters: "
-        f"{_shown(length.change, sign='+')}"
+        f"{decimal(100 * refusals.before.value, 1)} to {decimal(100 * refusals.after.value, 1)}%: "
+        f"{shown(refusals.change, factor=100, digits=1, sign='+')} points; length "
+        f"{decimal(length.before.value, 0)} to {decimal(length.after.value, 0)} characters: "
+        f"{shown(length.change, sign='+')}"
     )
     return _labelled("wording", text)
 
 
-def _effect_lines(title: str, effects: Sequence[GroupEffect], found: LogComparison) -> list[str]:
-    scale, digits = (100.0, 1) if found.binary else (1.0, 3)
-    sign = -1 if found.lower_is_better else 1
+def effect_lines(
+    title: str,
+    effects: Sequence[GroupEffect],
+    *,
+    binary: bool,
+    lower_is_better: bool,
+    counted: str = "n",
+) -> list[str]:
+    """Tabulate what happens to the score of each group, the largest certain loss first.
+
+    Args:
+        title: Of the first column.
+        effects: The groups.
+        binary: Scores are right or wrong, and shown in per cent.
+        lower_is_better: Of the score.
+        counted: Title of the second: `n`, examples or clusters; another counts rows.
+    """
+    scale, digits = (100.0, 1) if binary else (1.0, 3)
+    sign = -1 if lower_is_better else 1
 
     def worst(effect: GroupEffect) -> float:
         ends = effect.score.change.low, effect.score.change.high
@@ -169,29 +210,32 @@ def _effect_lines(title: str, effects: Sequence[GroupEffect], found: LogComparis
     rows = [
         [
             one.group if title == "group" else printable(one.group),
-            f"{one.score.n:,}",
-            _number(scale * one.score.before.value, digits),
-            _number(scale * one.score.after.value, digits),
-            _shown(one.score.change, factor=scale, digits=digits, sign="+"),
+            f"{one.score.n if counted == 'n' else one.rows:,}",
+            decimal(scale * one.score.before.value, digits),
+            decimal(scale * one.score.after.value, digits),
+            shown(one.score.change, factor=scale, digits=digits, sign="+"),
             "*" if one.p_adjusted <= 0.05 else "",
         ]
         for one in ordered[:SHOWN]
     ]
-    head = [title, "n", "before", "after", "change, points" if found.binary else "change"]
+    head = [title, counted, "before", "after", "change, points" if binary else "change"]
     lines = table_lines(head, rows, right=1)
     if len(ordered) > SHOWN:
         lines.append(f"and {len(ordered) - SHOWN} more in --json")
     return lines
 
 
-def _affected_lines(found: LogComparison) -> list[str]:
-    hit = affected(found.groups, higher_is_better=not found.lower_is_better)
-    several = len(found.groups)
+def affected_lines(
+    groups: Sequence[GroupEffect], *, binary: bool, lower_is_better: bool
+) -> list[str]:
+    """Name the groups that surely lose."""
+    hit = affected(groups, higher_is_better=not lower_is_better)
+    several = len(groups)
     if not hit:
         return wrapped(f"No group surely loses, after Holm's correction over {several} groups (*).")
-    scale, digits = (100.0, 1) if found.binary else (1.0, 3)
+    scale, digits = (100.0, 1) if binary else (1.0, 3)
     named = "; ".join(
-        f"{printable(one.group)} {_shown(one.score.change, factor=scale, digits=digits, sign='+')}"
+        f"{printable(one.group)} {shown(one.score.change, factor=scale, digits=digits, sign='+')}"
         for one in hit[:3]
     )
     return wrapped(
@@ -199,24 +243,23 @@ def _affected_lines(found: LogComparison) -> list[str]:
     )
 
 
-def _slice_lines(found: LogComparison) -> list[str]:
-    if math.isnan(found.expected_slices):
+def slice_lines(slices: Sequence[SliceEffect], expected: float, *, binary: bool) -> list[str]:
+    """Name the slices that a search found, and how many chance alone would give."""
+    if math.isnan(expected):
         return []
-    if not found.slices:
+    if not slices:
         return wrapped("Slices that nobody named: none where the score surely falls.", later="  ")
-    scale, digits = (100.0, 1) if found.binary else (1.0, 3)
+    scale, digits = (100.0, 1) if binary else (1.0, 3)
 
     def effect(change: Mapping[str, float | None]) -> str:
         ends = [change[part] for part in ("value", "low", "high")]
         value, low, high = (
-            _number(math.nan if end is None else scale * end, digits, "+") for end in ends
+            decimal(math.nan if end is None else scale * end, digits, "+") for end in ends
         )
         return f"{value} [{low}, {high}]"
 
-    lines = wrapped(
-        f"Slices that nobody named ({found.expected_slices:.1f} expected by chance):", later="  "
-    )
-    for one in found.slices:
+    lines = wrapped(f"Slices that nobody named ({expected:.1f} expected by chance):", later="  ")
+    for one in slices:
         lines += wrapped(
             f"  {printable(one.text)}: {effect(one.change)}, {one.size:,} rows", later="    "
         )
@@ -229,9 +272,9 @@ def _bias_lines(scores: Sequence[BiasScore]) -> list[str]:
             printable(one.category),
             one.context,
             f"{one.n:,}",
-            _number(one.before.value, 3),
-            _number(one.after.value, 3),
-            _shown(one.change, digits=3, sign="+"),
+            decimal(one.before.value, 3),
+            decimal(one.after.value, 3),
+            shown(one.change, digits=3, sign="+"),
             "",
         ]
         for one in scores[: 2 * SHOWN]

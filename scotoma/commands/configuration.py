@@ -50,7 +50,7 @@ def configuration(
         if not hasattr(config.source, "data"):
             raise ConfigError(
                 f"--data replaces source.data, and source.kind {config.source.kind!r} has none; "
-                "leave it out, or use parquet, celeba, cifar10 or cifar10s"
+                "leave it out, or use parquet, celeba, coco, imsitu, cifar10 or cifar10s"
             )
         place = data if storage.is_remote(data) else str(Path(data).absolute())
         source = config.source.model_copy(update={"data": place})

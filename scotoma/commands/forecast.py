@@ -18,9 +18,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma.commands.configuration import configuration, own_code
 from scotoma.commands.forecast_groups import POWER, GroupForecast, forecast_groups
 from scotoma.commands.forecast_robustness import RobustnessForecast, forecast_robustness
+from scotoma.commands.forecast_scores import forecast_of_scores
 from scotoma.commands.forecast_text import forecast_text, steps_text
-from scotoma.config import CelebaSource, Config, FolderSource, OnnxSource, PredictionsSource
+from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.config.newest import Newest
+from scotoma.config.sources import FileSource
 from scotoma.costs.estimate import WITHIN, AuditSize, StepCost, step_costs
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
@@ -32,6 +34,7 @@ from scotoma.datasets.sources import image_place
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.jsonable import jsonable
+from scotoma.mitigation.groups import network_outputs
 from scotoma.stages.newest import looked_at
 from scotoma.stages.steps import skipped_steps
 
@@ -120,7 +123,7 @@ class Forecast:
     @property
     def temporary_bytes(self) -> int:
         """Decoded images, of the split that has most of them."""
-        splits = (self.size.train, self.size.test) if self.steps else ()
+        splits = (self.size.train_images, self.size.test_images) if self.steps else ()
         return max((self.images.decoded_bytes(split) or 0 for split in splits), default=0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,7 +137,11 @@ class Forecast:
             "examples": {**test, "classes": self.size.classes, "notes": list(self.notes)},
             "join": jsonable(self.join),
             "images": jsonable(self.images)
-            | {"decoded_bytes": self.images.decoded_bytes(self.size.train + self.size.test)},
+            | {
+                "decoded_bytes": self.images.decoded_bytes(
+                    self.size.train_images + self.size.test_images
+                )
+            },
             "assumed": {"error": self.assumed_error, "power": POWER, "members": self.members},
             "error": self.error,
             "groups": [
@@ -190,6 +197,9 @@ def print_forecast(
     wanted = configuration(path, deterministic=False, seed=None, data=data)
     seconds = TRIAL_S if trial else 0.0
     with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
+        if isinstance(config.source, ScoresSource):
+            forecast_of_scores(config, assumed_error, as_json=as_json)
+            return
         if assumed_error is None and not isinstance(config.source, PredictionsSource):
             assumed_error = ASSUMED
         forecast, complaint = _forecast(
@@ -230,7 +240,7 @@ def print_dry_run(
     wanted = configuration(path, deterministic=deterministic, seed=seed, data=data, models=models)
     if isinstance(wanted.source, PredictionsSource):
         raise ConfigError(
-            "--dry-run estimates training, and source.kind predictions trains nothing; "
+            f"--dry-run estimates training, and source.kind {wanted.source.kind} trains nothing; "
             "run scotoma check"
         )
     with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
@@ -258,7 +268,7 @@ def _forecast(
     survey = survey_examples(config)
     complaint = _complaint(config, survey)
     images = look_at_images(config, survey)
-    size, files = _size(survey), _model_files(config)
+    size, files = _size(config, survey), _model_files(config)
     totals = {name: sum(path.stat().st_size for path in paths) for name, paths in files.items()}
     size = replace(size, models_bytes=totals)
     compressed = config.resolved_variants[1:]
@@ -286,7 +296,8 @@ def _forecast(
             bars.add_task("time a few steps", total=None)
             network = _network_cost(config, size, images, files, seconds)
             steps = step_costs(config, size, images.encoded_bytes, network)
-        robust = forecast_robustness(config, survey.examples, assumed_error, images, network)
+        wrong = None if error is None else float(np.mean(error))
+        robust = forecast_robustness(config, survey.examples, wrong, images, network)
         if robust is not None and steps:
             steps["robustness"] = robust.cost
     clusters = survey.examples.split("test").clusters
@@ -360,13 +371,15 @@ def _network_cost(
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
-        from scotoma.stages.external.models import network_of
+        from scotoma.stages.external.network import network_of
 
         first = {name: paths[0] for name, paths in files.items()}
         network = network_of(config, size.classes)
         cost = measure_models(network, images.shape, first, seconds=seconds)
     else:
-        cost = measure_training(config, size.classes, size.train, images.shape, seconds=seconds)
+        cost = measure_training(
+            config, size.outputs, size.train_images, images.shape, seconds=seconds
+        )
     if cost.reason or cost.image_s:
         return cost
     return replace(cost, reason=images.reason if seconds else LEFT_OUT)
@@ -375,17 +388,19 @@ def _network_cost(
 def _complaint(config: Config, survey: Survey) -> str:
     if survey.join is None:
         return ""
-    assert isinstance(config.source, FolderSource | OnnxSource | CelebaSource)
+    assert isinstance(config.source, FileSource)
     return survey.join.complaint(survey.origin, image_place(config.source))
 
 
-def _size(survey: Survey) -> AuditSize:
+def _size(config: Config, survey: Survey) -> AuditSize:
     train, test = survey.examples.split("train"), survey.examples.split("test")
     return AuditSize(
         train=train.table.height,
         test=test.table.height,
         classes=len(survey.examples.classes),
         id_bytes=int(test.table["example_id"].str.len_bytes().sum()),
+        outputs=network_outputs(config, survey.examples),
+        rows_an_image=survey.examples.rows_an_image,
     )
 
 

@@ -1,4 +1,4 @@
-"""What will an audit see on corrupted pictures, and what will that cost?"""
+"""What will an audit see on corrupted pictures and other test sets, and what will that cost?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from scotoma.config import Config
 from scotoma.corruptions import Profile, corrupt, family_of
+from scotoma.corruptions.sequences import PERTURBATIONS
 from scotoma.costs.estimate import StepCost
 from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
 from scotoma.datasets import Examples
 from scotoma.datasets.stratified import stratified
 from scotoma.robustness.planted import smallest_contrast
+from scotoma.stages.external.corrupted import find_conditions
+from scotoma.stages.external.predictions import supplied_models
 from scotoma.stages.other_sets import set_pictures
 from scotoma.stages.robustness_plan import suite_of
 
@@ -27,24 +30,30 @@ ROW_BYTES = 16  # of an example beside its predictions
 
 @dataclass(frozen=True)
 class RobustnessForecast:
-    """What the step on corrupted pictures does, costs and finds.
+    """What the step on corrupted pictures and other test sets does, costs and finds.
 
     Attributes:
         examples: Test examples that are corrupted.
         conditions: Corruptions times severities times draws.
+        frames: Pictures of all kinds of sequences made of each picture; 0 without these.
         models: Members of all variants that are run.
         cost: Its time and disk.
         smallest: The extra loss of each group, a fraction, that one family shows in 90% of audits;
             None where the group or the rest is too small to be compared.
         left_out: Corruptions that are not made.
+        sets: Pictures of each other test set, by its name.
+        external: Whether predictions on corrupted pictures are read, and no model is run.
     """
 
     examples: int
     conditions: int
+    frames: int
     models: int
     cost: StepCost
     smallest: dict[str, float | None]
     left_out: tuple[str, ...]
+    sets: dict[str, int]
+    external: bool
 
 
 def forecast_robustness(
@@ -64,38 +73,62 @@ def forecast_robustness(
         network: What predicting an image takes.
 
     Returns:
-        None where no picture is to be corrupted, or their size is not known.
+        None where neither is asked for, or the size of the pictures is not known.
 
     Raises:
         ConfigError: A corruption cannot be made.
-        DataError: Another test set cannot be listed.
+        DataError: Another test set cannot be listed, or predictions on corrupted pictures lack a
+            condition.
     """
     asked = config.robustness
-    if asked is None or asked.files is not None or images.shape is None:
+    if asked is None or (asked.profile is not None and images.shape is None):
         return None
-    profile, kinds = suite_of(asked, min(images.shape))
-    for one in asked.sets:
-        set_pictures(one, examples.classes)
-    test = examples.split("test")
-    rows = stratified(test, asked.examples, config.population.seed)
+    members = {
+        variant.name: min(config.models_of(variant.name), asked.members)
+        for variant in config.resolved_variants
+    }
+    test, made_s = examples.split("test"), 0.0
+    kinds: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    rows, severities = np.zeros(0, np.intp), tuple(asked.severities)
+    if asked.files is not None:
+        there = find_conditions(config, supplied_models(config, members), test)
+        kinds, severities, rows = there.kinds, there.severities, there.rows
+    elif asked.profile is not None and images.shape is not None:
+        profile, kinds = suite_of(asked, min(images.shape))
+        rows = stratified(test, asked.examples, config.population.seed)
+        left_out = tuple(profile.left_out)
+        if network.image_s:
+            made_s = sum(_seconds(profile, kind, images.shape) for kind in kinds)
+    sets = {one.name: len(set_pictures(one, examples.classes).names) for one in asked.sets}
     kept = test.keep(np.isin(np.arange(test.table.height), rows))
-    each = len(asked.severities) * asked.corruption_seeds
-    members = {v.name: min(config.models_of(v.name), asked.members) for v in
-               config.resolved_variants}  # fmt: skip
+    each = len(severities) * asked.corruption_seeds
     n, conditions = kept.table.height, len(kinds) * each
+    framed = len(PERTURBATIONS) * (asked.frames or 0)
     seconds = None
     if network.image_s:
-        made_s = each * sum(_seconds(profile, kind, images.shape) for kind in kinds)
-        seen_s = conditions * sum(many * network.image_s[name] for name, many in members.items())
-        seconds = n * (made_s + seen_s) / network.workers
-    disk = conditions * n * (ROW_BYTES + sum(members.values()))
+        seen_s = sum(many * network.image_s[name] for name, many in members.items())
+        answered = n * (conditions + framed + asked.confidence) + sum(sets.values())
+        watched_s = sum(
+            members[variant.name] * network.image_s[variant.name]
+            for variant in config.resolved_variants
+            if asked.activation_ranges and variant.mode == "static"
+        )
+        seconds = n * (each * made_s + (conditions + 1) * watched_s) + answered * seen_s
+        seconds /= network.workers
+    wide = ROW_BYTES + sum(members.values())
     return RobustnessForecast(
         examples=n,
         conditions=conditions,
+        frames=framed,
         models=sum(members.values()),
-        cost=StepCost(seconds, disk),
-        smallest={} if error is None else _smallest(config, kept, kinds, error),
-        left_out=tuple(profile.left_out),
+        cost=StepCost(seconds, (n * conditions + sum(sets.values())) * wide),
+        smallest={}
+        if error is None or not kinds
+        else _smallest(config, kept, kinds, len(severities), error),
+        left_out=left_out,
+        sets=sets,
+        external=asked.files is not None,
     )
 
 
@@ -110,7 +143,7 @@ def _seconds(profile: Profile, kind: str, shape: tuple[int, int]) -> float:
 
 
 def _smallest(
-    config: Config, kept: Examples, kinds: tuple[str, ...], error: float
+    config: Config, kept: Examples, kinds: tuple[str, ...], severities: int, error: float
 ) -> dict[str, float | None]:
     """The effect in each group, under the family of fewest corruptions."""
     assert config.robustness is not None
@@ -128,7 +161,7 @@ def _smallest(
             *sizes,
             members=min(config.fewest_models, config.robustness.members),
             corruptions=min(map(families.count, families)),
-            severities=len(config.robustness.severities),
+            severities=severities,
             tests=tests,
             error=error,
         )

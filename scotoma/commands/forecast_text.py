@@ -19,7 +19,8 @@ __all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
 
 DOES = {
     "prepare": "read and check every image",
-    "train": "train the dense members, or check external models",
+    "import_models": "check and copy external models",
+    "train": "train the dense members",
     "prune": "train the pruned members",
     "quantize": "compress trained members",
     "predict": "run members on test examples",
@@ -81,7 +82,8 @@ def forecast_text(forecast: Forecast) -> str:
     """Write what `scotoma check` prints."""
     lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast), ""]
     if forecast.steps:
-        lines += _steps(forecast, forecast.steps)
+        idle = {"import_models"} & set(forecast.skipped)  # of one kind of source alone
+        lines += _steps(forecast, [name for name in forecast.steps if name not in idle])
     lines += _measuring(forecast.measuring)
     lines += _robustness(forecast)
     return "\n".join(lines) + "\n"
@@ -95,12 +97,15 @@ def steps_text(forecast: Forecast) -> str:
 
 
 def _head(forecast: Forecast) -> list[str]:
-    shared = forecast.clusters < forecast.size.test
+    size = forecast.size
+    shared = forecast.clusters < size.test_images
     clusters = f" ({forecast.clusters:,} clusters)" if shared else ""
-    training = f"{forecast.size.train:,} training and " if forecast.has_training else ""
+    training = f"{size.train_images:,} training and " if forecast.has_training else ""
+    several = size.rows_an_image > 1
+    kinds = f"{size.outputs:,} labels each" if several else f"{size.classes:,} classes"
     head = _wrapped(
-        f"{printable(forecast.project)}: {training}{forecast.size.test:,} test examples{clusters}, "
-        f"{forecast.size.classes:,} classes, {_members(forecast)}{_error(forecast)}"
+        f"{printable(forecast.project)}: {training}{size.test_images:,} test examples{clusters}, "
+        f"{kinds}, {_members(forecast)}{_error(forecast)}"
     )
     return (
         head if forecast.newest is None else [*head, *_item("newest", printable(forecast.newest))]
@@ -139,7 +144,10 @@ def _joins(forecast: Forecast) -> list[str]:
         stored = bytes_text(forecast.images.encoded_bytes)
         parts = [
             f"{bytes_text(forecast.images.decoded_bytes(count))} {split}"
-            for count, split in ((forecast.size.train, "training"), (forecast.size.test, "test"))
+            for count, split in (
+                (forecast.size.train_images, "training"),
+                (forecast.size.test_images, "test"),
+            )
         ]
         lines += _item(
             "images", f"{width}x{height} pixels, {stored} stored; decoded {' and '.join(parts)}"
@@ -275,10 +283,20 @@ def _robustness(forecast: Forecast) -> list[str]:
     if robust is None:
         return []
     text = (
-        f"{robust.examples:,} pictures under {robust.conditions:,} conditions, "
+        f"{robust.examples:,} pictures under {robust.conditions:,} conditions"
+        f"{f' and in {robust.frames:,} frames' if robust.frames else ''}, "
         f"{robust.models:,} models each: "
-        f"{robust.examples * robust.conditions * robust.models:,} predictions"
+        f"{robust.examples * (robust.conditions + robust.frames) * robust.models:,} predictions"
+        + " that are read"
+        * robust.external
     )
+    sets = _item(
+        "sets",
+        ", ".join(f"{name}: {pictures:,} pictures" for name, pictures in robust.sets.items())
+        + f"; {robust.models:,} models each",
+    )
+    if not robust.conditions:
+        return sets
     known = {name: points for name, points in robust.smallest.items() if points is not None}
     if known:
         widest, finest = (choose(known, key=lambda name: known[name]) for choose in (max, min))
@@ -291,7 +309,7 @@ def _robustness(forecast: Forecast) -> list[str]:
     if small := [name for name, points in robust.smallest.items() if points is None]:
         more = f" and {len(small) - 1:,} more" if len(small) > 1 else ""
         text += f"; too small to compare: {printable(small[0])}{more}"
-    return _item("corrupt", text)
+    return _item("corrupt", text) + (sets if robust.sets else [])
 
 
 def _trial(network: NetworkCost) -> list[str]:

@@ -16,12 +16,18 @@ def init(
     table: options.Table,
     out: Annotated[Path, typer.Option(help="Configuration to write.")] = Path("audit.yaml"),
     label: Annotated[
-        str | None, typer.Option(help="Column of the true labels. Default: chosen by its name.")
+        list[str] | None,
+        typer.Option(
+            help="Column of the true labels. Where an example has several, their columns of 0 and "
+            "1, separated by commas, or a pattern such as 'has_*'. Can be repeated. Default: "
+            "chosen by its name."
+        ),
     ] = None,
     group: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column whose values are groups. Can be repeated. Default: columns of few values."
+            help="Columns whose values are groups, separated by commas. Can be repeated. Default: "
+            "columns of few values."
         ),
     ] = None,
     predictions: Annotated[
@@ -33,6 +39,13 @@ def init(
         typer.Option(
             help="Column of predictions, or a pattern such as 'pred_*', where a table has a column "
             "for each model. Can be repeated. Default: columns that hold classes."
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="The files of --predictions hold numbers: scores of which `lower` or `higher` is "
+            "better, or predictions whose `absolute_error` or `squared_error` is audited."
         ),
     ] = None,
     images: Annotated[str | None, typer.Option(help="Folder of the images.")] = None,
@@ -47,6 +60,7 @@ def init(
     from scotoma.commands.init_draft import run_init
 
     run_init(
-        table, out=out, label=label, groups=group or (), predictions=predictions, images=images,
-        as_json=as_json, quiet=quiet, predicted=predicted or (), models=models,
+        table, out=out, labels=label or (), groups=group or (), predictions=predictions,
+        images=images, as_json=as_json, quiet=quiet, predicted=predicted or (), models=models,
+        score=score,
     )  # fmt: skip

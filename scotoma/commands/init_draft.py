@@ -13,6 +13,7 @@ import polars as pl
 import typer
 import yaml
 
+from scotoma.commands.bias_scores import SCORES
 from scotoma.commands.init_columns import (
     Attributes,
     attribute,
@@ -27,17 +28,20 @@ from scotoma.commands.init_models import (
     prediction_columns,
     variants_of,
 )
-from scotoma.commands.tables import column, listed, quoted, read_table
+from scotoma.commands.tables import column, columns, listed, quoted, read_table
 from scotoma.config import parse_config
-from scotoma.config.groups import parse_group
+from scotoma.config.groups import parse_groups
+from scotoma.config.label import Label
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.tables import find_tables, models_by_variant
+from scotoma.printable import nearest
 from scotoma.storage.files import written
 
 __all__ = ["Draft", "draft", "run_init"]
 
 SPLITS = ("partition", "split", "part", "fold", "set")
+MOST_LABELS = 12  # that are crossed with an attribute in the draft
 MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
@@ -49,7 +53,7 @@ def run_init(
     table: Path,
     *,
     out: Path,
-    label: str | None,
+    labels: Sequence[str],
     groups: Sequence[str],
     predictions: str | None,
     images: str | None,
@@ -57,13 +61,15 @@ def run_init(
     quiet: bool,
     predicted: Sequence[str] = (),
     models: Path | None = None,
+    score: str | None = None,
 ) -> None:
     """Write a configuration.
 
     Args:
         table: CSV, Parquet or .npz, one row per example.
         out: File to write; one that is there is never overwritten.
-        label: Column of the labels; None takes one by its name, or asks.
+        labels: Column of the labels, or columns or patterns of several labels; empty takes one by
+            its name, or asks.
         groups: Columns whose values are groups; empty takes those whose values can be compared.
         predictions: Pattern of files of predictions, for `source.kind: predictions`.
         images: Folder of the images, for `source.kind: image_folder`.
@@ -72,6 +78,7 @@ def run_init(
         predicted: Columns of predictions, or patterns, in the files of `predictions`, else in
             `table`; empty takes those that hold classes.
         models: Folder of ONNX models, for `source.kind: onnx`, on `images`.
+        score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
 
     Raises:
         ConfigError: The file is there, or the table does not say enough.
@@ -89,11 +96,21 @@ def run_init(
     if predicted and images is not None:
         raise ConfigError("--predicted names columns of predictions; leave out --images")
     frame = read_table(table)
-    target = column(frame, label, "--label") if label else _label(frame)
-    made = draft(
-        frame, table, label=target, groups=groups, predictions=predictions, images=images,
-        predicted=predicted, models=models,
-    )  # fmt: skip
+    parts = [[one] if one in frame.columns else one.split(",") for one in labels]
+    named = [name for part in parts for name in part]
+    targets: list[str] = []
+    if score is None or score.endswith("_error"):
+        targets = columns(frame, named, "--label") if named else [_label(frame)]
+    if score is None:
+        made = draft(
+            frame, table, labels=targets, groups=groups, predictions=predictions, images=images,
+            predicted=predicted, models=models,
+        )  # fmt: skip
+    else:
+        made = _scores(
+            frame, table, score, labels=targets, groups=groups, predictions=predictions,
+            predicted=predicted, images=images,
+        )  # fmt: skip
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
         made.values, sort_keys=False, allow_unicode=True
     )
@@ -107,7 +124,9 @@ def run_init(
         temporary.write_text(text, encoding="utf-8")
     if not quiet:
         attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
-        lines = [f"{out}: label {quoted(target)}, groups {listed(attributes) or 'none'}"]
+        shown = f"label{'s' if len(targets) > 1 else ''} {listed(targets)}"
+        shown = shown if targets else "scores without a label"
+        lines = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
         lines += [f"note    {note}" for note in made.notes]
         sys.stderr.write("\n".join([*lines, f"next    scotoma check {out}"]) + "\n")
 
@@ -129,7 +148,7 @@ def draft(
     frame: pl.DataFrame,
     table: Path,
     *,
-    label: str,
+    labels: Sequence[str],
     groups: Sequence[str],
     predictions: str | None,
     images: str | None,
@@ -141,8 +160,8 @@ def draft(
     Args:
         frame: The table.
         table: Where it lies.
-        label: Column of the labels.
-        groups: Columns whose values are groups, as `parse_group` reads them; empty takes those
+        labels: Column of the labels, or columns of several labels.
+        groups: Columns whose values are groups, as `parse_groups` reads them; empty takes those
             whose values can be compared.
         predictions: Pattern of files of predictions; None where the table itself has them.
         images: Folder of the images, or None.
@@ -151,19 +170,29 @@ def draft(
 
     Raises:
         ConfigError: No column names the examples, splits images into training and test, or holds
-            predictions; or the models are not laid out by variant.
+            predictions; the models are not laid out by variant; or they have one label.
 
     >>> frame = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["f", "m"]})
-    >>> draft(frame, Path("t.csv"), label="label", groups=["sex"], predictions="p/*.csv",
+    >>> draft(frame, Path("t.csv"), labels=["label"], groups=["sex"], predictions="p/*.csv",
     ...       images=None).values["groups"]
     {'sex': {'column': 'sex'}}
     """
     notes: list[str] = []
+    label, several = labels[0], len(labels) > 1
     classes = natural_order(frame[label].drop_nulls().cast(pl.String))
-    tested, others = frame[label].is_not_null(), [label]
+    tested, others = frame[label].is_not_null(), [*labels]
     values: dict[str, Any] = {"version": 1, "project": _project(table)}
     source: dict[str, Any]
-    if images is None:
+    if several and (models is not None or (images is None and predictions is None)):
+        raise ConfigError(
+            f"--label names {len(labels)} labels, which models to train or files of predictions "
+            "have; give --images FOLDER without --models, or --predictions "
+            "'preds/{variant}/{model}.csv'"
+        )
+    if images is None and several:
+        source = _scores_of_labels(frame.drop(labels), table, str(predictions))
+        others += ["image", source.get("key", "example_id")]
+    elif images is None:
         source, own = _predictions(frame, table, label, classes, predictions, predicted, notes)
         others += ["image", *own]
         if baseline := source.pop("baseline", ""):
@@ -173,7 +202,7 @@ def draft(
         kind = "image_folder" if models is None else "onnx"
         source = {"kind": kind, "images": images, "attributes": str(table)}
         source |= {} if models is None else {"models": str(models)}
-        key = guessed_key(frame.drop(label), images=True)
+        key = guessed_key(frame.drop(labels), images=True)
         if key is None:
             raise ConfigError(
                 f"{quoted(table.name)} has no column that names an image file in each row, got "
@@ -194,11 +223,30 @@ def draft(
     elif key not in ("example_id", "image"):
         notes.append(f"ids in column {quoted(key)}")
     target: dict[str, Any] = {"column": label}
-    if len(classes) == 2:
+    if several:
+        target = {"columns": list(labels)}
+    elif len(classes) == 2:
         target["positive"] = classes[-1]
     values |= {"source": source, "label": target}
+    _add_groups(values, frame, groups, tested, others, notes)
+    if models is not None:
+        values |= onnx_variants(models)
+    elif images is not None:
+        values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
+    return Draft(values, tuple(notes))
+
+
+def _add_groups(
+    values: dict[str, Any],
+    frame: pl.DataFrame,
+    groups: Sequence[str],
+    tested: pl.Series,
+    others: Sequence[str],
+    notes: list[str],
+) -> None:
+    """Add the groups that are named, else those that columns of few values form."""
     if groups:
-        rules = [parse_group(name, frame.columns) for name in groups]
+        rules = parse_groups(groups, frame.columns)
         named = {
             attribute(column(frame, rule.column, "--group")): rule.model_dump(exclude_defaults=True)
             for rule in rules
@@ -210,12 +258,65 @@ def draft(
     if chosen.groups:
         values["groups"] = dict(chosen.groups)
         crossed = [name for name, entry in chosen.groups.items() if _has_few_values(frame, entry)]
+        if crossed and 1 < len(values.get("label", {}).get("columns", ())) <= MOST_LABELS:
+            crossed = [Label.model_fields["attribute"].default, *crossed]
         if len(crossed) > 1:
             values["groups"]["intersections"] = [crossed[:2]]
-    if models is not None:
-        values |= onnx_variants(models)
-    elif images is not None:
-        values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
+
+
+def _scores(
+    frame: pl.DataFrame,
+    table: Path,
+    score: str,
+    *,
+    labels: Sequence[str],
+    groups: Sequence[str],
+    predictions: str | None,
+    predicted: Sequence[str],
+    images: str | None,
+) -> Draft:
+    """The configuration of an audit of scores that fits a table."""
+    if score not in SCORES:
+        raise ConfigError(
+            f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
+            f"{nearest(score, SCORES)}"
+        )
+    if images is not None or (predictions is None and not predicted):
+        raise ConfigError(
+            "--score needs the numbers of two models; name their files with --predictions "
+            "'scores/{variant}/{model}.csv', or their columns with --predicted"
+        )
+    if len(labels) > 1:
+        raise ConfigError(f"--score takes the true number from one --label, got {listed(labels)}")
+    notes: list[str] = []
+    source: dict[str, Any] = {
+        "kind": "scores",
+        "files": predictions or str(table),
+        "examples": str(table),
+    }
+    values: dict[str, Any] = {"version": 1, "project": _project(table), "source": source}
+    names: list[str] = []
+    if predicted:
+        held = frame if predictions is None else file_columns(predictions)
+        names = columns(frame if held is None else held, predicted, "--predicted")
+        variants = variants_of(names)
+        source["columns"] = variants
+        baseline = baseline_of(variants)
+    else:
+        baseline = _baseline(predictions or "", guessed_key(frame, images=False))
+    own = [*labels, *(names if predictions is None else [])]
+    key = guessed_key(frame.drop(own), images=False)
+    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    if labels:
+        source["measure"] = score
+        values["label"] = {"column": labels[0]}
+    else:
+        source["lower_is_better"] = score == "lower"
+    if baseline not in ("", "dense"):
+        values["baseline"] = baseline
+        notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+    others = [*own, *([key] if key else []), "image"]
+    _add_groups(values, frame, groups, pl.repeat(True, frame.height, eager=True), others, notes)
     return Draft(values, tuple(notes))
 
 
@@ -263,6 +364,18 @@ def _predictions(
     source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
     left = own_names if pattern is None else []
     return source, [*left, *([key] if key else [])]
+
+
+def _scores_of_labels(others: pl.DataFrame, table: Path, pattern: str) -> dict[str, Any]:
+    """The section `source` of files with a column for each of several labels."""
+    key = guessed_key(others, images=False)
+    if key is None:
+        raise ConfigError(
+            f"{quoted(table.name)} has no column that names each example, got "
+            f"{listed(others.columns)}; add one, as the predictions have it"
+        )
+    source = {"kind": "predictions", "files": pattern, "examples": str(table)}
+    return source | ({} if key == "example_id" else {"key": key})
 
 
 def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ def report(
     from scotoma.commands.finished_run import open_run
     from scotoma.stages.report import draw
 
-    finished = open_run(run)
+    finished = open_run(run, scores=True)
     try:
         page = draw(finished, images=not no_images, blur=blur)
     except OSError as error:

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from scotoma.commands.paper_pages import as_markdown, as_text
 from scotoma.commands.slices_search import harmless
 from scotoma.commands.tables import listed, quoted
-from scotoma.commands.tournament_runs import read_finished, read_raw
+from scotoma.commands.tournament_examples import bias_on_other_test_sets, cies_of_minority_cells
+from scotoma.commands.tournament_runs import FinishedTechniques, read_finished, read_raw
 from scotoma.commands.tournament_tables import TournamentResult, as_content, as_rows, as_tables
+from scotoma.config.mitigation import BASE
 from scotoma.errors import ConfigError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
 from scotoma.published import fairness_variance
-from scotoma.report.tournament import render_tournament
+from scotoma.report.tournament import headline_metric, render_tournament
 from scotoma.storage.files import written
 from scotoma.tournament import (
+    EqualAccuracyCell,
+    MinorityCell,
+    OneSeedCell,
     SurvivalCell,
     TechniqueRuns,
+    Tournament,
     baselines,
+    compare_one_seed,
     compare_paired,
     compare_techniques,
+    equal_accuracy_cells,
     survival_cells,
 )
 
-__all__ = ["TournamentQuestion", "compare", "run_tournament"]
+__all__ = ["TournamentQuestion", "compare", "run_tournament", "unstable"]
 
 PUBLISHED = (
     "Published totals are those of Qian et al. 2021 over all 154 cells of their study; other "
@@ -39,6 +47,14 @@ PUBLISHED = (
 READS_GROUPS = (
     "Technique {} reads the group of each test example, which may be unlawful or unknown in use: "
     "do not rank it with the others."
+)
+UNSTABLE = (
+    "{} steps the network in every third epoch: {} varies {:.1f} times as much from run to run as "
+    "the baseline's, so that a mean of few runs may not hold; train three times as long."
+)
+BOTH_LEVELS = (
+    "Intervals of what compression leaves are about other training runs ({} seeds) and another "
+    "test set like this one ({}); tests are about training runs."
 )
 UNPAIRED = (
     "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
@@ -98,6 +114,9 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
                 published=result.published,
                 paired=result.paired,
                 survival=result.survival,
+                equal_accuracy=result.equal_accuracy,
+                minority=result.minority,
+                one_seed=result.one_seed,
                 remarks=result.remarks,
             ),
             encoding="utf-8",
@@ -133,8 +152,11 @@ def compare(question: TournamentQuestion) -> TournamentResult:
     if (question.raw is None) == (not question.runs):
         raise ConfigError("tournament compares finished audits or --raw values; name one of them")
     survival: list[SurvivalCell] = []
+    equal: list[EqualAccuracyCell] = []
+    minority: list[MinorityCell] = []
+    one_seed: list[OneSeedCell] = []
     remarks = [PUBLISHED] if question.protocol == "published" else []
-    question, families = _trained(question)
+    question, families, repeated = _trained(question)
     if question.raw is not None:
         techniques, title = read_raw(question.raw), question.raw.name
         baseline_of = baselines([one.technique for one in techniques], question.bases)
@@ -150,23 +172,43 @@ def compare(question: TournamentQuestion) -> TournamentResult:
             own = [t for t, name in enumerate(finished.techniques)
                    if base in (name, baseline_of.get(name))]  # fmt: skip
             names = [finished.techniques[t] for t in own]
-            survival += survival_cells(
-                finished.bias[own], names, finished.variants, finished.metrics,
-                accuracy=finished.accuracy[own], base=names.index(base), level=question.level,
-            )  # fmt: skip
-    protocol = cast(StatisticsProtocol, question.protocol)
-    published = protocol == "published"
+            audits = {name: finished.audits[name] for name in names}
+            drawn = bias_on_other_test_sets(
+                audits, finished.variants, finished.attribute, finished.metrics
+            )
+            named = (names, finished.variants, finished.metrics)
+            options: Any = {
+                "base": names.index(base), "resampled": drawn, "level": question.level
+            }  # fmt: skip
+            bias, accuracy = finished.bias[own], finished.accuracy[own]
+            survival += survival_cells(bias, *named, accuracy=accuracy, **options)
+            equal += equal_accuracy_cells(bias, accuracy, *named, **options)
+            minority += cies_of_minority_cells(audits, finished.variants, finished.attribute, base)
+        remarks.append(BOTH_LEVELS.format(finished.bias.shape[2], _test_set(finished)))
+        if repeated:
+            again = read_finished(repeated, finished.attribute)
+            one_seed = compare_one_seed(
+                techniques, again.runs(question.variant), level=question.level
+            )
+    tournament = compare_techniques(
+        techniques, baseline_of, protocol=cast(StatisticsProtocol, question.protocol),
+        level=question.level,
+    )  # fmt: skip
+    if question.raw is None:
+        remarks += unstable(tournament, finished.adversarial)
+    published = question.protocol == "published"
     study = fairness_variance()
     return TournamentResult(
         title=title or "tournament",
-        tournament=compare_techniques(
-            techniques, baseline_of, protocol=protocol, level=question.level
-        ),
+        tournament=tournament,
         paired=compare_paired(
             [*_families(techniques, question.shared), *_named(techniques, families)],
             level=question.level,
         ),
         survival=survival,
+        equal_accuracy=equal,
+        minority=minority,
+        one_seed=one_seed,
         published=study.totals if published else None,
         aims={
             f"{task}|{metric}": mark
@@ -179,19 +221,54 @@ def compare(question: TournamentQuestion) -> TournamentResult:
     )
 
 
-def _trained(question: TournamentQuestion) -> tuple[TournamentQuestion, list[list[str]]]:
-    """Train what a configuration asks for: its audits to compare, and who shares a training."""
+def unstable(tournament: Tournament, adversarial: Collection[str]) -> list[str]:
+    """Say where runs of an adversary differ more than those of the baseline.
+
+    Args:
+        tournament: Techniques against their baselines.
+        adversarial: Those that train against an adversary.
+
+    Returns:
+        A sentence a technique.
+    """
+    headline = headline_metric(cell.metric for cell in tournament.cells)
+    return [
+        UNSTABLE.format(quoted(cell.technique), cell.metric, cell.raw.spread_ratio.value)
+        for cell in tournament.cells
+        if cell.technique in adversarial
+        and cell.metric == headline
+        and cell.raw.spread_ratio.value > 1
+    ]
+
+
+def _test_set(finished: FinishedTechniques) -> str:
+    """Count the test examples, and their clusters where rows belong together."""
+    test = next(iter(finished.audits.values())).test
+    rows = f"{len(test.ids):,} test examples"
+    if test.clusters is None:
+        return rows
+    return f"{rows} in {len(set(test.clusters.tolist())):,} clusters"
+
+
+def _trained(
+    question: TournamentQuestion,
+) -> tuple[TournamentQuestion, list[list[str]], tuple[str, ...]]:
+    """Train what a configuration asks for.
+
+    Returns:
+        Its audits to compare, who shares a training, and the audits of one seed.
+    """
     if len(question.runs) != 1 or not question.runs[0].lower().endswith((".yaml", ".yml")):
         if question.folder is not None:
             raise ConfigError("--runs is where audits of a configuration go; name one, or leave it")
-        return question, []
+        return question, [], ()
     from scotoma.commands.tournament_train import shared_trainings, train_techniques
 
-    config, places = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
-    contest = config.tournament
+    done = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
+    contest = done.config.tournament
     attribute = question.attribute or (None if contest is None else contest.attribute)
-    asked = replace(question, runs=tuple(places), attribute=attribute, bases=("base",))
-    return asked, shared_trainings(config)
+    asked = replace(question, runs=done.places, attribute=attribute, bases=(BASE,))
+    return asked, shared_trainings(done.config), done.one_seed
 
 
 def _named(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scotoma.array_files import open_arrays
 from scotoma.commands.tables import column, listed, quoted, read_table
 from scotoma.commands.variance_measure import VarianceQuestion, read_runs
-from scotoma.config.mitigation import TEST_GROUPS
+from scotoma.config.mitigation import ADVERSARIES, TEST_GROUPS
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Floats
@@ -21,6 +22,7 @@ from scotoma.untrusted import read_apart
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
+    from scotoma.papers.finished import FinishedAudit
 
 __all__ = ["FinishedTechniques", "read_finished", "read_raw"]
 
@@ -43,7 +45,10 @@ class FinishedTechniques:
         bias: Shape (techniques, variants, seeds, metrics).
         accuracy: Shape (techniques, variants, seeds), fractions.
         reading_groups: Techniques whose decision reads the group of the example it decides.
+        adversarial: Techniques that train against an adversary, in every third epoch.
         unpaired: Compressed variants whose members do not derive from dense ones.
+        attribute: Whose groups are compared.
+        audits: What each audit has left.
     """
 
     techniques: tuple[str, ...]
@@ -52,7 +57,10 @@ class FinishedTechniques:
     bias: Floats
     accuracy: Floats
     reading_groups: tuple[str, ...] = ()
+    adversarial: tuple[str, ...] = ()
     unpaired: tuple[str, ...] = ()
+    attribute: str = ""
+    audits: Mapping[str, FinishedAudit] = field(default_factory=dict)
 
     def runs(self, variant: str | None) -> list[TechniqueRuns]:
         """Take the runs of every technique under a variant, None for dense.
@@ -146,13 +154,18 @@ def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
 
 def _npz(path: str) -> dict[str, Any]:
     """Arrays of numbers by name, as lists; runs in the process that reads files."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: np.asarray(arrays[name], np.float64).tolist() for name in arrays.files}
-    except (ValueError, OSError, EOFError, KeyError) as error:
-        raise DataError(
-            f"{quoted(Path(path).name)} must hold arrays of numbers: {' '.join(str(error).split())}"
-        ) from error
+    name = quoted(Path(path).name)
+    with open_arrays(Path(path), name) as arrays:
+        return {
+            key: _numbers(arrays[key], f"array {quoted(key)} of {name}") for key in arrays.files
+        }
+
+
+def _numbers(array: Any, name: str) -> list[Any]:
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold numbers, got {array.dtype}: write one number a run")
+    values: list[Any] = array.astype(np.float64).tolist()
+    return values
 
 
 def _column(values: Any, name: str) -> Floats:
@@ -204,7 +217,9 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
     from scotoma.papers.finished import FinishedAudit
 
     audits: dict[str, Audit] = {}
+    every: dict[str, FinishedAudit] = {}
     reading: list[str] = []
+    adversarial: list[str] = []
     for place in places:
         name, _, folder = place.rpartition("=")
         name = name or Path(folder.rstrip("/")).name
@@ -213,10 +228,12 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
                 f"technique {quoted(name)} stands twice: name runs as TECHNIQUE=FOLDER"
             )
         finished = FinishedAudit(open_run(folder))
-        audits[name] = finished.audit
+        every[name], audits[name] = finished, finished.audit
         mitigation = finished.run.config.mitigation
         if mitigation is not None and mitigation.technique in TEST_GROUPS:
             reading.append(name)
+        if mitigation is not None and mitigation.technique in ADVERSARIES:
+            adversarial.append(name)
     chosen = _attribute(audits, attribute)
     first = next(iter(audits.values()))
     variants = [
@@ -240,7 +257,10 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         np.array(bias, np.float64).swapaxes(2, 3),
         np.array(accuracy, np.float64),
         tuple(reading),
+        tuple(adversarial),
         tuple(one.name for one in first.compressed if one.name in variants and not one.paired),
+        chosen,
+        every,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,12 +9,24 @@ from typing import Any
 import polars as pl
 
 from scotoma.commands.tables import number, shown
+from scotoma.commands.tournament_survival import (
+    equal_accuracy_table,
+    minority_table,
+    one_seed_table,
+    points,
+    survival_table,
+    table,
+)
 from scotoma.papers.table import Cell as Shown
 from scotoma.papers.table import Grid, PaperTable
+from scotoma.report.numbers import p_value
 from scotoma.report.tournament import TOTAL_NAMES, correlation_sentence
 from scotoma.tournament import (
     AccuracyCell,
     Cell,
+    EqualAccuracyCell,
+    MinorityCell,
+    OneSeedCell,
     PairedCell,
     SurvivalCell,
     Tournament,
@@ -41,6 +52,9 @@ class TournamentResult:
         tournament: Techniques against their baselines.
         paired: Techniques that share their runs.
         survival: Cells of compressed variants.
+        equal_accuracy: Every technique beside the baseline's variant of nearest accuracy.
+        minority: CIEs in the cells that training showed rarely.
+        one_seed: Runs of one seed beside runs of different seeds.
         published: Totals of the study, to stand beside; None shows none.
         aims: `TASK|METRIC` to the mark of a metric that is aimed at.
         remarks: Sentences for the reader.
@@ -50,6 +64,9 @@ class TournamentResult:
     tournament: Tournament
     paired: Sequence[PairedCell]
     survival: Sequence[SurvivalCell]
+    equal_accuracy: Sequence[EqualAccuracyCell]
+    minority: Sequence[MinorityCell]
+    one_seed: Sequence[OneSeedCell]
     published: Mapping[str, int] | None
     aims: Mapping[str, str]
     remarks: Sequence[str]
@@ -65,11 +82,11 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
     tournament = result.tournament
     metrics = tuple(dict.fromkeys(cell.metric for cell in tournament.cells))
     tables = [
-        _table(
+        table(
             "Figure 1", "Bias against the baseline",
             _signs(tournament, metrics, _bias), LEGEND,
         ),
-        _table(
+        table(
             "Figure 2", "Spread of bias from run to run against the baseline",
             _signs(tournament, metrics, _spread),
             "raw, relative (divided by the mean); X: bias does not fall.",
@@ -79,7 +96,7 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
         tables.append(_accuracy(tournament))
     risks = _signs(tournament, metrics, lambda cell: number(100 * cell.risk.value, 1))
     tables += [
-        _table(
+        table(
             "Single-run risk",
             "Per cent of pairs (one run of the baseline, one of the technique) that point the "
             "wrong way",
@@ -87,7 +104,10 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
             f"{_widest(tournament)} Intervals of all stand in --json and --csv.",
         ),
         _totals(result),
-        *([_survival(result.survival)] if result.survival else []),
+        *([survival_table(result.survival)] if result.survival else []),
+        *([equal_accuracy_table(result.equal_accuracy)] if result.equal_accuracy else []),
+        *([minority_table(result.minority)] if result.minority else []),
+        *([one_seed_table(result.one_seed)] if result.one_seed else []),
         *([_paired(result.paired)] if result.paired else []),
     ]
     if details:
@@ -173,6 +193,11 @@ def as_content(result: TournamentResult) -> dict[str, Any]:
         "correlations": tournament.correlations,
         "paired": result.paired,
         "survival": result.survival,
+        "equal_accuracy": result.equal_accuracy,
+        "minority": result.minority,
+        "one_seed": [
+            {**vars(one), "variance_ratio": one.variance_ratio} for one in result.one_seed
+        ],
         "remarks": result.remarks,
     }
 
@@ -188,10 +213,6 @@ def _compared(cell: AccuracyCell) -> dict[str, Any]:
 
 def _ends(name: str, estimate: Estimate) -> dict[str, float]:
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def _table(name: str, title: str, grid: Grid, *notes: str) -> PaperTable:
-    return PaperTable(name=name, title=title, run=grid, notes=[note for note in notes if note])
 
 
 def _signs(tournament: Tournament, metrics: tuple[str, ...], cell: Callable[[Cell], Shown]) -> Grid:
@@ -220,9 +241,9 @@ def _accuracy(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
             cell.technique,
-            _points(cell.tests.difference, sign="+"),
+            points(cell.tests.difference, sign="+"),
             shown(cell.tests.cohens_d, digits=1),
-            _p(cell.tests.u_p_adjusted),
+            p_value(cell.tests.u_p_adjusted),
             cell.mean_moves,
             cell.raw.variance_moves(cell.alpha),
             cell.relative.variance_moves(cell.alpha),
@@ -233,7 +254,7 @@ def _accuracy(tournament: Tournament) -> PaperTable:
         "technique", "difference, points", "Cohen's d", "U p", "accuracy", "raw spread",
         "relative spread",
     )  # fmt: skip
-    return _table("Figure 3", "Accuracy and its spread against the baseline",
+    return table("Figure 3", "Accuracy and its spread against the baseline",
                   Grid("Runs", columns, rows))  # fmt: skip
 
 
@@ -253,7 +274,7 @@ def _totals(result: TournamentResult) -> PaperTable:
         for base in result.tournament.bases
     ]
     unknown = totals["without_accuracy"]
-    return _table(
+    return table(
         "Totals", "Cells, one technique in one metric each; costs overlap",
         Grid("Cells", columns, rows, digits=None), *sentences,
         f"{unknown} cells have no accuracy, which costs them nothing here." if unknown else "",
@@ -270,7 +291,7 @@ def _widest(tournament: Tournament) -> str:
     worst = max(decided, key=lambda cell: cell.risk.value)
     return (
         f"Highest where the means differ significantly: {worst.metric} of {worst.technique}, "
-        f"{_points(worst.risk)}%, n = {worst.risk.n} pairs."
+        f"{points(worst.risk)}%, n = {worst.risk.n} pairs."
     )
 
 
@@ -278,50 +299,26 @@ def _paired(cells: Sequence[PairedCell]) -> PaperTable:
     rows = tuple(
         (
             f"{cell.technique} - {cell.other}", cell.metric, cell.runs,
-            shown(cell.difference, factor=100, digits=3, sign="+"), _p(cell.p_adjusted),
+            shown(cell.difference, factor=100, digits=3, sign="+"), p_value(cell.p_adjusted),
         )
         for cell in cells
     )  # fmt: skip
-    return _table(
+    return table(
         "Shared runs", "Techniques that decide differently on the same trained models, points",
         Grid("Paired over runs; p of a sign-flip test, adjusted over this table",
              ("techniques", "metric", "runs", "difference", "p"), rows, names=2, digits=None),
     )  # fmt: skip
 
 
-def _survival(cells: Sequence[SurvivalCell]) -> PaperTable:
-    rows = tuple(
-        (
-            cell.technique, f"{cell.variant}{' †' * cell.collapsed}", cell.metric, cell.seeds,
-            _points(cell.harm, sign="+"), _points(cell.interaction, sign="+"),
-            _p(cell.p_adjusted), number(100 * cell.floor, 2), shown(cell.survival, digits=2),
-        )
-        for cell in cells
-    )  # fmt: skip
-    columns = (
-        "technique", "variant", "metric", "seeds", "harm H", "interaction I", "I p",
-        "null floor of I", "survival S",
-    )  # fmt: skip
-    return _table(
-        "Survival", "What is left of the mitigation after compression; H and I in points",
-        Grid("Paired by seed; p of a sign-flip test, adjusted over this table", columns, rows,
-             names=3, digits=None),
-        "I above 0: compression eats the mitigation. S: gain under the variant over the dense "
-        "gain, undefined where the interval of the dense gain does not lie above 0.",
-        "†: the baseline loses more than 2 points of accuracy there, and bias means little."
-        if any(cell.collapsed for cell in cells) else "",
-    )  # fmt: skip
-
-
 def _means(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
-            one.technique, one.metric, one.spread.runs, _points(one.mean),
-            _points(one.spread.sigma), number(100 * one.spread.max_diff, 2),
+            one.technique, one.metric, one.spread.runs, points(one.mean),
+            points(one.spread.sigma), number(100 * one.spread.max_diff, 2),
         )
         for one in tournament.spreads
     )  # fmt: skip
-    return _table(
+    return table(
         "Runs", "Every technique over its runs, points",
         Grid("Mean, standard deviation and MaxDiff",
              ("technique", "metric", "runs", "mean", "standard deviation", "MaxDiff"), rows,
@@ -333,10 +330,10 @@ def _cells(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
             cell.technique, cell.metric, cell.verdict, ", ".join(cell.costs) or "none",
-            _points(cell.tests.difference, sign="+"), shown(cell.tests.cohens_d, digits=1),
-            _p(cell.tests.u_p_adjusted), shown(cell.raw.spread_ratio, digits=2),
-            _p(cell.raw.levene_p_adjusted), _p(cell.relative.levene_p_adjusted),
-            _points(cell.risk),
+            points(cell.tests.difference, sign="+"), shown(cell.tests.cohens_d, digits=1),
+            p_value(cell.tests.u_p_adjusted), shown(cell.raw.spread_ratio, digits=2),
+            p_value(cell.raw.levene_p_adjusted), p_value(cell.relative.levene_p_adjusted),
+            points(cell.risk),
         )
         for cell in tournament.cells
     )  # fmt: skip
@@ -344,15 +341,5 @@ def _cells(tournament: Tournament) -> PaperTable:
         "technique", "metric", "verdict", "costs", "difference", "Cohen's d", "U p",
         "ratio of spread", "raw Levene p", "relative Levene p", "single-run risk, %",
     )  # fmt: skip
-    return _table("Cells", "Every technique in every metric, points",
+    return table("Cells", "Every technique in every metric, points",
                   Grid("Against the baseline", columns, rows, names=2, digits=None))  # fmt: skip
-
-
-def _points(estimate: Estimate, sign: str = "") -> str:
-    return shown(estimate, factor=100, digits=2, sign=sign)
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return "not tested"
-    return f"{value:.3f}" if value >= 0.001 else "<0.001"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from scotoma.commands import options
 from scotoma.errors import ConfigError, DataError
@@ -14,17 +18,29 @@ __all__ = ["verify"]
 
 
 def verify(
-    run: options.FinishedRun, as_json: options.Json = False, quiet: options.Quiet = False
+    run: options.FinishedRun,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Test result of scotoma evidence that must rest on it.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Ed25519 public key (PEM) that must have signed it.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare every file of a finished audit with its checksum.
 
-    Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, or the audit has
-    not ended. This detects corruption, not tampering.
+    Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, the audit has not
+    ended, or the evidence speaks of another. Without --key this detects corruption, not tampering.
     """
+    from scotoma.commands.evidence_check import check_evidence
+    from scotoma.commands.finished_run import open_run
     from scotoma.run import checksums
     from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror
 
+    if key is not None and evidence is None:
+        raise ConfigError("--key needs --evidence, the file whose signature it checks; name it")
     folder = Mirror.of(run)
     if not (folder.uri or folder.root.is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
@@ -40,6 +56,10 @@ def verify(
         raise DataError(f"run {run} {_difference(by_kind)}")
     if not quiet:
         sys.stderr.write(f"all {check.files:,} files match their checksums\n")
+    if evidence is not None:
+        sentence = check_evidence(open_run(run, scores=True), evidence, key)
+        if not quiet:
+            sys.stderr.write(f"{printable(sentence)}\n")
 
 
 def _difference(by_kind: dict[str, tuple[str, ...]]) -> str:

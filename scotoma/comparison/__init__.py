@@ -11,6 +11,7 @@ from scotoma.comparison.bias_scores import BiasScore, bias_scores
 from scotoma.comparison.effects import GroupEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, mean_change
+from scotoma.comparison.quantiles import QuantileChange, quantile_change
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Flip",
     "GroupEffect",
     "MeanChange",
+    "QuantileChange",
     "RerunFloor",
     "affected",
     "align_reruns",
@@ -27,5 +29,6 @@ __all__ = [
     "flips",
     "group_effects",
     "mean_change",
+    "quantile_change",
     "rerun_floor",
 ]

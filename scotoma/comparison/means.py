@@ -12,9 +12,11 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.uncertainty import (
     Estimate,
+    Variance,
     check_level,
     cluster_sums,
     crossed_variance,
+    n_effective,
     of_variance,
     ratio_influence,
     undefined,
@@ -33,6 +35,8 @@ class MeanChange:
         after: Mean of the compressed models.
         change: after - before; its interval is that of a paired comparison.
         recovery: after / before, its interval on the log scale.
+        variance: Of the change, with its parts.
+        log_variance: Of the logarithm of the recovery; None where that is not defined.
     """
 
     n: int
@@ -40,6 +44,26 @@ class MeanChange:
     after: Estimate
     change: Estimate
     recovery: Estimate
+    variance: Variance | None = None
+    log_variance: Variance | None = None
+
+    def worsening(self, *, lower_is_better: bool) -> Estimate:
+        """How much worse the mean gets, per cent of the better one; its interval on the log scale.
+
+        100 (after / before - 1) where lower is better, 100 (before / after - 1) where higher is.
+
+        >>> change = mean_change([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
+        >>> change.worsening(lower_is_better=True).value
+        50.0
+        """
+        ratio = self.recovery
+        if self.log_variance is None:
+            return ratio
+        value = ratio.value if lower_is_better else 1 / ratio.value
+        return of_variance(
+            100 * (value - 1), self.log_variance, n=self.n, members=ratio.members,
+            events=self.change.events, level=ratio.level, scale="log",
+        )  # fmt: skip
 
     @property
     def p(self) -> float:
@@ -56,25 +80,32 @@ class ScoreTable:
         after: Scores of the compressed models, shape (n, K').
         clusters: Number of each row's cluster, shape (n,), or None.
         binary: All scores are 0 or 1.
+        paired: Member m of both derives from the same training run.
     """
 
     before: Floats
     after: Floats
     clusters: Codes | None
     binary: bool
+    paired: bool = False
 
     def change(self, inside: Flags | None = None, *, level: float = 0.95) -> MeanChange:
         """The change among some rows; see `mean_change`."""
         if inside is None or inside.all():
-            return _change(self.before, self.after, self.clusters, self.binary, level)
+            return _change(self, level)
         codes = (
             None if self.clusters is None else cluster_ids(self.clusters[inside], int(inside.sum()))
         )
-        return _change(self.before[inside], self.after[inside], codes, self.binary, level)
+        kept = ScoreTable(self.before[inside], self.after[inside], codes, self.binary, self.paired)
+        return _change(kept, level)
 
 
 def score_table(
-    before: npt.ArrayLike, after: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+    before: npt.ArrayLike,
+    after: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    paired: bool = False,
 ) -> ScoreTable:
     """Check the scores of two populations.
 
@@ -82,9 +113,11 @@ def score_table(
         before: Finite scores, shape (n,) or (n, K).
         after: Scores of the same rows in the same order, shape (n,) or (n, K').
         clusters: Id of each row's cluster, shape (n,); None where every row is its own.
+        paired: Member m of both derives from the same training run.
 
     Raises:
-        DataError: Tables of different length, without a row, or with a score that is not finite.
+        DataError: Tables of different length, without a row, or with a score that is not finite;
+            or paired populations of different size.
 
     >>> score_table([0, 1], [1.0, 1.0]).binary
     True
@@ -97,8 +130,13 @@ def score_table(
         )
     if not len(d):
         raise DataError("before and after must score at least one example, got none")
+    if paired and d.shape[1] != c.shape[1]:
+        raise DataError(
+            f"paired populations must have as many compressed as dense members, got {c.shape[1]} "
+            f"and {d.shape[1]}: drop the members without a partner, or leave paired out"
+        )
     binary = bool(np.isin(d, (0.0, 1.0)).all() and np.isin(c, (0.0, 1.0)).all())
-    return ScoreTable(d, c, cluster_ids(clusters, len(d)), binary)
+    return ScoreTable(d, c, cluster_ids(clusters, len(d)), binary, paired)
 
 
 def mean_change(
@@ -152,26 +190,29 @@ def _table(values: npt.ArrayLike, name: str) -> Floats:
     return table
 
 
-def _change(
-    before: Floats, after: Floats, clusters: Codes | None, binary: bool, level: float
-) -> MeanChange:
+def _change(table: ScoreTable, level: float) -> MeanChange:
     check_level(level)
+    before, after, clusters = table.before, table.after, table.clusters
     n = len(before) if clusters is None else int(clusters.max(initial=-1)) + 1
     members = min(before.shape[1], after.shape[1])
     if not n:
         nothing = undefined("undefined (no examples)", n=0, members=members, level=level)
         return MeanChange(0, nothing, nothing, nothing, nothing)
     rows = np.ones(n) if clusters is None else cluster_sums(np.ones(len(before)), clusters)
-    d, c = (ratio_influence(cluster_sums(own, clusters), rows) for own in (before, after))
+    sums = [cluster_sums(own, clusters) for own in (before, after)]
+    d, c = (ratio_influence(own, rows) for own in sums)
     mean_d, mean_c = float(before.mean()), float(after.mean())
-    variance = crossed_variance(d, c, unit=1.0 if binary else None)
-    change = of_variance(mean_c - mean_d, variance, n=n, members=members, level=level)
+    variance = crossed_variance(d, c, paired=table.paired, unit=1.0 if table.binary else None)
+    carried = n_effective(np.abs(sums[1].mean(axis=1) - sums[0].mean(axis=1)))
+    change = of_variance(
+        mean_c - mean_d, variance, n=n, members=members, events=carried, level=level
+    )
     single = [
-        _mean(mean, influence, n, members, binary, level)
+        _mean(mean, influence, n, members, table.binary, level)
         for mean, influence in ((mean_d, d), (mean_c, c))
     ]
-    recovery = _recovery((mean_d, mean_c), (d, c), n, members, binary, level)
-    return MeanChange(n, single[0], single[1], change, recovery)
+    recovery, log_variance = _recovery((mean_d, mean_c), (d, c), n, members, table, level)
+    return MeanChange(n, single[0], single[1], change, recovery, variance, log_variance)
 
 
 def _mean(
@@ -191,13 +232,14 @@ def _recovery(
     influences: tuple[Floats, Floats],
     n: int,
     members: int,
-    binary: bool,
+    table: ScoreTable,
     level: float,
-) -> Estimate:
+) -> tuple[Estimate, Variance | None]:
     if not min(means) > 0:
         reason = f"recovery not defined (the means are {means[0]:g} and {means[1]:g})"
-        return undefined(reason, n=n, members=members, level=level)
+        return undefined(reason, n=n, members=members, level=level), None
     d, c = (influence / mean for influence, mean in zip(influences, means, strict=True))
-    variance = crossed_variance(d, c, unit=1 / math.sqrt(means[0] * means[1]) if binary else None)
+    unit = 1 / math.sqrt(means[0] * means[1]) if table.binary else None
+    variance = crossed_variance(d, c, paired=table.paired, unit=unit)
     ratio = means[1] / means[0]
-    return of_variance(ratio, variance, n=n, members=members, level=level, scale="ratio")
+    return of_variance(ratio, variance, n=n, members=members, level=level, scale="ratio"), variance

@@ -22,7 +22,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Labels
 from scotoma.slices import find_slices
 
-__all__ = ["LogComparison", "SliceEffect", "is_lower_better", "measure_rows"]
+__all__ = ["LogComparison", "SliceEffect", "is_lower_better", "measure_rows", "sliced"]
 
 SLICES = 5
 SHUFFLED = 5  # searches of shuffled outcomes, whose findings are noise
@@ -137,7 +137,7 @@ def measure_rows(
     searched: tuple[SliceEffect, ...] = ()
     expected = float("nan")
     if slices:
-        searched, expected, said = _slices(rows, scores, own, lower_is_better)
+        searched, expected, said = sliced(_features(rows), scores, own, lower_is_better)
         notes += said
     return LogComparison(
         models=models,
@@ -198,10 +198,20 @@ def _floor(
     return rerun_floor(*own)
 
 
-def _slices(
-    rows: PairedRows, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
+def sliced(
+    features: pl.DataFrame, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
 ) -> tuple[tuple[SliceEffect, ...], float, list[str]]:
-    features = _features(rows)
+    """Search slices on which the score falls.
+
+    Args:
+        features: What may define a slice, shape (n, F).
+        scores: Of the rows.
+        clusters: Number of each row's cluster, or None.
+        lower_is_better: Of the score.
+
+    Returns:
+        The slices, how many chance alone would give, and notes; nan without features.
+    """
     if not features.width:
         return (), float("nan"), []
     if scores.binary:
@@ -235,7 +245,7 @@ def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:
 
 
 def _features(rows: PairedRows) -> pl.DataFrame:
-    """What may define a slice: attributes of a few values or of numbers, length, place, task."""
+    """What may define a slice: attributes, length, script, place, task."""
     table, columns = rows.table, {}
     for name in rows.attributes:
         values = table[f"{ATTRIBUTE}{name}"]
@@ -246,6 +256,8 @@ def _features(rows: PairedRows) -> pl.DataFrame:
             columns[name] = values.cast(pl.String).fill_null("(missing)")
     if (length := table["prompt_length"]).n_unique() > 1:
         columns["prompt length"] = length.cast(pl.Float64)
+    if (script := table["prompt_script"]).n_unique() > 1:
+        columns["prompt script"] = script.fill_null("(missing)")
     columns["position"] = table["position"].cast(pl.Float64)
     if table["task"].n_unique() > 1:
         columns["task"] = table["task"]

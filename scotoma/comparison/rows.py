@@ -32,8 +32,9 @@ class PairedRows:
 
     Attributes:
         table: `task`, `example` (its number), `example_id`, `position` (from 0 in the log),
-            `prompt_length`, `target`, then `rerun`, `score`, `answer`, `answer_hash`, `choice`,
-            `text_hash`, `text_length` and `row` with `_before` and `_after`, then the attributes.
+            `prompt_length`, `prompt_script`, `target`, then `rerun`, `score`, `answer`,
+            `answer_hash`, `choice`, `text_hash`, `text_length` and `row` with `_before` and
+            `_after`, then the attributes.
         reruns: Of the dense and the compressed model, the most over the tasks.
         unscored: Examples that were left out, because one of the models has no score for them.
         notes: Sentences that a reader should know.
@@ -77,6 +78,7 @@ def paired_rows(
         pl.col("example_id"),
         pl.col("content_hash"),
         pl.col("prompt_length"),
+        pl.col("prompt_script"),
         pl.col("target"),
         *(pl.col(name).alias(f"{ATTRIBUTE}{name}") for name in attributes),
     ]

@@ -20,7 +20,8 @@ from scotoma.config.gate_changes import (
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
-from scotoma.config.gate_robustness import MaxLoss, RobustnessRule
+from scotoma.config.gate_robustness import OTHER_PICTURES, MaxLoss, PicturesRule, RobustnessRule
+from scotoma.config.gate_scores import MaxWorse, ScoreRule
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
@@ -36,6 +37,7 @@ __all__ = [
     "MaxIncrease",
     "Minimum",
     "Rule",
+    "ScoreRule",
     "SincePreviousRule",
     "SlicesRule",
     "Waiver",
@@ -46,10 +48,13 @@ __all__ = [
 
 CHANGES = (
     "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
-    "robustness_loss", "since_previous",
+    "robustness_loss", "since_previous", "mean_score",
 )  # fmt: skip
-METRICS = (*CHANGES, *LEVEL_METRICS)
-SOME_METRICS = f"{', '.join(CHANGES)}, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
+METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
+SOME_METRICS = (
+    f"{', '.join(CHANGES)}, 5 more of corrupted pictures, clarify.DI, fairness.DI and 26 more of "
+    "Clarify and fairness"
+)
 
 
 Rule = Annotated[
@@ -60,7 +65,9 @@ Rule = Annotated[
     | SlicesRule
     | SincePreviousRule
     | LevelRule
-    | RobustnessRule,
+    | RobustnessRule
+    | PicturesRule
+    | ScoreRule,
     Field(discriminator="metric"),
 ]
 
@@ -152,20 +159,32 @@ _CIE = """\
 _CHANGED = """\
   - {{id: changed, metric: labels_changed, over: {over}, max: 0.01}}
 """
+_MEANS = """\
+  - id: mean_{over}
+    metric: mean_score
+    over: {over}
+    max_worse: {{relative: 0.05}}
+"""
 _CLASSES = """\
   - {id: classes, metric: classes_hurt, margin: 0.01}
 """
 
 
 def default_rules(
-    *, positive: bool, groups: bool = True, shipped: bool = False, labelled: bool = True
+    *,
+    positive: bool,
+    groups: bool = True,
+    shipped: bool = False,
+    labelled: bool = True,
+    scored: bool = False,
 ) -> GateRules:
     """The rules that hold where no file is given.
 
     No group's rate rises by more than a fifth and half a point, a dense and a compressed model
     differ on no more than 1% of the examples beyond what two dense models do, no class loses a
     point of recall beyond the loss of accuracy. Without labels there is only the second of these;
-    where it has no floor, no more than 1% of a group's predictions change.
+    where it has no floor, no more than 1% of a group's predictions change. Of scores no group's
+    mean gets more than 5% worse.
 
     Args:
         positive: The audit names a positive class, so that FPR and FNR of a group are one number
@@ -175,6 +194,7 @@ def default_rules(
         shipped: Fewer than 5 models a side: their flips have no floor, so that no rule asks how far
             they exceed it.
         labelled: The examples have labels.
+        scored: They have scores of the models instead of classes.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -186,6 +206,8 @@ def default_rules(
     ['changed']
     """
     over = "groups" if groups else "all"
+    if scored:
+        return parse_rules(f"rules:\n{_MEANS.format(over=over)}", "the default rules")
     if not labelled:
         text = _CHANGED.format(over=over) if shipped else _CIE
         return parse_rules(f"rules:\n{text}", "the default rules")
@@ -280,6 +302,8 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         "slices_hurt": SlicesRule,
         "since_previous": SincePreviousRule,
         "robustness_loss": RobustnessRule,
+        **dict.fromkeys(OTHER_PICTURES, PicturesRule),
+        "mean_score": ScoreRule,
         **dict.fromkeys(LEVEL_METRICS, LevelRule),
     }
     model: type[BaseModel] = GateRules
@@ -289,8 +313,10 @@ def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
         case ("waivers", _):
             model = Waiver
         case ("rules", _, "max_increase"):
-            robust = values["rules"][location[1]]["metric"] == "robustness_loss"
+            robust = values["rules"][location[1]]["metric"] in ("robustness_loss", *OTHER_PICTURES)
             model = MaxLoss if robust else MaxIncrease
+        case ("rules", _, "max_worse"):
+            model = MaxWorse
         case ("rules", int(place)):
             model = kinds.get(values["rules"][place]["metric"], ChangeRule)
     return list(model.model_fields)

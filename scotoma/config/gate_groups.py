@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
 from scotoma.config.gate_levels import OF_PREDICTIONS
-from scotoma.config.gate_robustness import RobustnessRule
+from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
+from scotoma.config.gate_scores import ScoreRule
 from scotoma.errors import DataError
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
 
-__all__ = ["refuse_rules_about_labels", "refuse_unknown_groups"]
+__all__ = ["refuse_rules_about_labels", "refuse_rules_of_other_kind", "refuse_unknown_groups"]
 
 NAMED_AT_MOST = 5  # of what there is, where no name is near
 
@@ -34,10 +35,41 @@ ask cie_share_excess or labels_changed
     """
     for rule in rules.rules:
         of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
+        of_labels |= isinstance(rule, PicturesRule) and rule.metric.endswith("overconfidence")
         if of_labels or isinstance(rule, ChangeRule | ClassesRule | RobustnessRule | SlicesRule):
             raise DataError(
                 f"rule {printable(rule.id)!r} needs labels, and the test examples have none; ask "
                 "cie_share_excess or labels_changed"
+            )
+
+
+def refuse_rules_of_other_kind(rules: GateRules, *, scored: bool) -> None:
+    """Refuse rules about classes for an audit of scores, and the other way round.
+
+    Args:
+        rules: The gate.
+        scored: Whether the examples have scores instead of classes.
+
+    Raises:
+        DataError: There is one.
+
+    >>> from scotoma.config.gate import default_rules
+    >>> refuse_rules_of_other_kind(default_rules(positive=False), scored=True)
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: rule 'error_groups' asks for error, and the examples have scores and \
+no classes; ask for mean_score
+    """
+    for rule in rules.rules:
+        if isinstance(rule, ScoreRule) is not scored:
+            has, way = (
+                ("scores and no classes", "mean_score")
+                if scored
+                else ("classes and no scores", "error, fpr or fnr")
+            )
+            raise DataError(
+                f"rule {printable(rule.id)!r} asks for {rule.metric}, and the examples have {has}; "
+                f"ask for {way}"
             )
 
 
@@ -61,12 +93,12 @@ def refuse_unknown_groups(rules: GateRules, keys: Iterable[str]) -> None:
     """
     groups = set(keys)
     attributes = {attribute for key in groups for attribute, _ in parse_group_key(key)}
-    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule)]
+    chosen = [rule for rule in rules.rules if isinstance(rule, ChangeRule | ScoreRule)]
     named = [("must", name, groups | attributes) for name in rules.must]
     named += [
         (f"attributes of rule {r.id}", name, attributes)
         for r in rules.rules
-        if isinstance(r, ChangeRule | LevelRule)
+        if isinstance(r, ChangeRule | LevelRule | ScoreRule)
         for name in r.attributes or ()
     ]
     named += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -12,7 +13,7 @@ from scotoma.config.variants import Frozen
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
-__all__ = ["Bins", "GroupColumn", "Groups", "parse_group"]
+__all__ = ["Bins", "GroupColumn", "Groups", "parse_group", "parse_groups"]
 
 MOST_BINS = 20
 Bins = (
@@ -130,3 +131,33 @@ def parse_group(text: str, columns: Sequence[str]) -> GroupColumn:
             f"(4, up to {MOST_BINS}), the rising numbers they begin at (18,40,65), each, year or "
             "month"
         ) from error
+
+
+def parse_groups(texts: Sequence[str], columns: Sequence[str]) -> list[GroupColumn]:
+    """Read all `--group` of a command: each a column, or several separated by commas.
+
+    Args:
+        texts: As `parse_group` takes them; a column whose own name holds a comma is taken whole.
+        columns: Those of the table.
+
+    Returns:
+        What they name, each text once.
+
+    Raises:
+        ConfigError: What follows a colon is no way to form groups.
+
+    >>> [(rule.column, rule.bins) for rule in parse_groups(["age:18,40,sex", "race"], [])]
+    [('age', [18.0, 40.0]), ('sex', None), ('race', None)]
+    >>> [rule.column for rule in parse_groups(["city, country"], ["city, country"])]
+    ['city, country']
+    """
+    parts: list[str] = []
+    for text in texts:
+        first = len(parts)
+        for part in [text] if text in columns else text.split(","):
+            begins = len(parts) > first and ":" in parts[-1]
+            if begins and re.fullmatch(r"\s*[-+\d.eE]+\s*", part):
+                parts[-1] += f",{part}"
+            else:
+                parts.append(part if part in columns else part.strip())
+    return [parse_group(part, columns) for part in dict.fromkeys(parts) if part]

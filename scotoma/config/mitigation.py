@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from scotoma.config.variants import Frozen
 
 __all__ = [
-    "DENSE_TEACHER", "HEADS", "TEST_GROUPS", "WITHOUT_GROUPS", "Contest", "Mitigation", "Technique",
+    "ADVERSARIES", "BASE", "DENSE_TEACHER", "HEADS", "RATIOS", "TEST_GROUPS", "WITHOUT_GROUPS",
+    "Contest", "Contestant", "Mitigation", "Technique",
 ]  # fmt: skip
 
 Technique = Literal[
     "RS", "SUBG", "DD1", "DD2", "DD3", "DD4", "DI1", "DI2", "UC", "GR", "group-dro", "JTT", "L2",
-    "ALM", "distil", "CEAG",
+    "ALM", "distil", "CEAG", "R1", "R2", "R3",
 ]  # fmt: skip
+Refit = Literal["dfr", "dfr-dense"]
+REFITS: tuple[str, ...] = ("dfr", "dfr-dense")  # fitted to each variant, or kept from dense
+BASE = "base"  # name of a tournament's baseline
 WITHOUT_GROUPS = ("JTT", "distil")  # in training
+CHOICES = ("tried_first_steps", "tried_repeats")  # which groups of held-out examples decide
 HEADS = ("DD1", "DD2", "DD3", "DD4", "DI1", "DI2")  # a score for every (group, class)
 TEST_GROUPS = ("DI1", "DD4")  # whose decision reads the group of the example it decides
 DENSE_TEACHER = ("distil", "CEAG")  # pruned members learn beside the dense one of their seed
 ADVERSARIES = ("UC", "GR")
 BINARY = ("L2", "ALM")
+RATIOS = {"R1": 1.0, "R2": 2.0, "R3": 3.0}  # most examples of one group for one of the other
 STUDIED_ETA = {"L2": 1.0, "ALM": 20.0}
 
 
@@ -49,6 +55,15 @@ class Mitigation(Frozen):
     repeats: int = Field(
         20, ge=1, le=10_000, description="JTT: how often each error of the first training stands."
     )
+    tried_first_steps: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
+        None,
+        min_length=1,
+        description="JTT: values of first_steps to choose among, by the worst class and group of "
+        "held-out training examples.",
+    )
+    tried_repeats: list[Annotated[int, Field(ge=1, le=10_000)]] | None = Field(
+        None, min_length=1, description="JTT: values of repeats to choose among, likewise."
+    )
     temperature: float = Field(
         4.0, gt=0, description="distil: divisor of the scores of both members."
     )
@@ -70,6 +85,25 @@ class Mitigation(Frozen):
         return self.technique[:2] if self.technique in HEADS else self.technique
 
     @property
+    def refits(self) -> bool:
+        """Whether it trains no member, and gives those of the baseline a new last layer."""
+        return self.technique in REFITS
+
+    @property
+    def chooses(self) -> bool:
+        """Whether settings are chosen on held-out training examples, whose groups count then."""
+        return self.tried_first_steps is not None or self.tried_repeats is not None
+
+    @property
+    def tried(self) -> tuple[list[float], list[int]]:
+        """The settings of JTT to choose among: of `first_steps`, and of `repeats`.
+
+        >>> Mitigation(technique="JTT", attribute="style", tried_repeats=[5, 50]).tried
+        ([0.2], [5, 50])
+        """
+        return self.tried_first_steps or [self.first_steps], self.tried_repeats or [self.repeats]
+
+    @property
     def penalty(self) -> float:
         """The `eta` that holds: of L2 and ALM."""
         return STUDIED_ETA.get(self.technique, 0.0) if self.eta is None else self.eta
@@ -82,9 +116,14 @@ class Mitigation(Frozen):
         'all models are trained by DI1 on groups of style, and decide by the group of each example'
         """
         groups = "without groups" if self.attribute is None else f"on groups of {self.attribute}"
+        if self.chooses:
+            groups = f"without groups, its settings chosen by groups of {self.attribute}"
         decides = {
             "DI1": ", and decide by the group of each example",
             "DD4": ", and decide by the groups of all test examples at once",
+            **dict.fromkeys(
+                ADVERSARIES, ", which varies from run to run more than plain training: train longer"
+            ),
         }
         return (
             f"all models are trained by {self.technique} {groups}{decides.get(self.technique, '')}"
@@ -98,12 +137,13 @@ class Mitigation(Frozen):
 
     @model_validator(mode="after")
     def _attribute_is_there_where_it_counts(self) -> Mitigation:
-        if self.technique in WITHOUT_GROUPS and self.attribute is not None:
+        free = self.technique in WITHOUT_GROUPS and not self.chooses
+        if free and self.attribute is not None:
             raise ValueError(
                 f"mitigation.attribute has no effect on {self.technique}, which reads no groups; "
                 "leave it out"
             )
-        if self.technique not in WITHOUT_GROUPS and self.attribute is None:
+        if not free and self.attribute is None:
             raise ValueError(
                 f"mitigation.technique {self.technique} needs an attribute, got none; name one of "
                 "groups as mitigation.attribute"
@@ -120,6 +160,8 @@ class Mitigation(Frozen):
             "group_rate": ("group-dro",),
             "first_steps": ("JTT",),
             "repeats": ("JTT",),
+            "tried_first_steps": ("JTT",),
+            "tried_repeats": ("JTT",),
             "temperature": ("distil",),
             "margin": ("CEAG",),
             "dual_rate": ("CEAG",),
@@ -136,32 +178,108 @@ class Mitigation(Frozen):
         return self
 
 
-class Contest(Frozen):
-    """The techniques that a tournament trains beside the baseline, which has none."""
+class Contestant(Mitigation):
+    """A technique of a tournament, with its settings."""
 
-    techniques: list[Technique] = Field(
-        min_length=1, description="Techniques, each with an audit of its own."
+    technique: Literal[Technique, Refit] = Field(  # type: ignore[assignment]
+        description="A technique, or dfr, dfr-dense: a new last layer for the baseline's members."
+    )
+    name: str = Field(
+        "",
+        max_length=40,
+        pattern=r"^(\w[\w .-]*)?$",
+        description="Of its audit; empty: that of the technique.",
+    )
+
+    @model_validator(mode="after")
+    def _attribute_is_there_where_it_counts(self) -> Contestant:
+        return self  # the tournament may name it for all, and says once where it does not
+
+    @property
+    def called(self) -> str:
+        """Name of its audit.
+
+        >>> Contestant(technique="DI2", attribute="style").called
+        'DI2'
+        """
+        return self.name or self.technique
+
+    @property
+    def mitigation(self) -> Mitigation:
+        """What trains its members."""
+        return Mitigation(**{key: getattr(self, key) for key in Mitigation.model_fields})
+
+
+def _spelled_out(content: Any) -> Any:
+    """Take the name of a technique for its section, and give each the attribute of all."""
+    if not isinstance(content, dict) or not isinstance(content.get("techniques"), list):
+        return content
+    shared = content.get("attribute")
+    entries = []
+    for entry in content["techniques"]:
+        one = {"technique": entry} if isinstance(entry, str) else entry
+        reads = isinstance(one, dict) and (
+            one.get("technique") not in WITHOUT_GROUPS or any(key in one for key in CHOICES)
+        )
+        if reads and shared:
+            one = {"attribute": shared, **one}
+        entries.append(one)
+    return {**content, "techniques": entries}
+
+
+class Contest(Frozen):
+    """The techniques that a tournament compares with the baseline, which has none."""
+
+    techniques: list[Contestant] = Field(
+        min_length=1, description="Techniques by name, or with their settings; an audit each."
     )
     attribute: str | None = Field(
         None, description="The attribute of `groups` whose values are the groups of all of them."
     )
+    identical: bool = Field(
+        False,
+        description="Train all once more with one seed for all members: what do seeds add to the "
+        "spread?",
+    )
+
+    _spell_out = model_validator(mode="before")(_spelled_out)
 
     @model_validator(mode="after")
-    def _each_technique_stands_once(self) -> Contest:
-        twice = [name for name in self.techniques if self.techniques.count(name) > 1]
+    def _groups_are_there_where_they_count(self) -> Contest:
+        for one in self.techniques:
+            free = one.technique in WITHOUT_GROUPS and not one.chooses
+            if not free and one.attribute is None:
+                raise ValueError(
+                    f"tournament.techniques {one.called} needs an attribute, got none; name one of "
+                    "groups as tournament.attribute"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _each_name_stands_once(self) -> Contest:
+        names = [one.called for one in self.techniques]
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"tournament.techniques names {twice[0]} twice; keep one of them")
+            raise ValueError(
+                f"tournament.techniques names {twice[0]} twice; keep one of them, or give each a "
+                "name"
+            )
+        if BASE in names:
+            raise ValueError(f"tournament.techniques calls one {BASE}, as the baseline; rename it")
         return self
 
     def mitigations(self) -> dict[str, Mitigation]:
-        """Each technique with its defaults, by name.
+        """Each technique that trains members, by name.
 
         >>> Contest(techniques=["JTT", "DI2"], attribute="style").mitigations()["DI2"].attribute
         'style'
         """
-        return {
-            name: Mitigation(
-                technique=name, attribute=None if name in WITHOUT_GROUPS else self.attribute
-            )
-            for name in self.techniques
-        }
+        return {one.called: one.mitigation for one in self.techniques if not one.refits}
+
+    def refits(self) -> dict[str, Contestant]:
+        """Each technique that gives the baseline's members a new last layer, by name.
+
+        >>> list(Contest(techniques=["DI2", "dfr"], attribute="style").refits())
+        ['dfr']
+        """
+        return {one.called: one for one in self.techniques if one.refits}

@@ -17,9 +17,16 @@ from pydantic import (
 
 from scotoma.config.groups import GroupColumn, Groups
 from scotoma.config.kubeflow import Kubeflow
+from scotoma.config.label import (
+    Label,
+    labels_as_groups,
+    parts_as_examples,
+    refuse_unread_labels,
+    spelled_out,
+)
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import DENSE_TEACHER, HEADS, Contest, Mitigation
+from scotoma.config.mitigation import BASE, DENSE_TEACHER, HEADS, Contest, Mitigation
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -27,12 +34,14 @@ from scotoma.config.sources import (
     LOCATIONS,
     CelebaSource,
     Cifar10Source,
+    DetectionsSource,
     DigitsSource,
     FolderSource,
     OnnxSource,
     ParquetSource,
     PredictionsSource,
     Preprocess,
+    ScoresSource,
     Source,
     Split,
 )
@@ -56,6 +65,7 @@ __all__ = [
     "Cifar10Source",
     "Cluster",
     "Config",
+    "DetectionsSource",
     "DigitsSource",
     "Float16",
     "FolderSource",
@@ -77,6 +87,7 @@ __all__ = [
     "Recipe",
     "Retraining",
     "Robustness",
+    "ScoresSource",
     "Source",
     "Split",
     "Tracking",
@@ -96,40 +107,6 @@ MEASURED = (
     "slices",
     "clarify",
 )
-
-
-class Label(Frozen):
-    """The target: which column, and which value is the positive class where there is one."""
-
-    column: str | None = Field(description="Column of the labels; null where there are none.")
-    positive: str | int | None = None
-    threshold: float | None = Field(
-        None, description="Numbers from it upwards are the positive class; of predictions too."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers_from_the_threshold_are_positive(cls, value: Any) -> Any:
-        match value:
-            case {"threshold": bool()}:
-                return value
-            case {"threshold": int() | float() as threshold}:
-                return {"positive": threshold_classes(threshold)[0], **value}
-        return value
-
-
-def _spelled_out(value: Any) -> Any:
-    """Take `none` for a label without a column."""
-    return {"column": None} if value == "none" else value
-
-
-def threshold_classes(threshold: float) -> tuple[str, str]:
-    """The two classes that a threshold makes of numbers, the positive one first.
-
-    >>> threshold_classes(0.5)
-    ('at least 0.5', 'below 0.5')
-    """
-    return f"at least {threshold:g}", f"below {threshold:g}"
 
 
 def _as_text(value: Any) -> Any:
@@ -193,7 +170,7 @@ class Config(Frozen):
     )
     source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
     label: Annotated[
-        Label, BeforeValidator(_spelled_out, json_schema_input_type=Label | Literal["none"])
+        Label, BeforeValidator(spelled_out, json_schema_input_type=Label | Literal["none"])
     ] = Label(column="digit")
     groups: Groups = Groups()
     cluster: Cluster | None = None
@@ -225,6 +202,16 @@ class Config(Frozen):
         "every score too, in float32, in `scores`.",
     )
     deterministic: bool = Field(False, description="Same seed, same machine: the same bytes.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parts_of_an_example_are_rows(cls, content: Any) -> Any:
+        return labels_as_groups(parts_as_examples(content))
+
+    @model_validator(mode="after")
+    def _several_labels_have_a_source(self) -> Config:
+        refuse_unread_labels(self)
+        return self
 
     @field_validator("variants")
     @classmethod
@@ -323,6 +310,13 @@ class Config(Frozen):
             raise ValueError(
                 "tournament trains a baseline without mitigation; leave out one of the two"
             )
+        known = list(self.groups.attributes)
+        for one in self.tournament.refits().values():
+            if one.attribute not in known:
+                raise ValueError(
+                    f"tournament.techniques {one.called} needs one of groups {known}, got "
+                    f"{one.attribute!r}; name it as tournament.attribute"
+                )
         try:
             self.contestants()
         except ValidationError as error:
@@ -330,11 +324,11 @@ class Config(Frozen):
         return self
 
     def contestants(self) -> dict[str, Config]:
-        """The configuration of each audit of a tournament: `base`, then its techniques."""
+        """The configuration of each audit of a tournament that trains: `base`, then techniques."""
         if self.tournament is None:
             return {}
         plain = {key: getattr(self, key) for key in type(self).model_fields} | {"tournament": None}
-        each = {"base": None, **self.tournament.mitigations()}
+        each = {BASE: None, **self.tournament.mitigations()}
         return {name: Config(**plain | {"mitigation": one}) for name, one in each.items()}
 
     @property
@@ -368,7 +362,8 @@ class Config(Frozen):
         if self.robustness is None:
             return self
         predicted = isinstance(self.source, PredictionsSource)
-        if predicted and self.robustness.files is None:
+        runs_models = self.robustness.profile is not None or self.robustness.sets
+        if predicted and self.robustness.files is None and runs_models:
             raise ValueError(
                 "robustness runs models on corrupted pictures, and source.kind predictions has "
                 "none; name predictions on corrupted pictures in robustness.files, or audit the "
@@ -491,7 +486,10 @@ class Config(Frozen):
     def deciding_models(self) -> dict[str, Any]:
         """What decides models and predictions: not who is compared, nor what anything is called."""
         kept = {key: value for key, value in self.deciding().items() if key not in MEASURED}
-        return kept | {"label": {"column": self.label.column, "threshold": self.label.threshold}}
+        label: dict[str, Any] = {"column": self.label.column, "threshold": self.label.threshold}
+        if self.label.columns:
+            label |= {"thresholds": self.label.several, "attribute": self.label.attribute}
+        return kept | {"label": label}
 
     def digest(self) -> str:
         """SHA-256 of what decides the results."""

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ValidationError
 from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import Contest, Mitigation
+from scotoma.config.mitigation import Contest, Contestant, Mitigation
 from scotoma.config.model import (
     CelebaSource,
     Cifar10Source,
     Cluster,
     Config,
+    DetectionsSource,
     DigitsSource,
     Float16,
     FolderSource,
@@ -33,6 +34,7 @@ from scotoma.config.model import (
     Preprocess,
     Prune,
     Recipe,
+    ScoresSource,
     Split,
     Tracking,
 )
@@ -40,7 +42,7 @@ from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
 from scotoma.config.robustness import Robustness
 from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
-from scotoma.config.sources import LOCATIONS
+from scotoma.config.sources import LOCATIONS, CocoSource, ImsituSource
 from scotoma.errors import ConfigError, DataError
 from scotoma.storage.regular import open_regular
 
@@ -52,10 +54,14 @@ KINDS = (
     "train",
     "parquet",
     "celeba",
+    "coco",
+    "imsitu",
     "cifar10",
     "cifar10s",
     "onnx",
     "predictions",
+    "detections",
+    "scores",
 )
 TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
 WAYS = (
@@ -172,6 +178,7 @@ def _without_branches(location: Location) -> Location:
         if not (before == "source" and part in KINDS)
         and not (isinstance(before, int) and part in WAYS)
         and not (before in TEXT_OR_NUMBER and part in ("str", "int"))
+        and not (before == "thresholds" and part in ("one", "each"))
     )
 
 
@@ -232,9 +239,13 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
         FolderSource,
         ParquetSource,
         CelebaSource,
+        CocoSource,
+        ImsituSource,
         Cifar10Source,
         OnnxSource,
         PredictionsSource,
+        DetectionsSource,
+        ScoresSource,
     ),
     "preprocessing": (Preprocess,),
     "recipe": (Recipe,),
@@ -246,6 +257,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "population": (Population,),
     "mitigation": (Mitigation,),
     "tournament": (Contest,),
+    "techniques": (Contestant,),
     "slices": (SliceSettings,),
     "clarify": (ClarifyFeatures,),
     "tracking": (Tracking,),

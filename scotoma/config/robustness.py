@@ -11,12 +11,8 @@ from scotoma.config.variants import Frozen
 
 __all__ = ["OtherTestSet", "Robustness"]
 
-OF_FILES = {
-    "files",
-    "published",
-    "members",
-    "matched",
-}  # what predictions on corrupted pictures may say
+OF_FILES = {"files", "published", "members", "confidence", "matched", "hard_sets"}
+OF_SETS = {"sets", "members", "hard_sets"}  # what may stand without corruptions
 Severity = Annotated[int, Field(ge=1, le=5)]
 
 
@@ -42,6 +38,20 @@ class OtherTestSet(Frozen):
         min_length=1,
         description="The model that failed on these pictures, if they were chosen for that.",
     )
+    foreign: bool = Field(
+        False,
+        description="Pictures of none of the classes, in any folders below: do models notice them? "
+        "Needs robustness.confidence.",
+    )
+
+    @model_validator(mode="after")
+    def _foreign_pictures_have_no_class(self) -> OtherTestSet:
+        if self.foreign and (self.classes or self.mask or self.selected_against):
+            raise ValueError(
+                f"robustness.sets {self.name!r} is of foreign pictures, which have no class; leave "
+                "out classes, mask and selected_against"
+            )
+        return self
 
 
 class Robustness(Frozen):
@@ -49,7 +59,8 @@ class Robustness(Frozen):
 
     profile: Literal["cifar-c", "tiny-imagenet-c", "imagenet-c", "scaled"] | None = Field(
         None,
-        description="Published severities for pictures of 32, 64 or 224 pixels; `scaled` for any.",
+        description="Published severities for pictures of 32, 64 or 224 pixels; `scaled` for any. "
+        "None where `sets` alone are tried.",
     )
     files: str | None = Field(
         None,
@@ -90,10 +101,27 @@ class Robustness(Frozen):
         default_factory=list,
         description="Other test sets: natural adversarial pictures, pictures from the field.",
     )
+    hard_sets: list[str] = Field(
+        default_factory=list,
+        description="Variants whose CIEs make another test set: one half of the seeds chooses it, "
+        "the other is judged on it.",
+    )
+    frames: int | None = Field(
+        None,
+        ge=2,
+        le=31,
+        description="Also sequences of so many frames, a small step apart: how often do answers "
+        "flip? 10 is a good number.",
+    )
     confidence: bool = Field(
         False,
-        description="Also how sure models are: calibration and abstention; needs keep_scores: "
-        "true.",
+        description="Also how sure models are: calibration, temperature, abstention, and whether "
+        "they notice other pictures; needs keep_scores: true.",
+    )
+    activation_ranges: bool = Field(
+        False,
+        description="Also which share of the activations lies beyond the ranges that static int8 "
+        "was calibrated for.",
     )
     matched: dict[str, str] = Field(
         default_factory=dict,
@@ -113,6 +141,15 @@ class Robustness(Frozen):
             )
         return sorted(values)
 
+    @field_validator("hard_sets")
+    @classmethod
+    def _hard_sets_are_distinct(cls, values: list[str]) -> list[str]:
+        if doubled := sorted({name for name in values if values.count(name) > 1}):
+            raise ValueError(
+                f"robustness.hard_sets names {', '.join(doubled)} twice; keep one of each"
+            )
+        return values
+
     @field_validator("sets")
     @classmethod
     def _sets_are_distinct(cls, values: list[OtherTestSet]) -> list[OtherTestSet]:
@@ -125,30 +162,44 @@ class Robustness(Frozen):
 
     @model_validator(mode="after")
     def _pictures_are_corrupted_here_or_elsewhere(self) -> Robustness:
-        if self.files is None:
-            if self.profile is None:
+        foreign_sets = [one.name for one in self.sets if one.foreign]
+        if foreign_sets and not self.confidence:
+            raise ValueError(
+                f"robustness.sets {foreign_sets[0]!r} is of foreign pictures, which models can "
+                "only notice; add confidence: true"
+            )
+        if self.files is None and self.published is not None:
+            raise ValueError(
+                "robustness.published is for predictions on published files, and pictures that "
+                "are corrupted here are others; leave it out"
+            )
+        if self.files is not None:
+            if foreign := self._others_than(OF_FILES):
+                raise ValueError(
+                    f"robustness.{foreign[0]} is for pictures that are corrupted here, and "
+                    "robustness.files has predictions that are made; leave one of them out"
+                )
+        elif self.profile is None:
+            if not self.sets and not self.hard_sets:
                 raise ValueError(
                     "robustness.profile is missing; `scaled` fits pictures of any size"
                 )
-            if self.published is not None:
+            if foreign := self._others_than(OF_SETS):
                 raise ValueError(
-                    "robustness.published is for predictions on published files, and pictures "
-                    "that are corrupted here are others; leave it out"
+                    f"robustness.{foreign[0]} is for corrupted pictures, and without "
+                    "robustness.profile none are made; add the profile, or leave it out"
                 )
-            return self
+        return self
+
+    def _others_than(self, allowed: set[str]) -> list[str]:
+        """Names of the keys beside these that have been set to other than their defaults."""
         fields = type(self).model_fields.items()
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
-        foreign = [
+        return [
             name
             for name, default in defaults.items()
-            if name not in OF_FILES and getattr(self, name) != default
+            if name not in allowed and getattr(self, name) != default
         ]
-        if foreign:
-            raise ValueError(
-                f"robustness.{foreign[0]} is for pictures that are corrupted here, and "
-                "robustness.files has predictions that are made; leave one of them out"
-            )
-        return self
 
     def deciding(self) -> dict[str, Any]:
         """What decides the section beside the members: not where files lie."""

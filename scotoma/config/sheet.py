@@ -70,6 +70,9 @@ class Sheet:
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = " ".join(str(error).split())
             raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
+        except (LookupError, TypeError, AttributeError) as error:  # of a value with a tag
+            problem = "a value is not of the type that its tag (!!) names"
+            raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
         if not isinstance(values, dict):
             raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
         if doubled := _doubled_key(tree, set()):

@@ -6,7 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from scotoma.config.predictions_source import PredictionsSource
+from scotoma.config.annotated_sources import MODEL, CocoSource, ImsituSource
+from scotoma.config.predictions_source import (
+    DetectionsSource,
+    PredictionsSource,
+    ScoresSource,
+)
 from scotoma.config.recipe import Recipe
 from scotoma.config.registered import RegisteredModel
 from scotoma.config.variants import Frozen
@@ -15,20 +20,33 @@ __all__ = [
     "LOCATIONS",
     "CelebaSource",
     "Cifar10Source",
+    "CocoSource",
+    "DetectionsSource",
     "DigitsSource",
+    "FileSource",
     "FolderSource",
+    "ImsituSource",
     "OnnxSource",
     "ParquetSource",
     "PredictionsSource",
     "Preprocess",
+    "ScoresSource",
     "Source",
     "Split",
 ]
 
 
 # Keys of a source that hold a path or an s3:// URI: what is there counts, not where it is.
-LOCATIONS = ("images", "attributes", "data", "models", "files", "examples", "training")
-MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
+LOCATIONS = (
+    "images",
+    "attributes",
+    "data",
+    "models",
+    "files",
+    "examples",
+    "captions",
+    "training",
+)
 
 Size = Annotated[
     int | None,
@@ -200,7 +218,13 @@ Source = (
     | FolderSource
     | ParquetSource
     | CelebaSource
+    | CocoSource
+    | ImsituSource
     | Cifar10Source
     | OnnxSource
     | PredictionsSource
+    | DetectionsSource
+    | ScoresSource
 )
+# Whose images are files of their own.
+FileSource = FolderSource | OnnxSource | CelebaSource | CocoSource | ImsituSource

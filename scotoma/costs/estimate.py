@@ -14,6 +14,7 @@ from scotoma.predictions import kept_classes
 
 __all__ = ["WITHIN", "AuditSize", "StepCost", "step_costs"]
 
+SCORE_BYTES = 4  # float32
 WITHIN = 1.5  # a time may be wrong by this factor
 
 
@@ -27,6 +28,8 @@ class AuditSize:
         classes: Number of classes.
         id_bytes: Bytes of the ids of the test examples.
         models_bytes: Files of each variant of external models; empty where members are trained.
+        outputs: Scores of a network for one image; 0 for one a class.
+        rows_an_image: Examples of one image: 1, or one a label where an image has several.
     """
 
     train: int
@@ -34,6 +37,18 @@ class AuditSize:
     classes: int
     id_bytes: int
     models_bytes: dict[str, int] = field(default_factory=dict)
+    outputs: int = 0
+    rows_an_image: int = 1
+
+    @property
+    def train_images(self) -> int:
+        """Images of the training split."""
+        return self.train // self.rows_an_image
+
+    @property
+    def test_images(self) -> int:
+        """Images of the test split."""
+        return self.test // self.rows_an_image
 
 
 @dataclass(frozen=True)
@@ -62,26 +77,30 @@ def step_costs(
     models, variants = config.population.models, config.resolved_variants
     pruned = [variant for variant in variants if variant.kind == "prune"]
     derived = [v for v in variants if v.derived_from and not v.made_elsewhere]
-    first = [variant for variant in variants if variant not in pruned + derived]
+    trained = [] if size.models_bytes else variants
+    first = [variant for variant in trained if variant not in pruned + derived]
     best = kept_classes(size.classes)
     ids = best + 1 if best > 1 else 1
     wide = ids * (1 if size.classes <= 2**8 else 2) + (2 if config.keep_scores else 0)
     predictions = len(variants) * (size.test * (4 + models * wide) + size.id_bytes)
+    every = size.test * SCORE_BYTES * (size.outputs or size.classes) + size.id_bytes
+    scores = len(variants) * models * every if config.keeps_every_score else 0
     predict_s = None
     if cost.image_s:
         images_s = sum(cost.image_s[variant.name] for variant in variants)
-        predict_s = models * size.test * images_s / cost.workers
+        predict_s = models * size.test_images * images_s / cost.workers
 
     def made(variants: list[Variant]) -> StepCost:
         seconds = _training_seconds(config, size, variants, cost)
-        return StepCost(seconds, _model_bytes(models, size, variants, cost))
+        return StepCost(seconds, _model_bytes(models, variants, cost))
 
     return {
         "prepare": StepCost(None, encoded_bytes),
+        "import_models": StepCost(None, sum(size.models_bytes.values())),
         "train": made(first),
         "prune": made(pruned),
-        "quantize": StepCost(None, _model_bytes(models, size, derived, cost)),
-        "predict": StepCost(predict_s, predictions),
+        "quantize": StepCost(None, _model_bytes(models, derived, cost)),
+        "predict": StepCost(predict_s, predictions + scores),
         "gather": StepCost(None, predictions),
     }
 
@@ -90,21 +109,19 @@ def _training_seconds(
     config: Config, size: AuditSize, variants: list[Variant], cost: NetworkCost
 ) -> float | None:
     """Multiply steps by members; workers share the chunks of members."""
-    if size.models_bytes or not variants:
+    if not variants:
         return 0.0
     if cost.step_s is None:
         return None
     chunks = len(variants) * math.ceil(config.population.models / cost.together)
-    recipe = config.source.recipe.resolved(size.train)
+    recipe = config.source.recipe.resolved(size.train_images)
     steps = recipe.total_steps - (recipe.mask_updates[0] if variants[0].forked else 0)
     return math.ceil(chunks / cost.workers) * cost.together * steps * cost.step_s
 
 
-def _model_bytes(
-    models: int, size: AuditSize, variants: list[Variant], cost: NetworkCost
-) -> int | None:
-    if size.models_bytes:
-        return sum(size.models_bytes[variant.name] for variant in variants)
+def _model_bytes(models: int, variants: list[Variant], cost: NetworkCost) -> int | None:
+    if not variants:
+        return 0
     if cost.member_bytes is None:
         return None
     each = [

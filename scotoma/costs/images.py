@@ -11,14 +11,12 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.config import (
-    CelebaSource,
     Cifar10Source,
     Config,
     DigitsSource,
-    FolderSource,
-    OnnxSource,
     PredictionsSource,
 )
+from scotoma.config.sources import FileSource
 from scotoma.datasets import Survey, load_examples
 from scotoma.datasets.image_decoding import image_opener
 from scotoma.datasets.image_size import ImageSize
@@ -72,10 +70,11 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     if isinstance(source, DigitsSource):
         encoded = load_examples(config).table["image"].struct.field("bytes")
         return _facts(encoded[0], sum(encoded.bin.size()), size)
-    if isinstance(source, FolderSource | OnnxSource | CelebaSource):
+    if isinstance(source, FileSource):
         folder = image_place(source)
         listed = storage.list_files(folder)
-        names = [name for name in map(posixpath.normpath, survey.examples.ids) if name in listed]
+        names = list(map(posixpath.normpath, survey.examples.image_ids))
+        names = [name for name in names if name in listed]
         first = storage.read_bytes(storage.join(folder, names[0])) if names else None
         return _facts(first, sum(listed[name] for name in names) if names else None, size)
     listed = storage.list_files(source.data)

@@ -12,10 +12,12 @@ import polars as pl
 from scotoma import storage
 from scotoma.array_files import read_arrays
 from scotoma.columns import refuse_doubled
-from scotoma.config import PredictionsSource
+from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
+from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
+from scotoma.detection import box_table, read_ground_truth
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
@@ -33,8 +35,8 @@ def load_example_table(
     """Read the table of examples, and that of training examples where one is named.
 
     Args:
-        source: `examples` and `training` are CSV (also .csv.gz) or Parquet files, or `s3://` URIs
-            of them.
+        source: `examples` and `training` are CSV (also .csv.gz) or Parquet files, or instances of
+            COCO in JSON, and `captions` those of COCO; or `s3://` URIs of them.
         needed: Columns that training examples must have, and what each is for.
         limits: Memory and time for reading a table.
 
@@ -47,7 +49,21 @@ def load_example_table(
         DataError: A table cannot be read, has no row, lacks a column or has two of one name, or a
             row has no id or names an image outside the table's folder.
     """
+    if isinstance(source, DetectionsSource):
+        return _boxes(source.examples, limits)
     table = _test_examples(source.examples, source.id_column, limits)
+    if source.captions is not None:
+        if GENDER in table.columns:
+            raise DataError(
+                f"{printable(source.examples)} has a column {GENDER!r}, which source.captions "
+                "gives too; leave out one of them"
+            )
+        with storage.at_hand(source.captions) as path:
+            genders = table_apart(
+                captioned_genders, path, source.captions, path=path, called=source.captions,
+                limits=limits,
+            )  # fmt: skip
+        table = table.join(genders, on=KEY, how="left", maintain_order="left")
     if source.training is None:
         return table
     training = _read(source.training, "source.training", "the columns label and attributes", limits)
@@ -69,6 +85,21 @@ def load_example_table(
             f"source.training {printable(source.training)} must hold columns like those of "
             f"source.examples, got {reason(error)}; write both as text, or as numbers"
         ) from error
+
+
+def _boxes(place: str, limits: ReaderLimits) -> pl.DataFrame:
+    """Read the boxes of a ground truth as examples; what is written of numbers is text."""
+    if not storage.is_remote(place) and not os.path.isfile(place):
+        raise DataError(
+            f"source.examples {printable(place)} is not a file; name COCO's instances JSON"
+        )
+    with storage.at_hand(place) as path:
+        table = box_table(read_ground_truth(path, limits=limits))
+    if not table.height:
+        raise DataError(
+            f"{printable(place)} must hold a box that is no crowd, got none; add annotations"
+        )
+    return table.with_columns(pl.lit("test").alias("split"))
 
 
 def _test_examples(place: str, key: str | None, limits: ReaderLimits) -> pl.DataFrame:
@@ -125,6 +156,8 @@ def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFr
 def _table(path: Path, place: str) -> pl.DataFrame:
     if place.lower().endswith(".npz"):
         return read_arrays(path, place)
+    if place.lower().endswith(".json"):
+        return coco_labels(path, place)
     try:
         is_parquet = place.lower().endswith(".parquet")
         table = (

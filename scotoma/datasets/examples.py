@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
@@ -14,6 +15,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from scotoma.datasets.image_size import ImageSize
+from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
 from scotoma.unreadable import UNREADABLE, readable, reason
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FEATURES", "Examples", "Partition"]
 
 FEATURES = "features"
+SAYS_LITTLE = re.compile(r"[-+<>=.]*\d|(yes|no|true|false|other)$", re.IGNORECASE)
 ROW_GROUP = 256  # rows with images, which are read back some at a time
 AGAIN = "repeat the audit to make it again"
 
@@ -34,7 +37,8 @@ class Partition:
 
     Attributes:
         keys: One a group: `all`, `sex=male`, `sex=male,age=old`; see `group_key`.
-        names: The same for people: `all`, `male`, `male & old`.
+        names: The same for people: `all`, `male`, `male & old`; with the attribute where a value
+            says little alone, as numbers do: `age 18 to 39 & male`.
         attributes: The attributes each group is made of; none for `all`.
         masks: Membership, bool, shape (G, N).
     """
@@ -65,6 +69,8 @@ class Examples:
         size: To which size decoded images are brought; None keeps theirs, which is the same.
         over_indexed: Columns that are no groups and whose share among the CIEs is measured too,
             each with the value that counts.
+        several: The labels, where an image has several: a row is then one of them in one image, the
+            rows of an image stand together in this order, and the first of them brings `image`.
     """
 
     table: pl.DataFrame
@@ -74,6 +80,7 @@ class Examples:
     notes: tuple[str, ...] = ()
     size: ImageSize | None = None
     over_indexed: tuple[tuple[str, str], ...] = ()
+    several: tuple[str, ...] = ()
 
     def split(self, name: str) -> Examples:
         """Select the examples of one split, in their order."""
@@ -87,6 +94,29 @@ class Examples:
     def ids(self) -> list[str]:
         """The example ids, in order."""
         return self.table["example_id"].to_list()
+
+    @property
+    def rows_an_image(self) -> int:
+        """How many rows stand for one image: 1, or one a label where an image has several."""
+        return len(self.several) or 1
+
+    @property
+    def pictured(self) -> Examples:
+        """The rows that bring the images: each, or the first of each image."""
+        if not self.several:
+            return self
+        return replace(self, table=self.table.gather_every(self.rows_an_image))
+
+    @property
+    def image_ids(self) -> list[str]:
+        """Names of the images in order, one of each."""
+        ids = self.pictured.ids
+        return [example_of_pair(own, self.several[0]) for own in ids] if self.several else ids
+
+    @property
+    def shown_labels(self) -> NDArray[np.int64]:
+        """Class ids of each image, shape (N,); of several labels 0 and 1, shape (N, L)."""
+        return self.labels.reshape(-1, self.rows_an_image) if self.several else self.labels
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -123,6 +153,7 @@ class Examples:
         values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
         flat = [value for own in values.values() for value in own]
         unique = len({"all", *flat}) == 1 + len(flat)
+        bare = {a for a in values if unique and not any(map(SAYS_LITTLE.match, values[a]))}
         masks = {
             (attribute, value): (self.table[attribute] == value).to_numpy()
             for attribute, own in values.items()
@@ -135,7 +166,7 @@ class Examples:
             for cell in product(*(values[attribute] for attribute in attributes)):
                 pairs = list(zip(attributes, cell, strict=True))
                 keys.append(group_key(pairs))
-                names.append(" & ".join(v if unique else f"{a} {v}" for a, v in pairs))
+                names.append(" & ".join(v if a in bare else f"{a} {v}" for a, v in pairs))
                 made_of.append(tuple(attributes))
                 rows.append(np.logical_and.reduce([masks[pair] for pair in pairs]))
         return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
@@ -164,7 +195,7 @@ class Examples:
         tables = register_io_source(lambda *_: chain([first], coming), schema=first.schema)
         tables.sink_parquet(
             path,
-            row_group_size=ROW_GROUP if "image" in first.columns else None,
+            row_group_size=ROW_GROUP * self.rows_an_image if "image" in first.columns else None,
             metadata={
                 "scotoma.classes": json.dumps(self.classes),
                 "scotoma.attributes": json.dumps(self.attributes),
@@ -172,6 +203,7 @@ class Examples:
                 "scotoma.notes": json.dumps(self.notes),
                 "scotoma.size": json.dumps(self.size),
                 "scotoma.over_indexed": json.dumps(self.over_indexed),
+                **({"scotoma.several": json.dumps(self.several)} if self.several else {}),
             },
         )
 
@@ -190,8 +222,8 @@ class Examples:
             path: The file.
             images: Whether to read the column of images.
             split: The only split to read; None for all.
-            only: Ids of the examples to read, in the order wanted; the images of others are not
-                brought into memory. None for all.
+            only: Ids of the examples to read, in the order wanted, each with its image; the images
+                of others are not brought into memory. None for all.
 
         Raises:
             DataError: It is no such file.
@@ -203,6 +235,7 @@ class Examples:
             scan = scan if only is None else scan.filter(pl.col("example_id").is_in(list(only)))
             table = (scan if images else scan.drop("image", strict=False)).collect()
         try:
+            several = tuple(map(str, json.loads(metadata.get("scotoma.several", "[]"))))
             classes, attributes, intersections, notes, size = (
                 json.loads(metadata[f"scotoma.{key}"])
                 for key in ("classes", "attributes", "intersections", "notes", "size")
@@ -221,9 +254,24 @@ class Examples:
         if only is not None:
             wanted = pl.DataFrame({"example_id": list(only)}, schema={"example_id": pl.String})
             table = wanted.join(table, on="example_id", maintain_order="left").select(table.columns)
+            if several and "image" in table.columns:
+                shown = _images_of_pairs(path, table["example_id"], len(several))
+                table = table.with_columns(shown)
         return cls(
-            table, tuple(classes), tuple(attributes), crossed, tuple(notes), resized, over_indexed
-        )
+            table, tuple(classes), tuple(attributes), crossed, tuple(notes), resized, over_indexed,
+            several,
+        )  # fmt: skip
+
+
+def _images_of_pairs(path: Path, ids: pl.Series, rows_an_image: int) -> pl.Series:
+    """Read the image of each of some rows of a file: the first row of an image brings it."""
+    rows = pl.scan_parquet(path, glob=False).with_row_index("row")
+    first = (pl.col("row") // rows_an_image * rows_an_image).alias("row")
+    asked = rows.select("example_id", first).filter(pl.col("example_id").is_in(ids.implode()))
+    firsts = asked.collect()
+    held = rows.filter(pl.col("row").is_in(firsts["row"].implode())).select("row", "image")
+    images = firsts.join(held.collect(), on="row", how="left")
+    return ids.to_frame().join(images, on="example_id", how="left", maintain_order="left")["image"]
 
 
 def _check(table: pl.DataFrame, classes: Sequence[str]) -> None:

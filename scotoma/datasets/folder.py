@@ -21,7 +21,7 @@ from scotoma.printable import printable
 from scotoma.unreadable import UNREADABLE
 from scotoma.untrusted import table_apart
 
-__all__ = ["image_files", "load_folder", "read_images"]
+__all__ = ["SUFFIXES", "attributes_table", "image_files", "load_folder", "read_images"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif")
 READERS = 16  # objects read at a time: what a request waits for is the network
@@ -49,7 +49,7 @@ def load_folder(
         DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
             has no image, a folder in the folder is empty, or a path leads out of it.
     """
-    table = _attributes(source.attributes, limits)
+    table = attributes_table(source.attributes, limits)
     asked = source.split
     own = None if asked is None else asked.column
     for column, role in ((source.key, "key"), (own, "split")):
@@ -106,8 +106,12 @@ def _split(asked: Split) -> pl.Expr:
     return split.when(value == str(asked.calibrate)).then(pl.lit("calibrate"))
 
 
-def _attributes(uri: str, limits: ReaderLimits) -> pl.DataFrame:
-    """Read the CSV, every column as text."""
+def attributes_table(uri: str, limits: ReaderLimits) -> pl.DataFrame:
+    """Read a CSV of `source.attributes`, every column as text.
+
+    Raises:
+        DataError: It is no file, or no CSV.
+    """
     if not storage.is_remote(uri) and not os.path.isfile(uri):
         raise DataError(
             f"source.attributes {uri} is not a file; name a CSV with a row for each image"

@@ -108,6 +108,7 @@ def checked_parts(
     *,
     threads: int | None = None,
     limits: ReaderLimits = LIMITS,
+    rows_an_image: int = 1,
 ) -> Iterator[pl.DataFrame]:
     """Pass on tables with `example_id` and `image`, each once its images have been decoded.
 
@@ -116,15 +117,17 @@ def checked_parts(
         size: See `Examples`.
         threads: See `decode_images`.
         limits: Memory for decoding one image.
+        rows_an_image: How many rows stand for one image, the first of which brings it.
 
     Raises:
         DataError: See `decode_images`; an image has more pixels than `limits` allow.
     """
     shape: tuple[int, ...] = ()
     for part in parts:
-        ids, images = part["example_id"], part["image"]
+        pictured = part.gather_every(rows_an_image)
+        ids, images = pictured["example_id"], pictured["image"]
         shape = shape or image_shape(ids, images, size)[1:]
-        _decode(ids, images, (part.height, *shape), size, threads, None, limits)
+        _decode(ids, images, (len(ids), *shape), size, threads, None, limits)
         yield part
 
 

@@ -41,8 +41,8 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
         examples: Images as encoded bytes that can be decoded.
 
     Returns:
-        `example_id` and the columns of `STATISTICS`, one row per example; no sharpness where a side
-        is shorter than three pixels.
+        `example_id` and the columns of `STATISTICS`, one row per example (of several labels per
+        image and label); no sharpness where a side is shorter than three pixels.
 
     References:
         Pech-Pacheco et al. (2000), ICPR 3:314-317: the variance of the Laplacian as focus measure.
@@ -53,7 +53,7 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
     >>> table["image width"].unique().to_list(), table.height
     ([8], 1798)
     """
-    opening, encoded = image_opener(), examples.table["image"].struct.field("bytes")
+    opening, encoded = image_opener(), examples.pictured.table["image"].struct.field("bytes")
     chunks = range(0, len(encoded), CHUNK)
 
     def measure(start: int) -> list[Row]:
@@ -71,6 +71,7 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
     kinds = [pl.Float64, pl.Float64, pl.Float64, pl.Int64, pl.Int64, pl.Float64]
     schema = dict(zip(STATISTICS, kinds, strict=True))
     table = pl.DataFrame(rows, schema=schema, orient="row")
+    table = table[np.repeat(np.arange(table.height), examples.rows_an_image)]
     return table.insert_column(0, examples.table["example_id"])
 
 

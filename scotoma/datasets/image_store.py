@@ -194,8 +194,8 @@ def store_images(
         DataError: There is room for neither, or `decode_images` refuses an image.
     """
     examples = Examples.read(parquet, images=False)
-    n = examples.split(split).table.height
-    first = next(_parts(parquet, split), None)
+    n, each = len(examples.split(split).pictured.ids), examples.rows_an_image
+    first = next(_parts(parquet, split, each), None)
     if first is None:
         shape: tuple[int, ...] = (0, 3, 0, 0)
     else:
@@ -203,11 +203,11 @@ def store_images(
     free = SPARE * shutil.disk_usage(folder).free if room is None else room
     if np.prod(shape) <= free:
         path = folder / "images.npy"
-        decode_parts_to(path, _parts(parquet, split), shape, examples.size)
+        decode_parts_to(path, _parts(parquet, split, each), shape, examples.size)
         return StoredImages(path, shape)
     path = folder / "images.encoded"
     return StoredImages(
-        path, shape, _write_encoded(path, _parts(parquet, split), free), examples.size
+        path, shape, _write_encoded(path, _parts(parquet, split, each), free), examples.size
     )
 
 
@@ -229,11 +229,12 @@ def _write_encoded(path: Path, parts: Iterable[pl.DataFrame], free: float) -> Ro
     return np.concatenate(ends)
 
 
-def _parts(parquet: Path, split: str) -> Iterator[pl.DataFrame]:
-    """`example_id` and `image` of the rows of a split, some at a time."""
+def _parts(parquet: Path, split: str, each: int) -> Iterator[pl.DataFrame]:
+    """`example_id` and `image` of every so manieth row of a split, some at a time."""
     scan = pl.scan_parquet(parquet, glob=False).select("example_id", "split", "image")
     rows = scan.select(pl.len()).collect().item()
-    for start in range(0, rows, PART):
-        part = scan.slice(start, PART).collect().filter(pl.col("split") == split)
+    for start in range(0, rows, PART * each):
+        part = scan.slice(start, PART * each).collect().gather_every(each)
+        part = part.filter(pl.col("split") == split)
         if part.height:
             yield part

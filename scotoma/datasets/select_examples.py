@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from scotoma.columns import is_plain, present
-from scotoma.config import Config, OnnxSource, PredictionsSource
-from scotoma.config.model import threshold_classes
+from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, Examples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.group_values import group_values
@@ -91,6 +91,7 @@ def examples_from_source(
         (*notes, *untested, *_missing(table, config), *put_together),
         size=ImageSize.of_source(config.source),
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
+        several=tuple(config.label.columns),
     )
 
 
@@ -189,6 +190,8 @@ def _classes(
     for split, part in (("train", train), ("test", test)):
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
+    if isinstance(source, ScoresSource):
+        return (), iter(())
     if config.label.column is None:
         return _unlabelled_classes(known, config), iter(())
     column, positive = config.label.column, config.label.positive
@@ -227,9 +230,7 @@ def _known_classes(config: Config) -> list[str]:
         )
     if doubled := [name for name in known if known.count(name) > 1]:
         raise DataError(f"source.classes names {doubled[0]!r} twice; keep one of them")
-    if config.label.threshold is not None:
-        known += [one for one in threshold_classes(config.label.threshold) if one not in known]
-    return known
+    return [*known, *(name for name in config.label.classes if name not in known)]
 
 
 def _unlabelled_classes(known: Sequence[str], config: Config) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -17,11 +18,14 @@ from scotoma.config import (
     FolderSource,
     OnnxSource,
     PredictionsSource,
+    ScoresSource,
 )
+from scotoma.config.sources import CocoSource, FileSource, ImsituSource
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.feature_columns import feature_columns
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.join import Join
+from scotoma.datasets.label_pairs import label_pairs, labels_note, refuse_unlearnable
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 
@@ -68,8 +72,7 @@ def load_examples(config: Config) -> Examples:
     >>> load_examples(default_config()).attributes
     ('style', 'exposure')
     """
-    table, origin, join = _source(config, images=True)
-    return _examples(table, config, origin, join)
+    return _examples(_source(config, images=True), config)
 
 
 def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
@@ -91,7 +94,7 @@ def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
     True
     """
     source = config.source
-    if not isinstance(source, FolderSource | OnnxSource | CelebaSource):
+    if not isinstance(source, FileSource):
         examples = load_examples(config)
         return examples, iter([examples.table])
     from scotoma.datasets.folder import read_images
@@ -99,18 +102,33 @@ def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
     survey, place = survey_examples(config), image_place(source)
     if survey.join and (complaint := survey.join.complaint(survey.origin, place)):
         raise DataError(complaint)
-    return survey.examples, (
-        part.with_columns(read_images(place, part["example_id"].to_list()))
-        for part in survey.examples.table.iter_slices(PART)
+    examples = survey.examples
+    each, names = examples.rows_an_image, examples.image_ids
+
+    def images(start: int, rows: int) -> pl.Series:
+        """Images of some rows; where an image has several labels, its first row brings it."""
+        read = read_images(place, names[start // each : (start + rows) // each])
+        places = pl.Series([k // each if k % each == 0 else None for k in range(rows)])
+        return read if each == 1 else read.gather(places)
+
+    height = examples.table.height
+    return examples, (
+        part.with_columns(images(start, part.height))
+        for start in range(0, height, PART * each)
+        for part in [examples.table.slice(start, PART * each)]
     )
 
 
-def image_place(source: FolderSource | OnnxSource | CelebaSource) -> str:
+def image_place(source: FileSource) -> str:
     """Find the folder, or `s3://` prefix, of images that are files of their own."""
     if isinstance(source, CelebaSource):
         from scotoma.datasets.celeba import image_folder
 
         return image_folder(source.data, storage.list_files(source.data))
+    if isinstance(source, CocoSource | ImsituSource):
+        from scotoma.datasets.annotated_images import annotated_image_folder
+
+        return annotated_image_folder(source)
     return source.images
 
 
@@ -137,10 +155,14 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
 
         return {"digits-s": storage.Files.one(str(digits_file()))}, {}
     if isinstance(source, PredictionsSource):
-        tables = {"examples": source.examples, "training": source.training}
+        tables = {
+            "examples": source.examples,
+            "captions": source.captions,
+            "training": source.training,
+        }
         return {key: storage.Files.one(t) for key, t in tables.items() if t is not None}, {}
-    if isinstance(source, FolderSource | OnnxSource | CelebaSource):
-        table, _, join = _source(config, images=False)
+    if isinstance(source, FileSource):
+        table, _, join, _ = _table(config, images=False)
         names = [posixpath.normpath(name) for name in table["example_id"].to_list()]
         remark = "" if join is None else f"{join.note()}{join.rows_without_image}"
         if isinstance(source, CelebaSource):
@@ -148,6 +170,8 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
 
             own = storage.Files(source.data, tuple(celeba_files(source.data, names)))
             return {"data": own}, {"data": remark}
+        if isinstance(source, CocoSource | ImsituSource):
+            return _annotated_files(source, names, remark)
         images = storage.Files(source.images, tuple(dict.fromkeys(names)))
         return {"attributes": storage.Files.one(source.attributes), "images": images}, {
             "images": remark
@@ -177,39 +201,80 @@ def survey_examples(config: Config) -> Survey:
     >>> survey_examples(default_config()).examples.split("test").table.height
     1798
     """
-    table, origin, join = _source(config, images=False)
-    return Survey(_examples(table, config, origin, join), join, origin)
+    read = _source(config, images=False)
+    return Survey(_examples(read, config), read.join, read.origin)
 
 
-def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | None]:
-    """Read the table of the source, its name in messages, and the join with a folder, if any."""
+def _annotated_files(
+    source: CocoSource | ImsituSource, names: list[str], remark: str
+) -> tuple[dict[str, storage.Files], dict[str, str]]:
+    from scotoma.datasets.annotated_images import annotation_files
+
+    below = posixpath.relpath(image_place(source), source.data)
+    pictures = [posixpath.normpath(posixpath.join(below, name)) for name in names]
+    own = storage.Files(source.data, (*annotation_files(source), *dict.fromkeys(pictures)))
+    attributes = getattr(source, "attributes", None)
+    beside = {} if attributes is None else {"attributes": storage.Files.one(attributes)}
+    return beside | {"data": own}, {"data": remark}
+
+
+class _Table(NamedTuple):
+    """Table of a source, its name in messages, the join with a folder if any, and notes on it."""
+
+    table: pl.DataFrame
+    origin: str
+    join: Join | None
+    notes: tuple[str, ...] = ()
+
+
+def _source(config: Config, *, images: bool) -> _Table:
+    """Read the table of the source, a row a label where an example has several."""
+    read = _table(config, images=images)
+    if not config.label.columns:
+        return read
+    pairs = label_pairs(read.table, config.label, read.origin)
+    if hasattr(config.source, "recipe"):
+        refuse_unlearnable(pairs, config.label, read.origin)
+    return read._replace(table=pairs)
+
+
+def _table(config: Config, *, images: bool) -> _Table:
+    """Read the table of the source as it is."""
     source = config.source
     if isinstance(source, DigitsSource):
         from scotoma.datasets.digits import load_digits_s
 
         table = load_digits_s(source)
-        return table if images else table.drop("image"), "digits-s", None
+        return _Table(table if images else table.drop("image"), "digits-s", None)
     if isinstance(source, FolderSource | OnnxSource):
         from scotoma.datasets.folder import load_folder
 
         table, join = load_folder(source, images=images, limits=config.limits)
-        return table, source.attributes, join
+        return _Table(table, source.attributes, join)
+    if isinstance(source, CocoSource | ImsituSource):
+        from scotoma.datasets.annotated_images import annotations_place, load_annotated
+
+        read = load_annotated(source, images=images, limits=config.limits)
+        return _Table(read.table, annotations_place(source), read.join, read.notes)
     if isinstance(source, PredictionsSource):
         from scotoma.datasets.example_table import load_example_table
 
-        needed = {} if config.label.column is None else {config.label.column: "label"}
-        needed |= {own.column: f"groups.{name}" for name, own in config.groups.attributes.items()}
-        return load_example_table(source, needed, config.limits), source.examples, None
+        asked, groups = config.label, config.groups.attributes
+        named = asked.columns or ([] if asked.column is None else [asked.column])
+        needed = dict.fromkeys(named, "label")
+        needed |= {
+            own.column: f"groups.{name}"
+            for name, own in groups.items()
+            if not asked.columns or name != asked.attribute
+        }
+        return _Table(load_example_table(source, needed, config.limits), source.examples, None)
     label = config.label.column
     assert label is not None  # sources that train have labels
     if isinstance(source, Cifar10Source):
         from scotoma.datasets.cifar10 import load_cifar10
 
-        return (
-            load_cifar10(source, label, images=images, limits=config.limits),
-            source.data,
-            None,
-        )
+        table = load_cifar10(source, label, images=images, limits=config.limits)
+        return _Table(table, source.data, None)
     wanted = [group.column for group in config.groups.attributes.values()]
     wanted += [config.cluster.column] if config.cluster else []
     wanted += feature_columns(config)
@@ -217,22 +282,29 @@ def _source(config: Config, *, images: bool) -> tuple[pl.DataFrame, str, Join | 
         from scotoma.datasets.celeba import load_celeba
 
         table, join = load_celeba(source, wanted, images=images)
-        return table, storage.join(source.data, "list_attr_celeba"), join
+        return _Table(table, storage.join(source.data, "list_attr_celeba"), join)
     from scotoma.datasets.parquet import load_parquet
 
     table = load_parquet(source.data, label, wanted, images=images, limits=config.limits)
-    return table, source.data, None
+    return _Table(table, source.data, None)
 
 
-def _examples(table: pl.DataFrame, config: Config, origin: str, join: Join | None) -> Examples:
-    notes = [join.note()] if join and join.note() else []
+def _examples(read: _Table, config: Config) -> Examples:
+    table, join = read.table, read.join
+    notes = [*([join.note()] if join and join.note() else []), *read.notes]
     if config.baseline not in (None, "dense"):
         notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
     if isinstance(config.source, OnnxSource) and config.source.size is not None:
         notes.append(_shown_as(config.source))
+    if config.label.columns:
+        notes.append(labels_note(table, config.label))
     if config.mitigation is not None:
         notes.append(config.mitigation.note)
-    return examples_from_source(table, config, origin, notes)
+    if isinstance(config.source, ScoresSource):  # true numbers are no classes
+        config = config.model_copy(
+            update={"label": config.label.model_copy(update={"column": None})}
+        )
+    return examples_from_source(table, config, read.origin, notes)
 
 
 def _shown_as(source: OnnxSource) -> str:

@@ -18,6 +18,7 @@ from scotoma.evallogs.detection import detect
 from scotoma.evallogs.dotted import plain_text, value_at, values
 from scotoma.evallogs.log import COLUMNS, SCORE, SHOWN_CHARACTERS
 from scotoma.evallogs.record import Evaluation, Record, hash_text, masked_settings, quoted_id
+from scotoma.evallogs.scripts import script_of
 from scotoma.evallogs.tables import Columns
 from scotoma.printable import printable
 
@@ -84,6 +85,7 @@ class _Gathered:
             "text_hash": _hashed(record.text, None),
             "text_length": None if record.text is None else len(record.text),
             "prompt_length": None if record.prompt is None else len(record.prompt),
+            "prompt_script": script_of(record.prompt),
             "row": row,
         }
         for path in self.attributes:

@@ -25,6 +25,7 @@ COLUMNS = {
     "text_hash": pl.String,
     "text_length": pl.Int32,
     "prompt_length": pl.Int32,
+    "prompt_script": pl.String,
     "row": pl.Int64,
 }
 
@@ -56,6 +57,8 @@ class EvaluationLog:
               these are equal, null where they are absent.
             - `choice`: the chosen option of a multiple-choice question, from 0; null elsewhere.
             - `text_length`, `prompt_length`: in characters; null where absent.
+            - `prompt_script`: script of most letters of the prompt, see `script_of`; null where
+              there is no letter or no prompt.
             - `row`: the row of this example in `texts`.
             - `score.NAME`: Float64. nan where unscored, which is not the same as wrong.
             - one column an attribute, named by its dotted path: Int64 or Float64 where every

@@ -43,6 +43,7 @@ def read_logs(
     attributes: Sequence[str] = (),
     scores: Sequence[str] = (),
     filter: str = "",  # noqa: A002  the tools' own word
+    tasks: Sequence[str] = (),
     reruns: bool = False,
     columns: Columns | None = None,
 ) -> dict[str, EvaluationLog]:
@@ -54,6 +55,7 @@ def read_logs(
         attributes: Dotted paths of the attributes to keep, such as `doc.category`.
         scores: Names of the scores to keep; empty for all that are numbers. Of tables: columns.
         filter: Which filter's answers to take of tasks that were scored after several.
+        tasks: Names of the tasks to take, so that nothing is asked of others; empty for all.
         reruns: Whether several evaluations of a task at one place are reruns.
         columns: Columns of tables, where they have not the usual names.
 
@@ -61,8 +63,8 @@ def read_logs(
         Task to its log.
 
     Raises:
-        ConfigError: A place that does not exist, or a choice that is to be made: of filter, score,
-            model or file.
+        ConfigError: A place or task that does not exist, or a choice that is to be made: of filter,
+            score, model or file.
         DataError: A log that cannot be read, or holds an example twice.
     """
     parts: dict[str, list[_Part]] = {}
@@ -73,7 +75,13 @@ def read_logs(
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
         raise DataError(f"{shown} holds no answer of a model; name the log of another evaluation")
-    chosen = _of_filter(parts, filter)
+    for task in tasks:
+        if task not in parts:
+            raise ConfigError(
+                f"task {printable(task)!r} is in none of the logs, which have "
+                f"{printable(', '.join(natural_order(parts)))[:300]}{nearest(task, list(parts))}"
+            )
+    chosen = _of_filter(parts, filter, tasks or list(parts))
     _check_scores(chosen, scores)
     return {
         task: _merged(task, chosen[task], attributes, reruns=reruns)
@@ -190,8 +198,10 @@ def _gathered(
         yield _Part(place, path, {**facts, "task": facts["task"] or ("table" if named else stem)})
 
 
-def _of_filter(parts: Mapping[str, list[_Part]], wanted: str) -> dict[str, list[_Part]]:
-    """Choose the filter of every task; one that was scored after a single one has no choice."""
+def _of_filter(
+    parts: Mapping[str, list[_Part]], wanted: str, tasks: Sequence[str]
+) -> dict[str, list[_Part]]:
+    """Choose the filter of every task that is taken; one with a single filter has no choice."""
     known = {task: _distinct(part.facts["filter"] for part in parts[task]) for task in parts}
     everywhere = sorted({name for names in known.values() for name in names})
     if wanted and wanted not in everywhere:
@@ -200,7 +210,8 @@ def _of_filter(parts: Mapping[str, list[_Part]], wanted: str) -> dict[str, list[
             f"{printable(', '.join(everywhere)) or 'no filters'}{nearest(wanted, everywhere)}"
         )
     chosen = {}
-    for task, filters in known.items():
+    for task in tasks:
+        filters = known[task]
         if len(filters) > 1 and wanted not in filters:
             raise ConfigError(
                 f"task {printable(task)} was scored after {len(filters)} filters "

@@ -118,7 +118,8 @@ def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterat
     timm = is_timm(names)
     known = _known(columns, names, path, timm=timm)
     scored = _scored(scores, names, known, path)
-    compared = not scored and bool(known["label"] and known["answer"])
+    # timm's score is how sure the model is, not whether it is right.
+    compared = (timm or not scored) and bool(known["label"] and known["answer"])
     used = {*known.values(), *scored, TASK, MODEL}
     times: Counter[str] = Counter()
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
@@ -139,7 +140,8 @@ def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterat
         values = {name: _score(row.get(name), timm=timm) for name in scored}
         if compared:
             asked = cells["label"] is not None and cells["answer"] is not None
-            values = {CORRECT: float(cells["label"] == cells["answer"]) if asked else None}
+            right = float(cells["label"] == cells["answer"]) if asked else None
+            values = {CORRECT: right} | values
         yield Record(
             Evaluation(_cell(row.get(MODEL)) or own, _cell(row.get(TASK)) or ""),
             example_id,

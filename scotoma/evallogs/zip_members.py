@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
 import zipfile
 import zlib
@@ -74,8 +75,9 @@ class ZipMembers:
             zipfile.BadZipFile,
             zstandard.ZstdError,
             zlib.error,
-            NotImplementedError,
-            RuntimeError,  # it has a password
+            lzma.LZMAError,
+            OSError,  # a place before its beginning
+            RuntimeError,  # it has a password, or an unknown compression
             ValueError,
             EOFError,
             struct.error,

@@ -150,9 +150,11 @@ def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Varian
 
 
 def _floor(was: Floats, now: Floats, layout: Layout) -> Floats:
-    """The variance floor of the recall of each class, shape (P,): `flip_floor`.
+    """The variance floor of recall less accuracy of each class, shape (P,).
 
-    That of the accuracy is left out: every class is part of all examples, and far smaller.
+    With w the shares of the classes, that is (1 - w) times its own recall less w times those of the
+    others, any of which may hold flips that it does not show: the floors of the recalls
+    (`flip_floor`) add up with the squares of these weights.
     """
     pairs = layout.pair_sums((now.mean(axis=1) - was.mean(axis=1))[:, None])[:, 0]
     n, mean_rows = layout.class_units, layout.class_rows / layout.class_units
@@ -163,7 +165,9 @@ def _floor(was: Floats, now: Floats, layout: Layout) -> Floats:
         varies = (second > DUST) & (n > 1)
         examples = np.where(varies, second / (n - 1), 0.0)
         excess = np.where(varies, np.maximum(fourth / second**2 - 1, 0.0), 0.0)
-    return flip_floor(examples, excess, n)
+    floor, share = flip_floor(examples, excess, n), layout.class_rows / layout.class_rows.sum()
+    weighed = share**2 * floor
+    return np.asarray((1 - share) ** 2 * floor + weighed.sum() - weighed)
 
 
 def welch(before: Floats, after: Floats) -> Variance:

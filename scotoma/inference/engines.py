@@ -45,6 +45,8 @@ class Network:
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
         limits: Of external models: memory and time for a batch. None for members made here.
         best: How many classes are told of each image, those of the highest scores.
+        thresholds: Where an image has several labels, each output is one: the sigmoid of the score
+            from which it is present, by output, in (0, 1). Empty where outputs are classes.
     """
 
     model: str
@@ -55,6 +57,7 @@ class Network:
     as_trained: bool = False
     limits: ReaderLimits | None = None
     best: int = 1
+    thresholds: tuple[float, ...] = ()
 
 
 class Engine(Protocol):

@@ -59,8 +59,9 @@ class Answers:
         member: Its place among the members asked.
         rows: The examples.
         best: Class ids of the highest scores, the highest first, uint8 where all fit and else
-            uint16, shape (R, `Network.best`).
+            uint16, shape (R, `Network.best`); of several labels whether each is present, (R, L).
         scores: Softmax probability of the predicted class, float16, shape (R,); None unless asked.
+            Of several labels the probability that each is as predicted, shape (R, L).
         runtime: What ran it, in words.
         every_score: Scores of all outputs, float32, shape (R, outputs); None unless asked.
     """
@@ -260,9 +261,11 @@ class _Work:
             self.opened = None  # one member's weights in memory, not two
             self.opened = (member, open_engine(self.members[member], self.network))
         engine = self.opened[1]
-        small = np.uint8 if self.network.classes <= 2**8 else np.uint16
-        best = np.empty((rows.stop - rows.start, self.network.best), small)
-        kept = np.empty(len(best), np.float16) if self.keep_scores else None
+        network = self.network
+        several = (network.classes,) if network.thresholds else ()
+        small = np.uint8 if several or network.classes <= 2**8 else np.uint16
+        best = np.empty((rows.stop - rows.start, *(several or (network.best,))), small)
+        kept = np.empty((len(best), *several), np.float16) if self.keep_scores else None
         wide = (len(best), self.network.classes)
         every = np.empty(wide, np.float32) if self.keep_scores == "full" else None
         batch = images_at_once(self.images)
@@ -270,6 +273,11 @@ class _Work:
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))
             here = slice(at - rows.start, at - rows.start + len(pixels))
+            if several:
+                best[here], probability = _present(scores, network.thresholds)
+                if kept is not None:
+                    kept[here] = probability
+                continue
             best[here] = _best(scores, self.network.best)
             if every is not None:
                 every[here] = scores
@@ -297,6 +305,22 @@ class _Work:
                 "train it with a smaller learning rate"
             )
         return scores
+
+
+def _present(
+    scores: NDArray[np.float32], thresholds: tuple[float, ...]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Which labels are present, and the probability that each is as predicted, shape (B, L).
+
+    A member that diverged, whose scores are no numbers, says that no label is present.
+
+    >>> _present(np.array([[0.0, -1.0, 2.0]], np.float32), (0.5, 0.5, 0.9))[0]
+    array([[ True, False, False]])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        probability = 1 / (1 + np.exp(-scores.astype(np.float64)))
+    present = probability >= np.array(thresholds)
+    return present, np.where(present, probability, 1 - probability)
 
 
 def _best(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:

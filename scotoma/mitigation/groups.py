@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import Config, Mitigation
-from scotoma.config.mitigation import BINARY, HEADS
+from scotoma.config.mitigation import BINARY, HEADS, RATIOS
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
@@ -27,7 +27,8 @@ class TrainingGroups:
     Attributes:
         values: Values of the attribute by code; empty for techniques that read no groups.
         codes: Group code of each training example, shape (N,); zeros where there are no groups.
-        counts: Training examples of every (group, class), shape (G, C).
+        counts: Training examples of every (group, class), shape (G, C); of several labels those
+            that have each, shape (G, L).
         positive: Class id of the positive class, of techniques for two classes.
     """
 
@@ -45,22 +46,25 @@ def training_groups(config: Config, examples: Examples) -> TrainingGroups:
         examples: The training split.
 
     Raises:
-        DataError: There is one group only, a class has no example in a group, or a technique for
-            two classes or two groups is asked for more.
+        DataError: There is one group only, a class or label has no example in a group, or a
+            technique for two classes or two groups is asked for more.
     """
     asked = config.mitigation
     assert asked is not None
-    labels, classes = examples.labels, len(examples.classes)
+    labels, classes = examples.shown_labels, len(examples.classes)
     if asked.attribute is None:
         counts = np.bincount(labels, minlength=classes)[None]
         return TrainingGroups((), np.zeros(len(labels), np.int64), counts)
-    column = examples.table[asked.attribute]
+    column = examples.pictured.table[asked.attribute]
     values = tuple(natural_order(column.unique().to_list()))
     numbers = list(range(len(values)))
     coded = column.replace_strict(list(values), numbers, return_dtype=pl.Int64)
     codes = coded.to_numpy(writable=True)
-    counts = cell_counts(labels, codes, (len(values), classes))
-    _refuse_unfit(asked, examples.classes, values, counts)
+    if examples.several:
+        counts = np.stack([labels[codes == code].sum(axis=0) for code in numbers])
+    else:
+        counts = cell_counts(labels, codes, (len(values), classes))
+    _refuse_unfit(asked, examples.several or examples.classes, values, counts)
     positive = config.label.positive
     named = examples.classes.index(str(positive)) if str(positive) in examples.classes else 1
     return TrainingGroups(values, codes, counts, named)
@@ -75,6 +79,11 @@ def _refuse_unfit(
         raise DataError(
             f"mitigation.technique {technique} needs at least two groups in training, got only "
             f"{printable(group_key([(attribute, values[0])]))}; name another attribute"
+        )
+    if technique in RATIOS and len(values) != 2:
+        raise DataError(
+            f"mitigation.technique {technique} is for two groups, got {len(values)} values of "
+            f"{shown}; merge values under groups.{shown}"
         )
     for code, value in enumerate(values):
         for label, name in enumerate(classes):
@@ -100,14 +109,15 @@ def network_outputs(config: Config, examples: Examples) -> int:
         examples: With the training split.
 
     Returns:
-        G * C where there is a score for every group and class, else C.
+        G * C where there is a score for every group and class, the number of labels where an image
+        has several, else C.
 
     >>> from scotoma.config import default_config
     >>> from scotoma.datasets import survey_examples
     >>> network_outputs(default_config(), survey_examples(default_config()).examples)
     10
     """
-    asked, classes = config.mitigation, len(examples.classes)
+    asked, classes = config.mitigation, len(examples.several) or len(examples.classes)
     if asked is None or asked.technique not in HEADS:
         return classes
     trained = examples.table.filter(examples.table["split"] == "train")

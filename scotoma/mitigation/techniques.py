@@ -96,8 +96,14 @@ TECHNIQUES = (
         "Hashemizadeh et al. 2024",
     ),
     TechniqueFacts(
-        "R1, R2, R3", "subset with bounded ratios; several labels, functions of arrays only",
-        "yes", "no", "Wang et al. 2019", built=False,
+        "R1", "a subset in which two groups are as many for every label; several labels too", "yes",
+        "no", "Wang et al. 2019",
+    ),
+    TechniqueFacts(
+        "R2", "as R1, with up to twice as many", "yes", "no", "Wang et al. 2019",
+    ),
+    TechniqueFacts(
+        "R3", "as R1, with up to three times as many", "yes", "no", "Wang et al. 2019",
     ),
     TechniqueFacts(
         "A4, A5", "adversary on a feature map; several labels, functions of arrays only", "yes",

@@ -146,7 +146,7 @@ def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
         for name in names
         for variant, own in finished.audit.clarify.variants.items()
         for row in own
-        if row.metric == name and row.change.low is not None
+        if row.metric == name and None not in (row.change.value, row.change.low)
     ]
     moved = [(where, change) for where, change in changes if _excludes(change, 0.0)]
     moved.sort(key=lambda one: _clear(one[1]), reverse=True)

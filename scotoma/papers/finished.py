@@ -35,30 +35,30 @@ class FinishedAudit:
         Raises:
             DataError: The audit has not ended, or the file was changed.
         """
-        path = self._here(self.run.path("audit.json"))
+        path = self.file(self.run.path("audit.json"))
         return read_audit(path, self.run.mirror.place(path))
 
     @cached_property
     def test(self) -> Examples:
         """The test examples, without images."""
-        return Examples.read(self._here(self.run.examples), images=False, split="test")
+        return Examples.read(self.file(self.run.examples), images=False, split="test")
 
     @cached_property
     def training(self) -> Examples:
         """The training examples, without images; a table of no rows where there are none."""
-        return Examples.read(self._here(self.run.examples), images=False, split="train")
+        return Examples.read(self.file(self.run.examples), images=False, split="train")
 
     @cached_property
     def scores(self) -> pl.DataFrame:
         """divergence.parquet: a row for each test example under each compressed variant."""
-        return pl.read_parquet(self._here(self.run.path("divergence.parquet")), glob=False)
+        return pl.read_parquet(self.file(self.run.path("divergence.parquet")), glob=False)
 
     @cached_property
     def features(self) -> pl.DataFrame:
         """What may define slices, as in the audit's own search; one row a test example."""
         looks = self.run.path("image_statistics.parquet")
         self.run.fetch(looks)
-        table = pl.read_parquet(self._here(looks), glob=False) if looks.exists() else None
+        table = pl.read_parquet(self.file(looks), glob=False) if looks.exists() else None
         return features_of(self.test, table, self.run.config.slices.features)
 
     @property
@@ -69,18 +69,23 @@ class FinishedAudit:
     def predictions(self, variant: str = DENSE) -> Predictions:
         """Class ids of every member of a variant, examples in the order of `test`."""
         if variant not in self._predictions:
-            path = self._here(self.run.predictions(variant))
+            path = self.file(self.run.predictions(variant))
             self._predictions[variant] = Predictions.read(path)
         return self._predictions[variant]
 
     def top5_right(self, variant: str) -> NDArray[np.bool_] | None:
         """Whether the label is among the five best classes, shape (N, K); None if not kept."""
         if variant not in self._top5_right:
-            file = PredictionFile.open(self._here(self.run.predictions(variant)))
+            file = PredictionFile.open(self.file(self.run.predictions(variant)))
             self._top5_right[variant] = _within_five(file, self.test) if file.has_top5 else None
         return self._top5_right[variant]
 
-    def _here(self, path: Path) -> Path:
+    def file(self, path: Path) -> Path:
+        """Bring a file here and hold it against its checksum.
+
+        Raises:
+            DataError: It is not there, or was changed since the audit ended.
+        """
         self.run.fetch(path)
         if not path.exists():
             raise DataError(f"{self.run.mirror.place(path)} is not there; finish its audit first")

@@ -28,14 +28,17 @@ def corruptions(finished: FinishedAudit) -> PaperTable:
         columns=COLUMNS[1:],
     )
     report = finished.audit.robustness
-    if report is None:
+    if report is None or not report.corruptions:
         return PaperTable.lacking(NAME, TITLE, MISSING, [paper])
+    ranked = any(row.top5_accuracy is not None for row in report.by_corruption)
     order = [ALL_KINDS, *(corruption.kind for corruption in report.corruptions)]
     rows: list[tuple[Cell, ...]] = [
         (
             f"{row.kind.replace('_', ' ')}, {row.variant}",
             row.accuracy.value,
+            *((row.top5_accuracy.value if row.top5_accuracy else None,) * ranked),
             row.relative_robustness,
+            *((row.top5_relative_robustness,) * ranked),
         )
         for row in sorted(report.by_corruption, key=lambda row: order.index(row.kind))
     ]
@@ -55,7 +58,7 @@ def corruptions(finished: FinishedAudit) -> PaperTable:
         run=Grid(
             f"This run: profile {report.profile}, severities {severities}, {report.examples:,} "
             f"examples, {most} models of each variant at most",
-            ("corruption, variant", "top 1", "top 1 relative"),
+            ("corruption, variant", *(name for name in COLUMNS[1:] if ranked or "5" not in name)),
             tuple(rows),
         ),
         published=[paper],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scotoma.predictions.files import PredictionFile, write_predictions
 from scotoma.predictions.matrix import TOP, Predictions, kept_classes, label_counts, smallest_type
+from scotoma.predictions.numbers import ScoredExamples
 from scotoma.predictions.scores import ScoreHeads, ScoresFile, write_scores
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "PredictionFile",
     "Predictions",
     "ScoreHeads",
+    "ScoredExamples",
     "ScoresFile",
     "kept_classes",
     "label_counts",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.config.model import threshold_classes
 from scotoma.errors import DataError
+from scotoma.predictions.label_columns import read_label_columns
 from scotoma.predictions.matrix import TOP, kept_classes, smallest_type
 from scotoma.predictions.tables import (
     NAME_COLUMNS,
@@ -37,9 +38,13 @@ class PredictionRequest:
         ids: The examples in their order, unique.
         classes: Class names by id.
         scores: Whether the column `score` is to be read too.
+        labels: Where an example has several labels, each and the score from which it is predicted;
+            `ids` are then those of (example, label) pairs.
         threshold: Where labels are numbers, the one from which they are of the class
             `at least T`; None where they are class names.
         limits: Memory and time for reading each file.
+        numbers: The column of a number that is kept as it is, instead of a class; empty for
+            classes.
     """
 
     models: Mapping[str, Sequence[str]]
@@ -48,6 +53,8 @@ class PredictionRequest:
     scores: bool = False
     threshold: float | None = None
     limits: ReaderLimits = LIMITS
+    labels: Mapping[str, float] = field(default_factory=dict)
+    numbers: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class ExternalPredictions:
     """The predictions of one external variant.
 
     Attributes:
-        predicted: Class ids, uint8 or uint16, shape (N, K).
+        predicted: Class ids, uint8 or uint16, shape (N, K); where numbers were asked for, these.
         scores: Probability of each predicted class, float16, shape (N, K), or None.
         top5: The five best class ids of each model, shape (N, K, 5); None where the label has at
             most 10 classes, or a file has no column `predicted_top5`.
@@ -85,9 +92,8 @@ def read_external(
     """
     shape = {v: (len(request.ids), len(models)) for v, models in request.models.items()}
     times = {variant: np.zeros(size, np.uint8) for variant, size in shape.items()}
-    predicted = {
-        v: np.zeros(size, smallest_type(len(request.classes))) for v, size in shape.items()
-    }
+    kind = np.float64 if request.numbers else smallest_type(len(request.classes))
+    predicted = {v: np.zeros(size, kind) for v, size in shape.items()}
     scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if request.scores}
     wanted = shape if kept_classes(len(request.classes)) == TOP else {}
     top5: dict[str, NDArray[Any] | None] = {
@@ -133,8 +139,13 @@ def _parts(
         return
     more = ["score"] if request.scores else []
     more += [TOP5] if kept_classes(len(request.classes)) == TOP else []
-    frame = read_columns(table, "example_id", "predicted", *more, limits=request.limits)
-    for name in (*NAME_COLUMNS, "example_id", "predicted"):
+    # Of a wide table every column of a model is read as `predicted`.
+    value = "predicted" if table.columns else request.numbers or "predicted"
+    if request.labels:
+        frame = read_label_columns(table, request.labels, limits=request.limits)
+    else:
+        frame = read_columns(table, "example_id", value, *more, limits=request.limits)
+    for name in (*NAME_COLUMNS, "example_id", value):
         refuse_missing(frame[name], table)
     for variant, models in request.models.items():
         kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
@@ -148,7 +159,9 @@ def _parts(
         columns = {
             "row": rows.cast(pl.Int64),
             "place": kept["model"].cast(pl.Enum(models)).to_physical().cast(pl.Int64),
-            "code": _codes(kept, request, table),
+            "code": _finite(kept, value, table)
+            if request.numbers
+            else _codes(kept, request, table),
         }
         if request.scores:
             columns["score"] = _probabilities(kept, table)
@@ -191,6 +204,22 @@ def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTab
             )
         )
     return codes
+
+
+def _finite(frame: pl.DataFrame, column: str, table: PredictionTable) -> pl.Series:
+    """The numbers of a column."""
+    numbers = frame[column].cast(pl.Float64, strict=False)
+    wrong = ~numbers.is_finite().fill_null(False)
+    if wrong.any():
+        first = frame.filter(wrong).row(0, named=True)
+        raise DataError(
+            printable(
+                f"column {column!r} of {table.place} must hold finite numbers, got "
+                f"{first[column]!r} of example {first['example_id']!r} ({int(wrong.sum()):,} such "
+                "rows); correct them, or leave the examples out"
+            )
+        )
+    return numbers
 
 
 def _five_best(frame: pl.DataFrame, codes: pl.Series, names: Sequence[str]) -> NDArray[np.int64]:

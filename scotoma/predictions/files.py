@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROWS", "PredictionFile", "write_predictions"]
 
+NUMBERS = "scotoma.numbers"  # in the metadata of a file of numbers
 ROWS = 2**18  # examples in a row group
 WRITE = "write predictions with Predictions.write"
 
@@ -188,6 +189,11 @@ class PredictionFile:
             scan = pl.scan_parquet(path, glob=False)
             columns = scan.collect_schema()
             rows = int(scan.select(pl.len()).collect().item())
+        if NUMBERS in metadata:
+            raise DataError(
+                f"{path} holds a number for each example and no class; this command needs classes: "
+                "see audit.json and report.html of the run"
+            )
         if "scotoma.variant" not in metadata or not {"example_id", "predicted"} <= set(columns):
             raise DataError(
                 f"{path} must hold predictions as Predictions.write leaves them, got columns "

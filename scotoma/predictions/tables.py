@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ from scotoma.array_files import read_arrays
 from scotoma.columns import doubled_column, refuse_doubled
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
+from scotoma.detection import BoxReading, found_table
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
@@ -27,6 +29,7 @@ __all__ = [
     "PredictionTable",
     "condition_name",
     "find_tables",
+    "known_columns",
     "models_by_variant",
     "predicted_classes",
     "read_columns",
@@ -59,6 +62,7 @@ class PredictionTable:
         columns: Of a wide table, the columns of each variant, one a model; else empty.
         by_condition: Each corruption at each severity is a variant, called as `condition_name` has
             it.
+        boxes: Of detections, how they become predictions; None for a table.
     """
 
     place: str
@@ -66,6 +70,7 @@ class PredictionTable:
     key: str | None = KEY
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_condition: bool = False
+    boxes: BoxReading | None = None
 
 
 def condition_name(variant: str, corruption: str, severity: str | int) -> str:
@@ -83,6 +88,7 @@ def find_tables(
     columns: Mapping[str, Sequence[str]] | None = None,
     *,
     by_condition: bool = False,
+    boxes: BoxReading | None = None,
 ) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
@@ -92,6 +98,7 @@ def find_tables(
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of wide tables, the columns of each variant.
         by_condition: They are of corrupted pictures, which `robustness.files` names.
+        boxes: They are detections, COCO's results JSON or .npz.
 
     Raises:
         DataError: No file matches, or one is no CSV, Parquet or .npz, or its name no UTF-8.
@@ -106,6 +113,7 @@ def find_tables(
             key,
             columns or {},
             by_condition,
+            boxes,
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))
@@ -121,10 +129,11 @@ def find_tables(
                 f"{option} matches {printable(table.place)}, which must have a name in UTF-8, "
                 "got other bytes; rename it"
             )
-        if not table.place.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
+        kinds = (".csv", ".csv.gz", ".parquet", ".npz") if boxes is None else (".json", ".npz")
+        if not table.place.lower().endswith(kinds):
             raise DataError(
-                f"{option} matches {printable(table.place)}, which is neither .csv, .csv.gz, "
-                ".parquet nor .npz; narrow the pattern, or convert the file"
+                f"{option} matches {printable(table.place)}, which is neither "
+                f"{', '.join(kinds[:-1])} nor {kinds[-1]}; narrow the pattern, or convert the file"
             )
     return tables
 
@@ -279,13 +288,35 @@ def read_columns(
     return _read_apart(_wide_rows if table.columns else _rows, table, needed, limits)
 
 
+def known_columns(table: PredictionTable, limits: ReaderLimits = LIMITS) -> list[str]:
+    """List the columns of a file.
+
+    Args:
+        table: The file.
+        limits: Memory and time for reading it.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    return _read_apart(_header, table, (), limits).columns
+
+
+def _header(path: Path, table: PredictionTable, _: tuple[str, ...]) -> pl.DataFrame:
+    known = _opened(path, table)[1]
+    return pl.DataFrame(schema=dict.fromkeys(known, pl.String))
+
+
 def _read_apart(
     read: Callable[[Path, PredictionTable, tuple[str, ...]], pl.DataFrame],
     table: PredictionTable,
     needed: tuple[str, ...],
     limits: ReaderLimits,
 ) -> pl.DataFrame:
-    with storage.at_hand(table.place, listed=True) as path:
+    with ExitStack() as stack:
+        path = stack.enter_context(storage.at_hand(table.place, listed=True))
+        if table.boxes is not None:
+            truth = stack.enter_context(storage.at_hand(table.boxes.truth))
+            table = replace(table, boxes=replace(table.boxes, truth=str(truth)))
         return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
 
 
@@ -340,7 +371,9 @@ def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> p
 def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]]:
     """Scan a file, its ids in `example_id`; and list its columns."""
     try:
-        if table.place.lower().endswith(".parquet"):
+        if table.boxes is not None:
+            scan = found_table(path, table.boxes).lazy()
+        elif table.place.lower().endswith(".parquet"):
             scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         elif table.place.lower().endswith(".npz"):
             scan = read_arrays(path, table.place).lazy()
@@ -388,7 +421,11 @@ def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
     kept = ("score", TOP5)
-    texts = [_text(name, kind) for name, kind in kinds.items() if name not in kept]
+    texts = [
+        _text(name, kind)
+        for name, kind in kinds.items()
+        if name not in kept and not isinstance(kind, pl.Array | pl.List)
+    ]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
     only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
     scan = scan.with_columns(*texts, *added, *only)

@@ -18,8 +18,6 @@ from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationMethod
 from onnxruntime.quantization.calibrate import create_calibrator
 
-from scotoma.quantization.architecture import INPUT
-
 __all__ = [
     "Ranges",
     "balanced_order",
@@ -32,6 +30,7 @@ __all__ = [
 HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
 
+Batch: TypeAlias = dict[str, NDArray[np.float32]]  # by the name of the input
 Ranges: TypeAlias = dict[str, tuple[float, float]]  # lowest and highest value of a tensor
 
 
@@ -97,9 +96,7 @@ def value_ranges(
             )
             probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
     opened = _session(probe.SerializeToString(), "ENABLE_ALL")
-    extremes = np.array(
-        [opened.run(None, {INPUT: images[at : at + BATCH]}) for at in range(0, len(images), BATCH)]
-    )
+    extremes = np.array([opened.run(None, batch) for batch in _batches(opened, images)])
     low, high = extremes[:, ::2].min(axis=0), extremes[:, 1::2].max(axis=0)
     return {name: (low[k], high[k]) for k, name in enumerate(tensors)}
 
@@ -139,8 +136,8 @@ def histogram_ranges(
             collector.infer_session = _session(
                 str(augmented), "DISABLE_ALL"
             )  # its own takes all cores
-            for at in range(0, len(images), BATCH):  # ranges are merged from call to call
-                collector.collect_data(_Reader(images[at : at + BATCH]))
+            for batch in _batches(collector.infer_session, images):
+                collector.collect_data(_Reader(batch))  # ranges are merged from call to call
             data = collector.compute_data()
     return {name: (float(held.lowest), float(held.highest)) for name, held in data.items()}
 
@@ -154,13 +151,24 @@ def _session(model: str | bytes, optimised: str) -> onnxruntime.InferenceSession
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
+def _batches(opened: onnxruntime.InferenceSession, images: NDArray[np.float32]) -> Iterator[Batch]:
+    """Yield batches by the name of the input, each as large as a graph with a fixed batch takes."""
+    first = opened.get_inputs()[0]
+    fixed = first.shape[0] if first.shape else None
+    step = fixed if isinstance(fixed, int) else BATCH
+    for at in range(0, len(images), step):
+        batch = images[at : at + step]
+        if len(batch) == step or not isinstance(fixed, int):
+            yield {first.name: batch}
+
+
 class _Reader:
     """A CalibrationDataReader of one batch."""
 
-    def __init__(self, images: NDArray[np.float32]) -> None:
-        self.batches: Iterator[dict[str, NDArray[np.float32]]] = iter([{INPUT: images}])
+    def __init__(self, batch: Batch) -> None:
+        self.batches: Iterator[Batch] = iter([batch])
 
-    def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+    def get_next(self) -> Batch | None:
         return next(self.batches, None)
 
 

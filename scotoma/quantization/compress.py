@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_floa
 
 from scotoma.config import Variant
 from scotoma.quantization.calibration import (
+    Ranges,
     calibrated_tensors,
     histogram_ranges,
     silence_quantizers,
@@ -21,7 +23,7 @@ from scotoma.quantization.int4 import to_int4
 from scotoma.quantization.int8_dynamic import to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
-__all__ = ["compress"]
+__all__ = ["compress", "put_in_order", "static_ranges"]
 
 # ONNX Runtime 1.31 dies of the Gelu of a transformer in float16 when it optimises in full.
 IN_FLOAT32 = [*DEFAULT_OP_BLOCK_LIST, "Gelu"]
@@ -100,6 +102,31 @@ def put_in_order(member: onnx.ModelProto) -> None:
         field.extend(kept)
 
 
+def static_ranges(
+    member: onnx.ModelProto,
+    variant: Variant,
+    calibration: NDArray[np.float32],
+    tensors: Sequence[str],
+) -> Ranges:
+    """Compute the ranges of activations, at least of some tensors.
+
+    Args:
+        member: In float32, shapes inferred; it is not changed.
+        variant: Whose calibrator chooses them.
+        calibration: Normalised images, shape (B, 3, H, W).
+        tensors: Names of the tensors.
+    """
+    if variant.calibrator == "minmax":
+        return value_ranges(member, calibration, tensors)
+    return histogram_ranges(
+        member,
+        calibration,
+        OPERATORS,
+        calibrator=variant.calibrator,
+        percentile=variant.percentile,
+    )
+
+
 def _static(
     member: onnx.ModelProto,
     variant: Variant,
@@ -107,17 +134,8 @@ def _static(
     plan: StaticPlan | None,
 ) -> onnx.ModelProto:
     plan = plan or plan_static(member, reduce_range=variant.reduce_range)
-    if variant.calibrator == "minmax":
-        tensors = plan.tensors if plan else calibrated_tensors(member, OPERATORS)
-        ranges = value_ranges(member, calibration, tensors)
-    else:
-        ranges = histogram_ranges(
-            member,
-            calibration,
-            OPERATORS,
-            calibrator=variant.calibrator,
-            percentile=variant.percentile,
-        )
+    tensors = plan.tensors if plan else calibrated_tensors(member, OPERATORS)
+    ranges = static_ranges(member, variant, calibration, tensors)
     if plan:
         return plan.fill(member, ranges)
     return quantize_static(member, ranges, reduce_range=variant.reduce_range)

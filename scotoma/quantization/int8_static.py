@@ -7,6 +7,7 @@ and ranges; all other numbers follow from them, by the formulas below.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -158,12 +159,15 @@ def _with_room_for_bias(
     return np.where(short, larger, weight_scale).astype(np.float32)
 
 
-def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | None:
+def plan_static(
+    graph: onnx.ModelProto, *, reduce_range: bool, in_float32: Sequence[str] = ()
+) -> StaticPlan | None:
     """Quantize an architecture once.
 
     Args:
         graph: Its export, with any weights; it is not changed.
         reduce_range: Weights in 7 bits.
+        in_float32: Names of nodes that stay as they are.
 
     Returns:
         The plan; None where filling it in for `graph` differs in any number from ONNX Runtime's own
@@ -172,7 +176,7 @@ def plan_static(graph: onnx.ModelProto, *, reduce_range: bool) -> StaticPlan | N
     ranges: Ranges = dict.fromkeys(calibrated_tensors(graph, OPERATORS), (-1.0, 2.0))
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
     sources = {id(value): name for name, value in data.items()}
-    quantizer = _quantizer(graph, data, reduce_range=reduce_range)
+    quantizer = _quantizer(graph, data, reduce_range=reduce_range, in_float32=in_float32)
     with silence_quantizers():
         quantizer.quantize_model()
     whole: onnx.ModelProto = quantizer.model.model
@@ -214,7 +218,11 @@ def _numbers_of(model: onnx.ModelProto) -> dict[str, tuple[Any, ...]]:
 
 
 def quantize_static(
-    member: onnx.ModelProto, ranges: Ranges, *, reduce_range: bool
+    member: onnx.ModelProto,
+    ranges: Ranges,
+    *,
+    reduce_range: bool,
+    in_float32: Sequence[str] = (),
 ) -> onnx.ModelProto:
     """Quantize one member by ONNX Runtime: int8 weights, one scale per channel, uint8 activations.
 
@@ -222,9 +230,10 @@ def quantize_static(
         member: The member in float32; it is changed.
         ranges: Ranges of all `calibrated_tensors` of `OPERATORS`.
         reduce_range: Weights in 7 bits.
+        in_float32: Names of nodes that stay as they are.
     """
     data = {name: _tensor_data(*ends) for name, ends in ranges.items()}
-    quantizer = _quantizer(member, data, reduce_range=reduce_range)
+    quantizer = _quantizer(member, data, reduce_range=reduce_range, in_float32=in_float32)
     with silence_quantizers():
         quantizer.quantize_model()
     quantized: onnx.ModelProto = quantizer.model.model
@@ -236,7 +245,11 @@ def _tensor_data(low: float, high: float) -> TensorData:
 
 
 def _quantizer(
-    model: onnx.ModelProto, ranges: dict[str, TensorData], *, reduce_range: bool
+    model: onnx.ModelProto,
+    ranges: dict[str, TensorData],
+    *,
+    reduce_range: bool,
+    in_float32: Sequence[str],
 ) -> QDQQuantizer:
     with silence_quantizers():
         return QDQQuantizer(
@@ -247,7 +260,7 @@ def _quantizer(
             QuantType.QUInt8,
             ranges,
             [],
-            [],
+            list(in_float32),
             OPERATORS,
             {},
         )

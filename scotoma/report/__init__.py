@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scotoma.report.page import render
+from scotoma.report.people import People
 from scotoma.report.views import Beside
 
-__all__ = ["Beside", "render"]
+__all__ = ["Beside", "People", "render"]

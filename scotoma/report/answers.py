@@ -51,13 +51,16 @@ def _failing(variants: Sequence[JudgedVariant]) -> str:
     return f"{_names(variants)} fails" + (f" on {worst[0].where}" if worst else "")
 
 
-def next_steps(gate: GateResult, *, labelled: bool = True, mitigated: str = "") -> list[str]:
+def next_steps(
+    gate: GateResult, *, labelled: bool = True, mitigated: str = "", scored: bool = False
+) -> list[str]:
     """Say what to do, most pressing first.
 
     Args:
         gate: The verdict.
         labelled: Whether the examples have labels: without, a FAIL shows change and not harm.
         mitigated: Ways to mitigate a FAIL without training, as a sentence; see `mitigations`.
+        scored: Whether examples have scores instead of classes.
     """
     failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
     steps = []
@@ -68,8 +71,9 @@ def next_steps(gate: GateResult, *, labelled: bool = True, mitigated: str = "") 
         )
     elif failed:
         steps.append(
-            f"Do not ship {_names(failed)}. Compress less, or train with more examples "
-            "of the groups that it harms; the gallery shows changed examples."
+            f"Do not ship {_names(failed)}. Compress less, or train with more examples of the "
+            f"groups that it harms; the {'page lists' if scored else 'gallery shows'} changed "
+            "examples."
         )
         steps += [mitigated] if mitigated else []
     steps += _open(unsure)

@@ -8,10 +8,12 @@ from scotoma.audit import Audit, Quantity
 from scotoma.audit.robustness import (
     ALL_KINDS,
     ConfidenceRow,
+    DetectionRow,
     DistortionRow,
     LossRow,
     MatchedRow,
     RobustnessReport,
+    SequenceRow,
 )
 from scotoma.report import numbers
 from scotoma.report.figures.figure import cell_text, isolated
@@ -19,6 +21,15 @@ from scotoma.report.figures.robustness import FAMILIES
 
 __all__ = ["Corrupted", "corrupted"]
 
+HARD = "CIEs of "  # begins no name of a set that is in a folder
+STEPS = {
+    ALL_KINDS: "all together",
+    "gaussian_noise": "noise",
+    "brightness": "light",
+    "translate": "place",
+    "rotate": "angle",
+    "scale": "size",
+}
 Row = tuple[LossRow, str, Quantity | None]  # what is lost, its family in words, mCE
 
 
@@ -33,7 +44,11 @@ class Corrupted:
         trap: How often one dense and one compressed model would mislead, as sentences.
         confidence: How sure all models are, by variant and family in words.
         group_confidence: The same of groups.
+        temperatures: Of each population, as a clause.
+        detection: How well all models tell clean pictures from others, with these in words.
         matched: Variants beside others that are as accurate, with the family in words.
+        sequences: Flips of all examples by kind, in words, and of groups over all kinds.
+        hard_sets: Names of the sets that one half of the models chose.
         alexnet: Variants and their published mCE; empty but for published files.
         distortion: Groups by families, with the family in words.
     """
@@ -44,7 +59,11 @@ class Corrupted:
     trap: str
     confidence: tuple[tuple[ConfidenceRow, str], ...]
     group_confidence: tuple[tuple[ConfidenceRow, str], ...]
+    temperatures: str
+    detection: tuple[tuple[DetectionRow, str], ...]
     matched: tuple[tuple[MatchedRow, str], ...]
+    sequences: tuple[tuple[SequenceRow, str], ...]
+    hard_sets: tuple[str, ...]
     alexnet: tuple[tuple[str, Quantity], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
@@ -65,11 +84,12 @@ def corrupted(audit: Audit) -> Corrupted | None:
                     FAMILIES[row.family],
                     mean_errors.get(variant.name) if row.family == ALL_KINDS else None,
                 )
-                for row in report.losses[variant.name]
+                for row in report.losses.get(variant.name, ())
                 if row.group == everyone and row.metric == "error"
             ),
         )
         for variant in audit.compressed
+        if report.corruptions
     )
     floor = [
         f"{FAMILIES[family]} {cell_text(numbers.points(one))}"
@@ -85,7 +105,22 @@ def corrupted(audit: Audit) -> Corrupted | None:
         floor=f"{', '.join(floor)} points" if floor else "too few of them",
         confidence=tuple(pair for pair in sure if pair[0].group == everyone),
         group_confidence=tuple(pair for pair in sure if pair[0].group != everyone),
+        temperatures=", ".join(
+            f"{isolated(name)} {cell_text(numbers.unitless(one))}"
+            for name, one in (report.confidence.temperatures if report.confidence else {}).items()
+        ),
+        detection=tuple(
+            (row, row.pictures if row.other_set else FAMILIES[row.pictures])
+            for row in (report.confidence.detection if report.confidence else ())
+            if row.group == everyone
+        ),
         matched=tuple((row, FAMILIES[row.family]) for row in report.matched),
+        sequences=tuple(
+            (row, STEPS[row.kind])
+            for row in report.sequences
+            if row.group == everyone or row.kind == ALL_KINDS
+        ),
+        hard_sets=tuple(one.name for one in report.sets if one.name.startswith(HARD)),
         alexnet=tuple(
             (row.variant, row.alexnet_ce)
             for row in report.by_corruption

@@ -46,6 +46,15 @@ def downloads(audit: Audit, gate: GateResult | None) -> tuple[Download, ...]:
         gate: The verdict; None where there is none.
     """
     compressed = [variant.name for variant in audit.compressed]
+    tables: tuple[tuple[str, str, list[Row]], ...]
+    if audit.scores is not None:
+        tables = (
+            ("gate.csv", "every test of the gate", _gate(gate)),
+            ("means.csv", "mean of every group, dense, compressed and change", _means(audit)),
+            ("quantiles.csv", "quantiles of every group", _quantiles(audit)),
+            ("slices.csv", "slices on which the mean gets worse", _slices(audit, compressed)),
+        )
+        return tuple(_file(name, what, rows) for name, what, rows in tables if rows)
     tables = (
         ("topline.csv", "accuracy, CIEs, floor and excess by variant", _topline(audit)),
         ("gate.csv", "every test of the gate", _gate(gate)),
@@ -163,6 +172,29 @@ def _groups(audit: Audit) -> list[Row]:
         for name in (variant.name for variant in audit.compressed)
         for row in audit.subgroups.get(name, ())
         if row.class_name is None or len(audit.examples.classes) <= 20
+    ]
+
+
+def _means(audit: Audit) -> list[Row]:
+    assert audit.scores is not None
+    return [
+        {"variant": name, "group": row.group, "p_adjusted": row.p_adjusted}
+        | _numbers(
+            dense=row.dense, compressed=row.compressed, absolute=row.absolute, worse=row.worse,
+            relative=row.relative,
+        )
+        for name, rows in audit.scores.means.items()
+        for row in rows
+    ]  # fmt: skip
+
+
+def _quantiles(audit: Audit) -> list[Row]:
+    assert audit.scores is not None
+    return [
+        {"variant": name, "group": row.group, "share": row.share}
+        | _numbers(dense=row.dense, compressed=row.compressed, absolute=row.absolute)
+        for name, rows in audit.scores.quantiles.items()
+        for row in rows
     ]
 
 

@@ -17,7 +17,8 @@ from scotoma.config.gate import (
     SincePreviousRule,
 )
 from scotoma.config.gate_levels import OF_LABELS
-from scotoma.config.gate_robustness import RobustnessRule
+from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
+from scotoma.config.gate_scores import ScoreRule
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 from scotoma.uncertainty import FEW_RUNS, few_runs
@@ -26,6 +27,13 @@ __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words
 
 MOST = 20  # tests of a variant in its table
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
+BESIDE = {
+    "overconfidence": "dense models in confidence less accuracy",
+    "tempered_overconfidence": "dense models in confidence less accuracy at a fitted temperature",
+    "unnoticed_pictures": "dense models in telling clean pictures from corrupted ones",
+    "sequence_flips": "dense models in flips within sequences",
+    "activations_beyond": "clean pictures in activations beyond the ranges of int8",
+}
 CORRECTED = {
     "holm": "adjusted by Holm",
     "bh": "adjusted by Benjamini-Hochberg",
@@ -109,6 +117,18 @@ runs'
             f"{OVER[rule.over]} loses more {what} under {under} than with dense models, by more "
             f"than {rule.max_increase.points:g} points"
         )
+    if isinstance(rule, PicturesRule):
+        under = f" under {' or '.join(rule.kinds)}" if rule.kinds else ""
+        return (
+            f"{OVER[rule.over]} fares worse than with {BESIDE[rule.metric]}{under}, by more than "
+            f"{rule.max_increase.points:g} points"
+        )
+    if isinstance(rule, ScoreRule):
+        relative, absolute = rule.max_worse.relative, rule.max_worse.absolute
+        parts = [] if relative is None else [f"by more than {100 * relative:g}%"]
+        parts += [] if absolute is None else [f"by more than {absolute:g}"]
+        where = "a slice that nobody named" if rule.over == "slices" else OVER[rule.over]
+        return f"the mean score of {where} gets worse {' and '.join(parts)}"
     points = f"{100 * rule.margin:.2f} points"
     if isinstance(rule, ClassesRule):
         return f"a class loses more recall than the model loses accuracy, by more than {points}"
@@ -143,6 +163,12 @@ def certainty_words(rules: GateRules) -> str:
 events; PASS needs 97.5% for each, at a margin of at least two standard errors of the dense rate'
     """
     certain = f"{100 * (1 - rules.alpha / 2):g}%"
+    if isinstance(rules.rules[0], ScoreRule):  # then all are
+        return (
+            f"FAIL needs {certain} certainty, {CORRECTED[rules.correct]} over the tests of a "
+            f"variant, and {rules.min.effective_events:g} effective examples that carry the "
+            f"change; PASS needs {certain} for each"
+        )
     return (
         f"FAIL needs {certain} certainty, {CORRECTED[rules.correct]} over the tests of a variant, "
         f"and {rules.min.effective_events:g} effective events; PASS needs {certain} for each, at a "
@@ -171,7 +197,8 @@ def _test(test: TestResult) -> OpenTest:
     if margins.relative is not None:
         both.append(f"+{100 * margins.relative:g}%")
     if margins.absolute is not None:
-        both.append(f"+{100 * margins.absolute:.2f} points")
+        own = test.metric == "mean_score"
+        both.append(f"{margins.absolute:+g}" if own else f"+{100 * margins.absolute:.2f} points")
     change, margin = None, " and ".join(both)
     absolute = test.absolute
     if test.level is not None:
@@ -179,11 +206,12 @@ def _test(test: TestResult) -> OpenTest:
         change = None if decided is None else _held(decided, test.level)
     elif decided is not None:
         relative = decided.kind == "relative"
-        change = (numbers.percent if relative else numbers.points)(decided.interval)
+        change = _in_unit(decided)
         # The table says once above it that there were few training runs.
         few = few_runs(decided.interval.members)
         change = replace(change, notes=tuple(note for note in change.notes if note != few))
         margin = f"+{decided.margin:g}%" if relative else f"+{100 * decided.margin:.2f} points"
+        margin = f"{decided.margin:+g}" if decided.kind == "score" else margin
     return OpenTest(
         test.where,
         test.rule,
@@ -196,6 +224,13 @@ def _test(test: TestResult) -> OpenTest:
         test.waived,
         test.waived_until,
     )
+
+
+def _in_unit(decided: DecidingInterval) -> Shown:
+    """The number that decided, in the unit of its margin."""
+    if decided.kind == "score":
+        return numbers.unitless_change(decided.interval)
+    return (numbers.percent if decided.kind == "relative" else numbers.points)(decided.interval)
 
 
 def _held(decided: DecidingInterval, level: LevelTest) -> Shown:

@@ -17,19 +17,22 @@ def mitigations(audit: Audit, failed: Collection[str]) -> str:
         failed: Names of the variants that fail.
     """
     kinds = {variant.kind for variant in audit.variants}
-    trained = not kinds & {"onnx", "predictions"}
+    trained, models = not kinds & {"onnx", "predictions"}, "predictions" not in kinds
     grouped = any(group.key != "all" for group in audit.groups)
     binary = len(audit.examples.classes) == 2
     ways = []
-    if audit.labelled and grouped and trained:
+    if audit.labelled and grouped and models and audit.labels is None:
         ways.append("dfr (no groups when it decides)")
     if audit.labelled and grouped and (trained or binary):
         rule = "thresholds" if binary else "offsets"
         ways.append(f"{rule} ({'' if trained else 'scores kept; '}groups at each decision)")
     static = any(v.mode == "static" for v in audit.variants if v.name in failed)
+    external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
     text = ""
     if ways:
         text = f"Without training again: scotoma mitigate RUN --technique {' or '.join(ways)}."
     if static and grouped and trained:
         text += " For int8-static, try calibration: group-balanced."
+    if audit.labelled and ((static and trained) or external):
+        text += " To leave layers of int8 in float32: scotoma repair RUN."
     return text.strip()

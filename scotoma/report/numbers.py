@@ -25,6 +25,8 @@ __all__ = [
     "points",
     "rate",
     "scaled",
+    "score",
+    "score_change",
     "share",
     "size",
     "unitless",
@@ -148,6 +150,25 @@ def unitless_change(quantity: Ranged) -> Shown:
     return _shown(quantity, factor=1.0, sign="+", unit="", least=3)
 
 
+def score(quantity: Ranged) -> Shown:
+    """A score in its own unit, to four significant digits of the largest number shown.
+
+    >>> shown = score(Interval(1234.5, 1100.25, 1300.0))
+    >>> shown.value, score(Interval(0.01234, None, None)).value
+    ('1,234', '0.01234')
+    """
+    return _significant(quantity, "")
+
+
+def score_change(quantity: Ranged) -> Shown:
+    """A difference of scores in their own unit, with its sign.
+
+    >>> score_change(Interval(0.5, -0.25, 1.25)).low
+    '−0.250'
+    """
+    return _significant(quantity, "+")
+
+
 def size(count_of_bytes: float) -> str:
     """A size of a file.
 
@@ -197,11 +218,13 @@ def count(number: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value to three decimals.
+    """A p-value to three decimals; nan was not tested.
 
-    >>> p_value(0.0391), p_value(0.00002)
-    ('0.039', '<0.001')
+    >>> p_value(0.0391), p_value(0.00002), p_value(math.nan)
+    ('0.039', '<0.001', 'not tested')
     """
+    if math.isnan(p):
+        return "not tested"
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
@@ -257,6 +280,20 @@ def _shown(quantity: Ranged, *, factor: float, sign: str, unit: str, least: int)
         return Shown(_text(value, digits, sign) + unit, "", "", reason or "no interval", notes)
     shown, *ends = (_text(number, digits, sign) for number in (value, low, high))
     return Shown(shown + unit, ends[0], ends[1], reason, notes)
+
+
+def _significant(quantity: Ranged, sign: str) -> Shown:
+    known = [abs(end) for end in (quantity.value, quantity.low, quantity.high) if end is not None]
+    largest = max((end for end in known if 0 < end < math.inf), default=1.0)
+    digits = min(max(3 - math.floor(math.log10(largest)), 0), 8)
+    if quantity.value is None:
+        return _shown(quantity, factor=1.0, sign=sign, unit="", least=2)
+    notes = tuple(part for part in quantity.note.split("; ") if part)
+    value = _text(quantity.value, digits, sign)
+    if quantity.low is None or quantity.high is None:
+        return Shown(value, "", "", quantity.reason or "no interval", notes)
+    low, high = (_text(end, digits, sign) for end in (quantity.low, quantity.high))
+    return Shown(value, low, high, quantity.reason, notes)
 
 
 def _digits(values: list[float], least: int) -> int:

@@ -16,7 +16,9 @@ from scotoma.audit import Audit, GateResult
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
+from scotoma.report.figures.gate import draw_gate
 from scotoma.report.figures.run_to_run import fairness_name
+from scotoma.report.scored import score_context
 from scotoma.report.views import Beside, page_context
 
 __all__ = ["FOLDER", "STYLES", "content_policy", "environment", "in_document", "render"]
@@ -32,6 +34,8 @@ FILTERS = (
     "percent",
     "points",
     "rate",
+    "score",
+    "score_change",
     "share",
     "size",
     "unitless",
@@ -63,11 +67,23 @@ def render(
     Returns:
         The page; equal inputs give equal text, whatever the order of their keys.
     """
+    if audit.scores is not None:
+        return _scored(audit, gate, beside)
     shown = page_context(audit, images, gate, beside)
     plots = figures(shown["audit"], gate, shown["frontier"], shown["focus"].name)
     more = {"gate": gate, "remark": remark}
     drawings = {slug: drawn(plot) for slug, plot in plots.items()}
     return in_document("page.html", {**shown, **more, "figures": drawings}, SCRIPTS)
+
+
+def _scored(audit: Audit, gate: GateResult | None, beside: Beside | None) -> str:
+    """The page of an audit of scores, which has no classes, CIEs or images."""
+    plots = [figure] if (figure := draw_gate(gate)) is not None else []
+    shown = score_context(audit, gate, {} if beside is None else beside.versions)
+    drawings = {figure.slug: drawn(figure) for figure in plots}
+    return in_document(
+        "scores_page.html", {**shown, "gate": gate, "figures": drawings}, SCRIPTS[:3]
+    )
 
 
 def in_document(template: str, shown: Mapping[str, Any], scripts: Sequence[str]) -> str:

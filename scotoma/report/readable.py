@@ -17,7 +17,9 @@ SECTIONS = (
     "divergence",
     "gaps",
     "parity",
+    "precision",
     "robustness",
+    "scores",
     "slices",
     "subgroups",
 )

@@ -13,6 +13,7 @@ from scotoma.audit.worst_change import worst_change
 
 __all__ = ["Audited", "TrendVariant", "audited"]
 
+SCORED = "an audit of scores has no rates to draw; its own report has its means"
 UNREADABLE = "MLflow holds no readable audit.json and gate.json for it"
 
 
@@ -96,6 +97,8 @@ def audited(logged: LoggedAudit) -> Audited:
         return shared
     audit, gate = logged.audit, logged.gate
     names = [variant.name for variant in gate.variants] if gate else []
+    if audit is not None and gate is not None and audit.scores is not None:  # nothing in points
+        return replace(shared, state="unreadable", reason=SCORED)
     if audit is None or gate is None or not set(names) <= set(audit.divergence):
         return replace(shared, state="unreadable", reason=logged.reason or UNREADABLE)
     return replace(

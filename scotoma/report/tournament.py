@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from markupsafe import Markup
 
+from scotoma.report import numbers
 from scotoma.report.figures.drawing import drawn
-from scotoma.report.figures.tournament import tournament_figures
+from scotoma.report.figures.tournament import estimate_text, tournament_figures
 from scotoma.report.page import FOLDER, STYLES, content_policy, environment
-from scotoma.tournament import PairedCell, SurvivalCell, Totals, Tournament, count_totals
+from scotoma.tournament import (
+    EqualAccuracyCell,
+    MinorityCell,
+    OneSeedCell,
+    PairedCell,
+    SurvivalCell,
+    Totals,
+    Tournament,
+    count_totals,
+)
+from scotoma.uncertainty import Estimate
 
-__all__ = ["TOTAL_NAMES", "correlation_sentence", "render_tournament"]
+__all__ = ["TOTAL_NAMES", "correlation_sentence", "headline_metric", "render_tournament"]
 
 SCRIPTS = ("vendor/vega.js", "figures.js")
 TOTAL_NAMES = {
@@ -37,6 +48,9 @@ def render_tournament(
     published: Mapping[str, int] | None = None,
     paired: Sequence[PairedCell] = (),
     survival: Sequence[SurvivalCell] = (),
+    equal_accuracy: Sequence[EqualAccuracyCell] = (),
+    minority: Sequence[MinorityCell] = (),
+    one_seed: Sequence[OneSeedCell] = (),
     remarks: Sequence[str] = (),
 ) -> str:
     """Render a tournament as one HTML file, by the rules of the report of an audit.
@@ -48,6 +62,10 @@ def render_tournament(
         published: Totals of the study, to stand beside; None shows none.
         paired: Techniques that share their runs.
         survival: Cells of compressed variants.
+        equal_accuracy: Every technique beside the baseline's variant of nearest accuracy; those of
+            the metric `headline_metric` chooses are shown.
+        minority: CIEs in the cells that training showed rarely.
+        one_seed: Runs of one seed beside runs of different seeds.
         remarks: Sentences to say at the top.
 
     Returns:
@@ -81,6 +99,14 @@ def render_tournament(
                 for base, one in tournament.correlations.items()
             ],
             paired=paired,
+            equal_accuracy=[
+                cell
+                for cell in equal_accuracy
+                if cell.metric == headline_metric(one.metric for one in equal_accuracy)
+            ],
+            minority=minority,
+            one_seed=one_seed,
+            text=_text,
             figures={slug: drawn(plot) for slug, plot in plots.items()},
             policy=Markup(content_policy(styles, scripts)),
             styles=list(map(Markup, styles)),
@@ -101,6 +127,21 @@ def correlation_sentence(tournament: Tournament, base: str) -> str:
         f"{count} metrics count as {one.effective_across:.2f} independent ones across techniques, "
         f"{one.effective_within:.2f} within: {count} wins are not {count} findings."
     )
+
+
+def headline_metric(metrics: Iterable[str]) -> str:
+    """Choose the metric of short tables: bias amplification, the study's aim on CIFAR-10S.
+
+    >>> headline_metric(["DP", "BA"]), headline_metric(["DP", "EOTP"])
+    ('BA', 'DP')
+    """
+    known = list(metrics)
+    return "BA" if "BA" in known else known[0]
+
+
+def _text(estimate: Estimate, kind: str) -> str:
+    """An estimate with its interval, as one of `numbers` writes it."""
+    return estimate_text(estimate, getattr(numbers, kind))
 
 
 def _lead(totals: Totals) -> str:

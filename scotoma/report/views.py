@@ -11,6 +11,7 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant, FewModelsRow, GroupParity
 from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
+from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns
@@ -24,6 +25,7 @@ from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
 from scotoma.report.overview import variant_rows
+from scotoma.report.people import NO_INTERVAL, People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
 from scotoma.uncertainty import few_runs
@@ -37,6 +39,7 @@ MOST_RATES = 120  # rows of a table of classes by groups
 MOST_CLASS_NAMES = 20  # class names listed at the top
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 MOST_RUN_ROWS = 70  # rows of a table of fairness metrics over members
+MOST_LAYERS = 12  # rows of a table of layers
 MOST_GROUPS = 8  # rows of the table of groups before anything is unfolded
 
 CONTENTS = {
@@ -46,12 +49,17 @@ CONTENTS = {
     "slices": "Why",
     "reading": "Glossary",
     "gate": "Gate",
+    "layers": "Which layer",
     "topline": "Accuracy and CIEs",
     "cies": "Distances",
+    "labels": "Labels",
+    "precision": "AP and AR",
     "classes": "Classes",
     "robustness": "Corrupted pictures",
     "clarify": "Clarify metrics",
     "variance": "Seeds",
+    "study": "What people saw",
+    "reviewed": "Corrected labels",
     "frontier": "Size and speed",
     "methods": "Methods",
 }
@@ -67,6 +75,8 @@ class Beside:
         newest: What was newest when the run began, in words; None where the configuration has none.
         strip: An encoded picture of every corruption; None where there is none.
         texts: What was asked and answered, with titles, by variant and example.
+        people: Blind studies, and measures with corrected labels.
+        layers: The layers of variants that fail, by variant.
     """
 
     frontier: tuple[FrontierRow, ...] = ()
@@ -74,6 +84,8 @@ class Beside:
     newest: str | None = None
     strip: bytes | None = None
     texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    people: People = field(default_factory=People)
+    layers: Mapping[str, VariantLayers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,8 @@ def page_context(
     classes = {name: _classes(audit, name) for name in names}
     questions = concerns(audit)
     frontier = in_names(keyed, beside.frontier)
+    verdicts = {one.name: one.verdict for one in gate.variants} if gate else {}
+    failed = [name for name in beside.layers if verdicts.get(name) == "FAIL"]
     shown = {
         "audit": audit,
         "dense": audit.dense,
@@ -175,7 +189,8 @@ def page_context(
         "focus": focus,
         "opened": focus.name,
         "clustered": audit.examples.clusters != audit.examples.test,
-        "unstable": min(v.members for v in audit.variants) < FEW_MEMBERS,
+        "unstable": audit.scope == "population"
+        and min(v.members for v in audit.variants) < FEW_MEMBERS,
         "few_members": FEW_MEMBERS,
         "few_runs": _few_runs(audit),
         "metrics": METRICS,
@@ -214,6 +229,12 @@ def page_context(
             if name in audit.run_to_run
         ],
         "parity": _parity(audit),
+        "MOST_LAYERS": MOST_LAYERS,
+        "layers": [(v.name, beside.layers[v.name]) for v in audit.compressed if v.name in failed],
+        "studies": shown_studies(beside.people),
+        "people": beside.people,
+        "reviews": shown_reviews(beside.people, keyed),
+        "NO_INTERVAL": NO_INTERVAL,
         "frontier": frontier,
         "newest": beside.newest,
         "versions": sorted(beside.versions.items()),
@@ -233,14 +254,21 @@ def page_context(
     there = {
         "gate": gate,
         "slices": audit.slices,
+        "layers": shown["layers"],
         "clarify": shown["clarify"],
+        "labels": audit.labels,
+        "precision": audit.precision,
         "robustness": shown["robustness"],
         "frontier": frontier,
         "groups": audit.labelled,
         "classes": audit.labelled,
         "variance": audit.labelled or shown["run_to_run"],
+        "study": beside.people.studies,
+        "reviewed": beside.people.reviewed,
     }
     titles = CONTENTS | ({} if audit.labelled else {"topline": "CIEs and floor"})
+    if audit.robustness is not None and not audit.robustness.corruptions:
+        titles |= {"robustness": "Other test sets"}
     shown["contents"] = [(key, name) for key, name in titles.items() if there.get(key, True)]
     return shown
 
@@ -423,6 +451,9 @@ def _scales(
 ) -> dict[str, Scale | None]:
     """One axis for each column of drawings, over all variants."""
     return {
+        "precision": scale_of(
+            row.change for rows in (audit.precision or {}).values() for row in rows
+        ),
         "excess": scale_of(d.cie.excess for d in audit.divergence.values()),
         "classes": scale_of(shown.normalised for rows in classes.values() for shown in rows),
         "slices": scale_of(row.effect for s in audit.slices.values() for row in s.slices),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ __all__ = [
     "area_under_risk",
     "calibration_excess",
     "confidence_gap",
+    "mean_share",
 ]
 
 COVERAGE = 0.9  # of the clean pictures that dense models answer
@@ -146,26 +148,45 @@ def abstention(
     covered = answered.mean(axis=0)
     wrong = (answered & ~own.right).mean(axis=0)
     return Abstention(
-        _share(covered, np.ones_like(covered), "undefined (no examples)", clusters, level),
-        _share(wrong, covered, "undefined (nothing is answered)", clusters, level),
+        mean_share(covered, np.ones_like(covered), "undefined (no examples)", clusters, level),
+        mean_share(wrong, covered, "undefined (nothing is answered)", clusters, level),
     )
 
 
-def _share(
-    events: Floats, at_risk: Floats, reason: str, clusters: npt.ArrayLike | None, level: float
+def mean_share(
+    events: Floats,
+    at_risk: Floats,
+    reason: str,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    *,
+    small: bool = False,
 ) -> Estimate:
-    """Events over rows at risk, where both vary from member to member."""
+    """Events over rows at risk, where both vary from member to member.
+
+    Args:
+        events: Of each example and member, shape (n, K).
+        at_risk: Of the same, shape (n, K).
+        reason: Why it is undefined where nothing is at risk.
+        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
+        level: Coverage, a fraction in (0, 1).
+        small: The interval is symmetric on the scale of logarithms, and stays above 0.
+
+    >>> mean_share(np.array([[0.2], [0.4]]), np.ones((2, 1)), "").value.__round__(3)
+    0.3
+    """
     above, below = cluster_sums(events, clusters), cluster_sums(at_risk, clusters)
     n, members = above.shape
     if not below.sum():
         return undefined(reason, n=n, members=members, level=level)
     value = float(above.sum() / below.sum())
     psi = (above - value * below) / below.mean()
-    variance = crossed_variance(psi)
+    scale: Literal["ratio", "identity"] = "ratio" if small and value > 0 else "identity"
+    variance = crossed_variance(psi / value if scale == "ratio" else psi)
     if not variance.total > 0:
         why = f"interval not estimable (nothing varies over {n:,} examples)"
         return undefined(why, value=value, n=n, members=members, level=level)
-    return of_variance(value, variance, n=n, members=members, level=level)
+    return of_variance(value, variance, n=n, members=members, level=level, scale=scale)
 
 
 def calibration_excess(

@@ -65,6 +65,7 @@ def other_set(
     compressed: tuple[Bools, Bools],
     *,
     clusters: npt.ArrayLike | None = None,
+    set_clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     scales: tuple[Scale, ...] = SCALES,
     level: float = 0.95,
@@ -79,6 +80,7 @@ def other_set(
             one, shape (n', K).
         compressed: The same of the compressed members.
         clusters: Id of each test example's cluster, shape (n,); None leaves every one its own.
+        set_clusters: The same of the other set, shape (n',).
         paired: Compressed member m derives from dense member m.
         scales: On which losses are compared.
         level: Coverage, a fraction in (0, 1).
@@ -89,9 +91,13 @@ def other_set(
     (-0.5, 0.5)
     """
     members = min(own[1].shape[1] for own in (dense, compressed))
-    n = len(dense[1])
+    rows = cluster_sums(np.ones(len(dense[1])), set_clusters)
+    n = len(rows)
     rates = [(float(own[0].mean()), float(own[1].mean())) for own in (dense, compressed)]
-    psi = [ratio_influence(own[1], np.ones(n)) for own in (dense, compressed)]
+    psi = [
+        ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
+        for own in (dense, compressed)
+    ]
     variance = crossed_variance(*psi, paired=paired)
     value = rates[1][1] - rates[0][1]
     difference = estimate_of(value, variance, psi[1].mean(1) - psi[0].mean(1), n, members, level)
@@ -102,7 +108,7 @@ def other_set(
             losses[scale] = undefined(reason, n=n, members=members, level=level)
             continue
         d, c = (
-            _influence(own, one.slopes, clusters)
+            _influence(own, one.slopes, clusters, set_clusters)
             for own, one in zip((dense, compressed), of_each, strict=True)
         )
         unit = float(np.sqrt(abs(of_each[0].slopes[1] * of_each[1].slopes[1]))) * len(d) / n
@@ -113,12 +119,16 @@ def other_set(
 
 
 def _influence(
-    own: tuple[Bools, Bools], slopes: tuple[float, float], clusters: npt.ArrayLike | None
+    own: tuple[Bools, Bools],
+    slopes: tuple[float, float],
+    clusters: npt.ArrayLike | None,
+    set_clusters: npt.ArrayLike | None,
 ) -> Floats:
-    """Influence of every cluster of the test set, then of every picture of the other one."""
+    """Influence of every cluster of the test set, then of every one of the other set."""
     rows = cluster_sums(np.ones(len(own[0])), clusters)
     test = ratio_influence(cluster_sums(own[0].astype(float), clusters), rows)
-    other = ratio_influence(own[1], np.ones(len(own[1])))
+    rows = cluster_sums(np.ones(len(own[1])), set_clusters)
+    other = ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
     total = len(test) + len(other)
     parts = (
         slope * total / len(part) * part for slope, part in zip(slopes, (test, other), strict=True)

@@ -30,7 +30,9 @@ __all__ = [
 
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
-UNLISTED = (CHECKSUMS, LOCK, "error.json")
+UNLISTED = (CHECKSUMS, LOCK, "error.json", "reviews.parquet")
+# Logs, and what people add to a finished run: studies, and measures with corrected labels.
+ADDED = ("logs/", "studies/", "reviewed/")
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def _is(run: Mirror, name: str, digest: str) -> bool:
 
 
 def _names(run: Mirror) -> list[str]:
-    return [n for n in run.names() if n not in UNLISTED and not n.startswith("logs/")]
+    return [n for n in run.names() if n not in UNLISTED and not n.startswith(ADDED)]
 
 
 def _as_they_are(run: Mirror, names: Iterable[str]) -> dict[str, str]:

@@ -78,7 +78,7 @@ def step_logs(place: str) -> list[StepLog]:
         DataError: The place cannot be listed.
     """
     names = storage.list_names(storage.join(place, FOLDER), folders=False)
-    matches = (re.fullmatch(r"([a-z-]+)\.(\d+)\.(\d+)\.log", name) for name in names)
+    matches = (re.fullmatch(r"([a-z_-]+)\.(\d+)\.(\d+)\.log", name) for name in names)
     return sorted(StepLog(m[1], int(m[2]), int(m[3])) for m in matches if m)
 
 

@@ -34,7 +34,7 @@ def features_of(
         looks: From `image_statistics`, in the same order; None where there are no images.
         chosen: The only features, which may be other columns of the examples; none for all.
         dense: Class ids of the dense members, shape (N, K): where there are no labels their
-            majority stands for the class.
+            majority stands for the class; None where predictions are numbers.
 
     Returns:
         One row an example. An attribute keeps its name where another column has it too; what all
@@ -49,7 +49,9 @@ def features_of(
     >>> features_of(unlabelled, None, dense=np.array([[0], [1]])).columns
     ['predicted']
     """
-    if dense is None or examples.labelled:
+    if dense is None and not examples.labelled:
+        own = pl.DataFrame()
+    elif dense is None or examples.labelled:
         own = examples.table.select(pl.col("label").alias("class"))
     else:
         modal = label_counts(dense, len(examples.classes)).argmax(axis=1)

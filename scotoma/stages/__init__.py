@@ -21,7 +21,7 @@ from scotoma.run.step_logs import step_log
 from scotoma.stages.shards import Shard
 from scotoma.stages.steps import STEPS, named
 
-__all__ = ["execute", "leave_error", "perform"]
+__all__ = ["error_recorded", "execute", "leave_error", "perform"]
 
 
 def execute(
@@ -57,7 +57,7 @@ def execute(
     run_uri = pointers[0]["run_uri"] if pointers else run_uri
     index = Shard.parse(shard).index if shard else 0
     with _termination_recorded(step, run_uri), step_log(run_uri, step, index):
-        with _error_recorded(step, run_uri):
+        with error_recorded(step, run_uri):
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
             with run.mirror.listed():
                 for promised in pointers:
@@ -87,7 +87,7 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
     Raises:
         ScotomaError: As for `execute`.
     """
-    with _error_recorded(step, run.place):
+    with error_recorded(step, run.place):
         first, *_, last = STEPS
         if step == first:
             checksums.unseal(run.mirror)
@@ -127,7 +127,7 @@ def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _error_recorded(step: str, run_uri: str) -> Iterator[None]:
+def error_recorded(step: str, run_uri: str) -> Iterator[None]:
     """Leave in `error.json` why the block failed, for the command that waits for the step."""
     try:
         yield

@@ -17,42 +17,62 @@ from scotoma.stages.measures.pairs import (
     read_predictions,
     read_test_examples,
 )
+from scotoma.stages.measures.scored import is_scored, mean_sections
 
 __all__ = ["bias"]
 
 
-def bias(run: Run) -> list[Path]:
+def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Path]:
     """Measure how well every population predicts, and which classes and groups change.
 
     Without labels there is left what predictions alone tell: who gets the favourable outcome.
+
+    Args:
+        run: The run.
+        clarify: Measure Clarify's metrics; where nobody asks for them, their part stays empty.
+        run_to_run: Measure fairness from run to run; likewise.
     """
     section, rates = run.section("bias"), run.path(RATES)
     with (
         run.step("bias", [section, rates], measure_inputs(run)) as due,
         tempfile.TemporaryDirectory(prefix="scotoma-") as folder,
     ):
-        if due:
+        if due and is_scored(run):
+            from scotoma.stages.measures.rates import write_rates
+
+            write_rates(rates, [])
+            write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
+        elif due:
             from scotoma.stages.measures.accuracy import constant_members
             from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
             from scotoma.stages.measures.clarify import ClarifyMetrics
             from scotoma.stages.measures.rates import write_rates
-            from scotoma.stages.measures.run_to_run import FairnessOfRuns
+            from scotoma.stages.measures.run_to_run import FairnessOfRuns, LabelRows
+            from scotoma.stages.measures.several_labels import WholeExamples
 
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
             training = Examples.read(run.examples, images=False, split="train")
-            clarify = ClarifyMetrics(
+            of_labels = run.config.label.attribute if run.config.label.columns else ""
+            outcomes = ClarifyMetrics(
                 examples,
                 positive_id,
                 seed,
                 run.config.advantaged,
                 training,
                 run.config.clarify.features,
+                of_labels,
             )
             dense = read_predictions(run, "dense", examples)
-            before = clarify.metrics(dense.predicted)
-            runs = FairnessOfRuns(examples, positive_id, dense.predicted)
+            before = outcomes.metrics(dense.predicted) if clarify else []
+            whole = WholeExamples(run.config.label, examples, dense) if of_labels else None
+            runs = FairnessOfRuns(
+                examples,
+                positive_id,
+                dense.predicted,
+                None if whole is None else LabelRows(of_labels, tuple(whole.names), whole.codes),
+            )
             labelled = (
                 AgainstLabels.of(run.config, examples, positive_id, dense, Path(folder))
                 if examples.labelled
@@ -63,31 +83,36 @@ def bias(run: Run) -> list[Path]:
                 members = comparison.compressed_members
                 return {
                     "labelled": None if labelled is None else labelled.measures(comparison),
-                    "run_to_run": runs.of_compressed(comparison.compressed),
-                    "members": clarify.members(comparison.compressed),
-                    "clarify": clarify.models(
+                    "whole": None if whole is None else whole.measures(comparison),
+                    "run_to_run": runs.of_compressed(comparison.compressed) if run_to_run else [],
+                    "members": outcomes.members(comparison.compressed) if clarify else [],
+                    "clarify": outcomes.models(
                         before,
                         comparison.dense,
                         comparison.compressed,
                         paired=comparison.variant.paired,
-                    ),
+                    )
+                    if clarify
+                    else [],
                     "collapsed": list(constant_members(members, examples.known_labels)),
                 }
 
             variants = measure_variants(run, examples, "measure groups", measure, dense)
             write_rates(rates, [] if labelled is None else [labelled.rates(v) for v in variants])
-            of_labels = {name: measures["labelled"] for name, measures in variants.items()}
-            parts = without_labels() if labelled is None else labelled.sections(of_labels)
+            against = {name: measures["labelled"] for name, measures in variants.items()}
+            parts = without_labels() if labelled is None else labelled.sections(against)
+            if whole is not None:
+                parts["labels"] = whole.sections({k: own["whole"] for k, own in variants.items()})
             parts["run_to_run"] = {}
-            if examples.attributes:
+            if examples.attributes and run_to_run:
                 parts["run_to_run"] = {"dense": runs.of_dense()} | {
                     name: measures["run_to_run"] for name, measures in variants.items()
                 }
             parts["clarify"] = {
-                "questions": clarify.guide(),
-                "data": clarify.data(),
+                "questions": outcomes.guide(),
+                "data": outcomes.data() if clarify else [],
                 "variants": {name: measures["clarify"] for name, measures in variants.items()},
-                "members": {"dense": clarify.members(dense.predicted)}
+                "members": {"dense": outcomes.members(dense.predicted) if clarify else []}
                 | {name: measures["members"] for name, measures in variants.items()},
             }
             parts["collapsed"] = [

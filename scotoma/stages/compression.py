@@ -7,32 +7,30 @@ from typing import Any
 
 import numpy as np
 import onnx
-import polars as pl
 import torch
 from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.machine import versions
 from scotoma.mitigation.groups import network_outputs
 from scotoma.quantization.architecture import Architecture
-from scotoma.quantization.calibration import balanced_order
 from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import StaticPlan, plan_static
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
+from scotoma.stages.calibration_images import calibration_images
 from scotoma.stages.members import calibration_digest
 from scotoma.storage.files import file_digest, written
 from scotoma.training.models import build_model
 
 __all__ = ["Compression"]
 
-CALIBRATION_STREAM = 1_000_003  # of the seed: which training images calibrate int8-static
 CHECKED = 100  # images on which graph and network are compared
 TOLERANCE = 1e-4  # of a score, between the graph and torch
 
@@ -55,7 +53,7 @@ class Compression:
         outputs = network_outputs(run.config, Examples.read(run.examples, images=False))
         protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
         count = max(CHECKED, *(variant.images for variant in variants))
-        pixels = {name: _calibration(run, count, protocol=name) for name in sorted(protocols)}
+        pixels = {name: calibration_images(run, count, protocol=name) for name in sorted(protocols)}
         network = Network(run.config.source.model, outputs)
         model = build_model(network.model, outputs, 0)
         architecture = export_graph(model, torch.from_numpy(OURS(pixels["sound"][:2])))
@@ -161,33 +159,3 @@ class Compression:
             "code_sha256": code_digest("quantization"),
             **({"calibration_sha256": self.calibration_sha256} if static else {}),
         }
-
-
-def _calibration(run: Run, count: int, *, protocol: str = "sound") -> NDArray[np.uint8]:
-    """Images that ranges are chosen by, shape (at most `count`, 3, H, W).
-
-    `sound`: the first of the seeded shuffle of the rows to calibrate on, or of the training rows.
-    `group-balanced`: of that shuffle as many of each label and values of all attributes.
-    `published`: the first training rows as they stand.
-    """
-    examples = Examples.read(run.examples, images=False)
-    rows = examples.split("train")
-    chosen = np.arange(min(count, len(rows.ids)))
-    if protocol != "published":
-        apart = examples.split("calibrate")
-        rows = apart if apart.ids else rows
-        seed = run.config.population.seed
-        order = np.random.Generator(np.random.Philox(key=[seed, CALIBRATION_STREAM]))
-        shuffled = order.permutation(len(rows.ids))
-        if protocol == "group-balanced":
-            shuffled = balanced_order(_cells(rows), shuffled)
-        chosen = shuffled[:count]
-    ids = rows.table["example_id"].gather(chosen).to_list()
-    return decode_images(Examples.read(run.examples, only=ids))
-
-
-def _cells(rows: Examples) -> NDArray[np.int64]:
-    """A number for each row's label and values of all attributes, shape (N,)."""
-    columns = rows.table.select("label", *rows.attributes)
-    numbers = columns.select(pl.struct(pl.all()).rank("dense")).to_series()
-    return numbers.to_numpy().astype(np.int64)

@@ -8,56 +8,55 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
+from scotoma.corruptions.sequences import FROM_FIRST, perturbed
 from scotoma.inference.engines import Network
 from scotoma.inference.population import BATCHES, images_at_once, most_workers, predict_members
 from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
 from scotoma.robustness import distortion
+from scotoma.robustness.temperature import energy_and_tempered
+from scotoma.stages.activation_ranges import shares_beyond_ranges
 
-__all__ = ["Condition", "Conditioned", "Suite", "predict_corrupted"]
+# Probability of the predicted class, minus the energy, and that probability at a temperature.
+SURENESS = ("score", "energy", "tempered")
+__all__ = ["SURENESS", "Columns", "Condition", "Suite", "predict_corrupted"]
 
 Pixels = NDArray[np.uint8]
+# What members say of some examples under one condition, by column of its file: `predicted` class
+# ids, shape (n, M); `top5` whether the label is among five, `SURENESS`, the same; `beyond` shares
+# of activations, of the members watched; `change` in grey levels, structural `similarity`, (n,).
+# Of a sequence: `flips`, the share of its steps at which a member's answer changes, (n, M).
+Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One corruption at one severity, drawn once.
+    """One corruption at one severity, drawn once; or one kind of sequence.
 
     Attributes:
-        kind: The corruption.
-        severity: From 1 to 5.
+        kind: The corruption, or what changes from frame to frame.
+        severity: From 1 to 5; 0 of a sequence.
         draw: Which of its draws, from 0.
+        frames: Of a sequence; 0 of a corruption.
     """
 
     kind: str
     severity: int
     draw: int = 0
+    frames: int = 0
 
     def __str__(self) -> str:
         """The name of its file and step."""
+        if self.frames:
+            return f"sequence-{self.kind}"
         return f"{self.kind}-{self.severity}" + (f"-{self.draw}" if self.draw else "")
-
-
-@dataclass(frozen=True, eq=False)
-class Conditioned:
-    """What members say of some examples under one condition.
-
-    Attributes:
-        predicted: Class ids, shape (n, M).
-        distances: Mean absolute change in grey levels and structural similarity, shape (n, 2).
-        scores: Probability of each predicted class, shape (n, M); None unless asked for.
-    """
-
-    predicted: NDArray[np.unsignedinteger[Any]]
-    distances: NDArray[np.float32]
-    scores: NDArray[np.float16] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,34 +67,84 @@ class Suite:
         members: Files of the members of all variants.
         images: The clean pictures, a .npy file of shape (N, 3, H, W).
         example_ids: Their ids, which decide the random numbers.
+        labels: Their class ids, shape (N,).
         network: What the members have in common.
         profile: The corruptions.
         seed: Of the suite; draws count on from it.
-        keep_scores: Give the probability of each predicted class as well.
+        temperatures: Of each example and member, shape (N, M), to say how sure members are; None
+            leaves that out.
+        watched: Places of the members whose activations are compared with their ranges.
     """
 
     members: tuple[Path, ...]
     images: Path
     example_ids: tuple[str, ...]
+    labels: NDArray[np.int64]
     network: Network
     profile: Profile
     seed: int
-    keep_scores: bool = False
+    temperatures: NDArray[np.float32] | None = None
+    watched: tuple[int, ...] = ()
 
-    def __call__(self, condition: Condition, rows: slice) -> Conditioned:
+    def __call__(self, condition: Condition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
+        if condition.frames:
+            return {"flips": self._flips(clean, condition, rows)}
         worse = self._corrupted(clean, condition, rows)
-        predicted = np.empty((len(clean), len(self.members)), smallest_type(self.network.classes))
-        scores = np.empty(predicted.shape, np.float16) if self.keep_scores else None
+        change, similarity = distortion(clean, worse)
+        return self._answers(worse, rows) | {
+            "change": change.astype(np.float32),
+            "similarity": similarity.astype(np.float32),
+        }
+
+    def _answers(self, images: Pixels, rows: slice) -> Columns:
+        shape = (len(images), len(self.members))
+        columns: Columns = {"predicted": np.empty(shape, smallest_type(self.network.classes))}
+        if self.temperatures is not None:
+            columns |= {name: np.empty(shape, np.float32) for name in SURENESS}
+        if self.network.best > 1:
+            columns["top5"] = np.empty(shape, np.bool_)
         for answers in predict_members(
-            self.members, worse, self.network, keep_scores=self.keep_scores, workers=0
-        ):
-            predicted[answers.rows, answers.member] = answers.predicted
-            if scores is not None and answers.scores is not None:
-                scores[answers.rows, answers.member] = answers.scores
-        distances = np.stack(distortion(clean, worse), axis=1).astype(np.float32)
-        return Conditioned(predicted, distances, scores)
+            self.members, images, self.network, workers=0,
+            keep_scores=False if self.temperatures is None else "full",
+        ):  # fmt: skip
+            cell = answers.rows, answers.member
+            columns["predicted"][cell] = answers.predicted
+            if self.temperatures is not None and answers.every_score is not None:
+                temperatures = self.temperatures[rows][cell]
+                both = energy_and_tempered(answers.every_score, temperatures)
+                columns["score"][cell] = answers.scores
+                columns["energy"][cell], columns["tempered"][cell] = both
+            if self.network.best > 1:
+                truth = self.labels[rows][answers.rows]
+                columns["top5"][cell] = (answers.best == truth[:, None]).any(axis=1)
+        if self.watched:
+            columns["beyond"] = shares_beyond_ranges(
+                self.members, self.watched, images, self.network
+            )
+        return columns
+
+    def _flips(self, clean: Pixels, condition: Condition, rows: slice) -> NDArray[np.float32]:
+        """Share of the steps at which each member's answer changes, shape (n, M)."""
+        last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
+        flips = np.zeros((len(clean), len(self.members)), np.float32)
+        before = None
+        for frame in range(condition.frames):
+            pixels = perturbed(
+                last, self.example_ids[rows], condition.kind, frame, condition.frames,
+                seed=self.seed,
+            ).transpose(0, 3, 1, 2)  # fmt: skip
+            predicted = np.empty(flips.shape, smallest_type(self.network.classes))
+            for answers in predict_members(
+                self.members, np.ascontiguousarray(pixels), self.network, workers=0
+            ):
+                predicted[answers.rows, answers.member] = answers.predicted
+            if before is not None:
+                flips += predicted != before
+            if before is None or condition.kind not in FROM_FIRST:
+                before = predicted
+        return flips / np.float32(condition.frames - 1)
 
     def _corrupted(self, clean: Pixels, condition: Condition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
@@ -106,7 +155,7 @@ class Suite:
         return np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
 
 
-def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Conditioned]:
+def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Columns]:
     """Run every member under every condition.
 
     A corrupted picture lives in the memory of the worker that made it, until all members have seen
@@ -128,27 +177,21 @@ def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator
     for _ in conditions:
         whole = []
         for part in islice(answers, len(parts)):
-            progress.advance("predict corrupted pictures", len(part.predicted))
+            progress.advance("predict corrupted pictures", len(next(iter(part.values()))))
             whole.append(part)
-        yield Conditioned(
-            np.concatenate([part.predicted for part in whole]),
-            np.concatenate([part.distances for part in whole]),
-            np.concatenate([part.scores for part in whole if part.scores is not None])
-            if suite.keep_scores
-            else None,
-        )
+        yield {name: np.concatenate([part[name] for part in whole]) for name in whole[0]}
 
 
 def _answers(
     suite: Suite, tasks: Iterable[tuple[Condition, slice]], count: int
-) -> Iterator[Conditioned]:
+) -> Iterator[Columns]:
     """Answers in the order of the tasks, of which few wait in line."""
     if suite.network.limits is not None:  # external models run in processes of their own
         yield from (suite(*task) for task in tasks)
         return
     workers = min(most_workers(suite.members), count)
     with worker_pool(workers, _itself, suite) as pool:
-        waiting: deque[Future[Conditioned]] = deque()
+        waiting: deque[Future[Columns]] = deque()
         for condition, rows in tasks:
             task = f"predicting under {condition.kind}"
             waiting.append(pool.submit(Suite.__call__, condition, rows, task=task))

@@ -20,6 +20,7 @@ from scotoma.stages.measures.pairs import (
     read_test_examples,
 )
 from scotoma.stages.measures.parity import parity, parity_inputs
+from scotoma.stages.measures.scored import changed_scores, is_scored
 from scotoma.storage.files import written
 
 __all__ = ["divergence"]
@@ -31,7 +32,12 @@ def divergence(run: Run) -> list[Path]:
     """Score every example, sum the scores up, choose the gallery and check exported models."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
     with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
-        if due:
+        if due and is_scored(run):
+            ranked, first = changed_scores(run, read_test_examples(run))
+            with written(table) as temporary:
+                ranked.write_parquet(temporary)
+            write_json(section, jsonable(first), indent=None)
+        elif due:
             examples, seed = read_test_examples(run), run.config.population.seed
             shares = _training_shares(run)
             dense = read_predictions(run, "dense", examples)

@@ -16,10 +16,12 @@ from scotoma.stages import leave_error
 from scotoma.stages.begin import read_configuration
 from scotoma.stages.completeness import first_unfinished
 from scotoma.stages.schedule import place_of
+from scotoma.stages.steps import STEPS
 
 __all__ = ["record_failure"]
 
-CANCELLED = "RUNNING"  # what Kubeflow says to the exit step of a run that was terminated
+# What Kubeflow says to the exit step of a run that was terminated, and of one with a failed step.
+CANCELLED, FAILED = "RUNNING", "FAILED"
 
 
 def record_failure(
@@ -28,14 +30,14 @@ def record_failure(
     """Record why an audit is not whole: in error.json, and as a run in MLflow if that is a server.
 
     Whether it is whole is judged by its own files alone. Nothing is recorded of one that is, nor
-    of a scheduled one that never began, because there was nothing new.
+    of a scheduled one that did not begin because there was nothing new: no step of that failed.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`; that of the schedule where it is
             scheduled.
         job: Id of the pipeline's run.
-        state: How Kubeflow says that the other steps ended; tells only a cancellation from a
-            failure.
+        state: How Kubeflow says that the other steps ended; tells a cancellation from a failure,
+            and of a scheduled audit without files both from one that had nothing to do.
         shards: Number of tasks that share the members.
         config: Configuration (YAML), for an audit that could not begin.
         scheduled: Whether the audit's folder lies below `run_uri` and is named by `job`.
@@ -48,17 +50,19 @@ def record_failure(
         if not (step := first_unfinished(run, shards)):
             return
     else:
-        if not config or (scheduled and not refused):
+        if not config or (scheduled and not refused and state not in (CANCELLED, FAILED)):
             return
         uri = place if storage.is_remote(place) else ""
-        run, step = Run(local_folder(place), read_configuration(config), uri), "prepare"
+        run = Run(local_folder(place), read_configuration(config), uri)
+        step = "begin-scheduled" if scheduled else "prepare"
     cancelled = state == CANCELLED
     if cancelled:
         why = f"the step {step} had not ended; scotoma pipeline retry {job} resumes it"
     else:
+        shown = f" --step {step}" if step in STEPS else ""
         why = refused or (
-            f"the step {step} ended without saying why; see scotoma pipeline logs {job} --step "
-            f"{step}, then scotoma pipeline retry {job}"
+            f"the step {step} ended without saying why; see scotoma pipeline logs {job}{shown}, "
+            f"then scotoma pipeline retry {job}"
         )
     if cancelled:
         leave_error(ScotomaError(f"the audit was cancelled: {why}"), place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scotoma.config import Variant
+from scotoma.config import ScoresSource, Variant
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.members import member_files
 from scotoma.stages.shards import shards
@@ -52,8 +52,6 @@ def _parts(run: Run, name: str) -> list[Path]:
 
 def population_facts(run: Run, name: str) -> dict[str, Any]:
     """Return what a population is and what it was made from, as its manifest.json says it."""
-    from scotoma.predictions import PredictionFile
-
     variant = run.config.variant(name)
     (every,) = shards(run.config.models_of(name), 1)
     facts: dict[str, Any] = {
@@ -61,7 +59,7 @@ def population_facts(run: Run, name: str) -> dict[str, Any]:
         "kind": variant.kind,
         "design": _design(variant),
         "dataset_sha256": file_digest(run.examples),
-        "inference": list(PredictionFile.open(run.predictions(name)).runtimes),
+        "inference": _runtimes(run, name),
         "members": [
             read_json(run.member(name, index).with_suffix(".json")) for index in every.members
         ],
@@ -91,6 +89,15 @@ def population_facts(run: Run, name: str) -> dict[str, Any]:
             "float32_layers": facts["members"][0].pop("float32_layers"),
         }
     return facts
+
+
+def _runtimes(run: Run, name: str) -> list[str]:
+    """What ran the members, in words; of scores nothing is known."""
+    if isinstance(run.config.source, ScoresSource):
+        return []
+    from scotoma.predictions import PredictionFile
+
+    return list(PredictionFile.open(run.predictions(name)).runtimes)
 
 
 def _design(variant: Variant) -> str:

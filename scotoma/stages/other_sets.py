@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
@@ -44,7 +45,7 @@ class SetPictures:
 
     Attributes:
         names: Their files below the folder, sorted.
-        labels: Their class ids, shape (n,).
+        labels: Their class ids, shape (n,); -1 of foreign pictures.
         present: Class ids that it has pictures of, ascending.
     """
 
@@ -74,13 +75,15 @@ def set_pictures(asked: OtherTestSet, classes: Sequence[str]) -> SetPictures:
     names = sorted(
         name
         for name in storage.list_files(asked.folder)
-        if name.lower().endswith(SUFFIXES) and "/" in name
+        if name.lower().endswith(SUFFIXES) and (asked.foreign or "/" in name)
     )
     if not names:
+        home = "" if asked.foreign else " in a folder for each class"
         raise DataError(
-            f"{where}: {asked.folder} must hold images in a folder for each class, got none; "
-            "correct the path"
+            f"{where}: {asked.folder} must hold images{home}, got none; correct the path"
         )
+    if asked.foreign:
+        return SetPictures(tuple(names), np.full(len(names), -1), np.zeros(0, np.int64))
     folders = [name.split("/", 1)[0] for name in names]
     known = dict.fromkeys(folders)
     called = {name: name for name in known} if asked.classes is None else _map(asked.classes)
@@ -134,7 +137,8 @@ def predict_set(
     files = storage.Files(asked.folder, pictures.names)
     digest = examine({"set": files}, Sources()).key("set")
     graphs = [] if network.graph is None else [network.graph]
-    shared = [versions(), digest, asked.mask, pictures.labels.tolist()]
+    sure = run.config.robustness is not None and run.config.robustness.confidence
+    shared = [versions(), digest, asked.mask, pictures.labels.tolist(), *(["sureness"] * sure)]
     shared += run.mirror.digests([*members, *graphs]).values()
     made_with = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
     path = set_file(run, asked)
@@ -147,13 +151,11 @@ def predict_set(
         progress.start(f"predict {asked.name}", len(pictures.names))
         parts = []
         for pixels in _decoded(asked, pictures, size):
-            parts.append(_predicted(pixels, members, network, pictures if asked.mask else None))
+            kept = pictures if asked.mask else None
+            parts.append(_predicted(pixels, members, network, kept, sure=sure))
             progress.advance(f"predict {asked.name}", len(pixels))
-        frame = {
-            "example_id": pictures.names,
-            "label": pictures.labels,
-            "predicted": np.concatenate(parts),
-        }
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        frame = {"example_id": pictures.names, "label": pictures.labels} | columns
         with written(path) as temporary:
             pl.DataFrame(frame).write_parquet(temporary)
 
@@ -177,15 +179,32 @@ def _decoded(
 
 
 def _predicted(
-    pixels: NDArray[np.uint8], members: list[Path], network: Network, kept: SetPictures | None
-) -> NDArray[np.unsignedinteger[Any]]:
-    """Class ids, shape (n, M); the best of the classes of the set where it is a mask."""
+    pixels: NDArray[np.uint8],
+    members: list[Path],
+    network: Network,
+    kept: SetPictures | None,
+    *,
+    sure: bool,
+) -> dict[str, NDArray[Any]]:
+    """Class ids, shape (n, M); the best of the classes of the set where it is a mask.
+
+    Where asked, also how sure members are: `score` and `energy`, over all classes.
+    """
     asked = network if kept is None else replace(network, best=network.classes)
-    result = np.empty((len(pixels), len(members)), smallest_type(network.classes))
-    for answers in predict_members(members, pixels, asked):
+    shape = len(pixels), len(members)
+    columns: dict[str, NDArray[Any]] = {
+        "predicted": np.empty(shape, smallest_type(network.classes))
+    }
+    if sure:
+        columns |= {name: np.empty(shape, np.float32) for name in ("score", "energy")}
+    for answers in predict_members(members, pixels, asked, keep_scores="full" if sure else False):
+        cell = answers.rows, answers.member
+        if answers.every_score is not None:
+            columns["score"][cell] = answers.scores
+            columns["energy"][cell] = logsumexp(answers.every_score, axis=1)
         best = answers.best
         if kept is not None:
             allowed = np.isin(best, kept.present)
             best = np.take_along_axis(best, allowed.argmax(axis=1)[:, None], axis=1)
-        result[answers.rows, answers.member] = best[:, 0]
-    return result
+        columns["predicted"][cell] = best[:, 0]
+    return columns

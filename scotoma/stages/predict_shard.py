@@ -24,7 +24,7 @@ from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
 from scotoma.stages.every_score import EveryScore
-from scotoma.stages.external.models import network_of
+from scotoma.stages.external.network import network_of
 from scotoma.stages.measures.parity import exported_from, network_predictions
 from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
@@ -42,11 +42,13 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
         graph: The network as an `Architecture`, for members that are weights alone.
     """
     examples = Examples.read(run.examples, split="test")
-    config = run.config
+    config, shown = run.config, examples.pictured
     outputs = network_outputs(config, Examples.read(run.examples, images=False))
-    heads = outputs != len(examples.classes)  # scores of groups: a rule decides, and ranks none
-    best = 1 if heads else kept_classes(outputs)
-    network = replace(network_of(config, outputs), graph=graph, best=best)
+    # Scores of groups: a rule decides, and ranks none.
+    heads = not examples.several and outputs != len(examples.classes)
+    several = tuple(config.label.several.values())
+    best = 1 if heads or several else kept_classes(outputs)
+    network = replace(network_of(config, outputs), graph=graph, best=best, thresholds=several)
     names = [variant.name for variant in config.resolved_variants]
     members = {name: members_of(config, name, shard) for name in names}
     cells = [(name, place) for name, own in members.items() for place in range(len(own))]
@@ -54,14 +56,14 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     keep_scores = "full" if config.keeps_every_score else config.keep_scores
     columns = {
         name: _Column.empty(
-            (len(examples.ids), len(own)), network, scores=bool(keep_scores) and not heads
+            (len(shown.ids), len(own)), network, scores=bool(keep_scores) and not heads
         )
         for name, own in members.items()
     }
-    progress.start("predict", len(files) * len(examples.ids))
+    progress.start("predict", len(files) * len(shown.ids))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
-        decode_images_to(images, examples)
+        decode_images_to(images, shown)
         every = EveryScore.open(run, examples, Path(folder))
         for answers in predict_members(files, images, network, keep_scores=keep_scores):
             name, place = cells[answers.member]
@@ -84,8 +86,9 @@ def _predict_networks(
     bases = list(dict.fromkeys(exported_from(run.config).values()))
     files = [run.member(name, 0) for name in bases]
     trained = replace(network, graph=None, as_trained=True, best=1)
-    columns = {name: _Column.empty((len(examples.ids), 1), trained, scores=False) for name in bases}
-    progress.start("check exported models", len(files) * len(examples.ids))
+    shown = len(examples.image_ids)
+    columns = {name: _Column.empty((shown, 1), trained, scores=False) for name in bases}
+    progress.start("check exported models", len(files) * shown)
     ruled = every.rule is not None
     for answers in predict_members(files, images, trained, keep_scores="full" if ruled else False):
         column = columns[bases[answers.member]]
@@ -127,15 +130,19 @@ def _measure_in(
 class _Column:
     """The predictions of one variant while they arrive."""
 
-    best: NDArray[np.unsignedinteger[Any]]  # class ids, shape (N, K, `Network.best`)
+    best: NDArray[np.unsignedinteger[Any]]  # class ids, shape (N, K, `Network.best`), or (N, K, L)
     missing: int
-    scores: NDArray[np.float16] | None
+    scores: NDArray[np.float16] | None  # shape (N, K), or (N, K, L)
+    several: bool  # labels, which are rows once written
     runtimes: set[str] = field(default_factory=set)
 
     @classmethod
     def empty(cls, shape: tuple[int, int], network: Network, *, scores: bool) -> _Column:
-        best = np.zeros((*shape, network.best), smallest_type(network.classes))
-        return cls(best, shape[0] * shape[1], np.zeros(shape, np.float16) if scores else None)
+        labels = len(network.thresholds)
+        wide = (*shape, labels) if labels else shape
+        best = np.zeros((*shape, labels or network.best), smallest_type(network.classes))
+        kept = np.zeros(wide, np.float16) if scores else None
+        return cls(best, shape[0] * shape[1], kept, bool(labels))
 
     def take(self, answers: Answers, place: int) -> None:
         self.best[answers.rows, place] = answers.best
@@ -144,10 +151,34 @@ class _Column:
         self.missing -= len(answers.best)
         self.runtimes.add(answers.runtime)
 
+    @property
+    def predicted(self) -> NDArray[np.unsignedinteger[Any]]:
+        """Class ids of each row, shape (N, K); of several labels a row each, (N * L, K)."""
+        return _label_rows(self.best) if self.several else self.best[..., 0]
+
+    @property
+    def row_scores(self) -> NDArray[np.float16] | None:
+        """Probabilities of what is predicted, as `predicted`; None where they are not kept."""
+        return self.scores if self.scores is None or not self.several else _label_rows(self.scores)
+
+    @property
+    def top5(self) -> NDArray[np.unsignedinteger[Any]] | None:
+        """The five classes of the highest scores, where they are kept."""
+        return None if self.several or self.best.shape[2] != TOP else self.best
+
     def decide(self, predicted: NDArray[np.int64] | None, place: int) -> None:
         """Replace the outputs of the highest score by the class ids of a rule."""
         if predicted is not None:
             self.best[:, place, 0] = predicted
+
+
+def _label_rows(values: NDArray[Any]) -> NDArray[Any]:
+    """Give each label of each image a row, from shape (N, K, L) to (N * L, K).
+
+    >>> _label_rows(np.array([[["a0", "b0"], ["a1", "b1"]]])).tolist()
+    [['a0', 'a1'], ['b0', 'b1']]
+    """
+    return np.moveaxis(values, 2, 1).reshape(-1, values.shape[1])
 
 
 def _write(
@@ -163,11 +194,11 @@ def _write(
         example_ids=tuple(examples.ids),
         members=tuple(members),
         classes=examples.classes,
-        predicted=column.best[..., 0],
+        predicted=column.predicted,
         paired_with=paired_with,
-        scores=column.scores,
+        scores=column.row_scores,
         runtimes=tuple(sorted(column.runtimes)),
-        top5=column.best if column.best.shape[2] == TOP else None,
+        top5=column.top5,
     )
     with written(path) as temporary:
         predictions.write(temporary)

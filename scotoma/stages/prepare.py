@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma import progress
-from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config import OnnxSource, PredictionsSource, ScoresSource
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
@@ -41,12 +41,18 @@ def _refuse_unfit_rules(run: Run) -> None:
     """Refuse rules for groups or labels that there are not before hours of work, not after."""
     rules = Judging.of(run).rules
     if rules is not None:
-        from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown_groups
+        from scotoma.config.gate_groups import (
+            refuse_rules_about_labels,
+            refuse_rules_of_other_kind,
+            refuse_unknown_groups,
+        )
         from scotoma.datasets import Examples
 
         examples = Examples.read(run.examples, images=False).split("test")
         refuse_unknown_groups(rules, examples.partition().keys)
-        if not examples.labelled:
+        scored = isinstance(run.config.source, ScoresSource)
+        refuse_rules_of_other_kind(rules, scored=scored)
+        if not examples.labelled and not scored:
             refuse_rules_about_labels(rules)
 
 
@@ -96,7 +102,9 @@ def _decode(run: Run) -> None:
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
         # A broken image is refused before anything is trained.
-        checked = checked_parts(parts, examples.size, limits=run.config.limits)
+        checked = checked_parts(
+            parts, examples.size, limits=run.config.limits, rows_an_image=examples.rows_an_image
+        )
         examples.write_parts(temporary, digests.passing(checked))
     digests.write(run)
     progress.advance("decode images")

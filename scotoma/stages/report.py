@@ -11,6 +11,9 @@ import polars as pl
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
 from scotoma.audit.groups import RATES
+from scotoma.audit.layers import read_layers
+from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
+from scotoma.audit.study import StudyResult, read_study
 from scotoma.config import PredictionsSource
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -18,6 +21,7 @@ from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.stages.judging.frontier import frontier_rows
+from scotoma.stages.layers import layers_file, write_layers
 from scotoma.stages.texts import compared_texts
 from scotoma.storage.files import file_digest, written
 
@@ -30,13 +34,14 @@ def report(run: Run) -> list[Path]:
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(RATES)]
     robustness = run.config.robustness
-    inputs += [run.strip] if robustness and robustness.files is None else []
+    inputs += [run.strip] if robustness and robustness.profile is not None else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
             content = _with_rates(run, read_audit(audit))
             judged = read_part(gate, GateResult)
             _keep(kept, images_of(run, _in_gallery(content)))
+            run.publish(*write_layers(run, judged))
             _write(run, page, content, judged, versions(), blur=False, images=True)
             progress.advance("write report")
     return [page, kept]
@@ -52,7 +57,7 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
 
     Returns:
         Where the page is: without options the same bytes as the audit wrote, as long as neither
-        this package nor the verdict changed.
+        this package nor the verdict changed, and people added nothing.
 
     Raises:
         DataError: The audit has not ended, has no gate.json, or what it left was changed.
@@ -61,12 +66,15 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
     run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"), run.strip)
+    run.fetch(layers_file(run))
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     if not gate.exists():
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
-    beside = (path.relative_to(run.root).as_posix() for path in (run.costs, run.strip))
+    beside = (
+        path.relative_to(run.root).as_posix() for path in (run.costs, run.strip, layers_file(run))
+    )
     checksums.refuse_changed(run.mirror, (*read, *beside))
     content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
     judged = read_gate(gate, run.mirror.place(gate))
@@ -109,7 +117,7 @@ def _write(
     blur: bool,
     images: bool,
 ) -> None:
-    from scotoma.report import Beside, render, thumbnails
+    from scotoma.report import Beside, People, render, thumbnails
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
@@ -117,12 +125,25 @@ def _write(
         costs, made_with = _sizes(costs), {}
     strip = run.strip.read_bytes() if audit.robustness and run.strip.exists() else None
     texts = compared_texts(run) if images else {}
-    beside = Beside(frontier_rows(audit, gate, costs), dict(made_with), run.newest, strip, texts)
+    rows, people = frontier_rows(audit, gate, costs), People(*_people(run))
+    layers = read_layers(layers_file(run)).variants if layers_file(run).exists() else {}
+    beside = Beside(rows, dict(made_with), run.newest, strip, texts, people, layers)
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED
     with written(page) as temporary:
         temporary.write_text(render(audit, shown, gate, beside, remark), encoding="utf-8")
+
+
+def _people(run: Run) -> tuple[tuple[tuple[str, StudyResult], ...], ReviewedAudit | None, bool]:
+    """Read what people added to the run, which its checksums do not cover."""
+    results = sorted(run.path("studies").glob("*/result.json"))
+    studies = tuple((path.parent.name, read_study(path)) for path in results)
+    path = run.path("reviewed", "audit.json")
+    run.fetch(path)
+    reviewed = read_reviewed(path) if path.exists() else None
+    outdated = bool(reviewed and reviewed.audit_sha256 != file_digest(run.path("audit.json")))
+    return studies, reviewed, outdated
 
 
 def _sizes(costs: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,20 @@ from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
 from scotoma.inference.engines import Network
 from scotoma.machine import versions
+from scotoma.predictions import kept_classes
 from scotoma.run import Run, write_json
-from scotoma.stages.corrupted import Condition, Conditioned, Suite, predict_corrupted
+from scotoma.stages.activation_ranges import (
+    clean_ranges_file,
+    watched_places,
+    write_clean_ranges,
+)
+from scotoma.stages.clean_scores import (
+    clean_scores_file,
+    halves,
+    read_temperatures,
+    write_clean_scores,
+)
+from scotoma.stages.corrupted import Columns, Condition, Suite, predict_corrupted
 from scotoma.stages.members import graph_files
 from scotoma.stages.other_sets import predict_set, set_file
 from scotoma.stages.robustness_plan import Plan, corrupted_file, plan_of
@@ -40,14 +52,20 @@ def robustness(run: Run) -> list[Path]:
     config = run.config.robustness
     assert config is not None
     plan, examples = plan_of(run)
+    watched: tuple[int, ...] = ()
     inputs = [run.examples, *(run.predictions(name) for name in plan.members)]
-    if plan.profile is None:
+    if config.files is not None:
         from scotoma.stages.external.corrupted import import_corrupted
 
         import_corrupted(run, plan, examples)
-    else:
-        _predict(run, plan, plan.profile, examples)
-    files = [corrupted_file(run, condition) for condition in plan.conditions]
+    elif plan.profile is not None:
+        watched = watched_places(run, plan.members) if config.activation_ranges else ()
+        _predict(run, plan, plan.profile, examples, watched)
+    conditions = [*plan.conditions, *plan.sequences]
+    files = [corrupted_file(run, condition) for condition in conditions]
+    if config.confidence and plan.profile is not None:
+        files.append(clean_scores_file(run))
+    files += [clean_ranges_file(run)] * bool(watched)
     for asked in config.sets:
         predict_set(run, asked, *_members(run, plan, examples), examples)
         files.append(set_file(run, asked))
@@ -91,16 +109,19 @@ def _draw(path: Path, plan: Plan, profile: Profile) -> None:
 
 def _members(run: Run, plan: Plan, examples: Examples) -> tuple[list[Path], Network]:
     """Files of the members that are run, and what they have in common."""
-    from scotoma.stages.external.models import network_of
+    from scotoma.stages.external.network import network_of
 
     members = [run.member(name, k) for name, many in plan.members.items() for k in range(many)]
     (every,) = shards(run.config.most_models, 1)
     graphs = graph_files(run, every)
     network = network_of(run.config, len(examples.classes))
-    return members, replace(network, graph=graphs[0] if graphs else None)
+    best = kept_classes(len(examples.classes))
+    return members, replace(network, graph=graphs[0] if graphs else None, best=best)
 
 
-def _predict(run: Run, plan: Plan, profile: Profile, examples: Examples) -> None:
+def _predict(
+    run: Run, plan: Plan, profile: Profile, examples: Examples, watched: tuple[int, ...]
+) -> None:
     """Run every member under the conditions whose predictions are not there."""
     members, network = _members(run, plan, examples)
     graphs = [] if network.graph is None else [network.graph]
@@ -109,28 +130,43 @@ def _predict(run: Run, plan: Plan, profile: Profile, examples: Examples) -> None
     shared = [versions(), part_digest(run, "shown"), run.config.population.seed, ids, *digests]
 
     def made_with(condition: Condition) -> str:
+        if condition.frames:
+            text = json.dumps([*shared, condition.kind, condition.frames, "1"], default=str)
+            return hashlib.sha256(text.encode()).hexdigest()
         own = profile.fingerprint(condition.kind, condition.severity)
-        more = ["scores"] if plan.config.confidence else []
+        more = ["sureness"] * plan.config.confidence + ["top5"] * (network.best > 1)
+        more += ["ranges"] * bool(watched)
         text = json.dumps([*shared, own, condition.draw, *more], default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
     steps = {
         condition: (f"robustness-{condition}", [corrupted_file(run, condition)])
-        for condition in plan.conditions
+        for condition in (*plan.conditions, *plan.sequences)
     }
     due = [
         c for c, step in steps.items() if run.is_due(*step, made_with=made_with(c), measures=False)
     ]
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        answers = None
+        answers, images = None, Path(folder, "images.npy")
+        text = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
+        if plan.config.confidence:
+            _measure_clean(run, ids, images, members, network, text)
+        if watched:
+            path, opens = clean_ranges_file(run), [run.examples, *members]
+            with run.step(
+                "robustness-clean-ranges", [path], made_with=text, opens=opens, measures=False
+            ) as ranges_due:
+                if ranges_due:
+                    _decoded(run, ids, images)
+                    write_clean_ranges(path, members, watched, images, network)
         for condition, (name, files) in steps.items():
             opens = [run.examples, *members, *graphs]
             own = made_with(condition)
             with run.step(name, files, made_with=own, opens=opens, measures=False) as still_due:
                 if still_due:
                     if answers is None:
-                        images = Path(folder, "images.npy")
                         suite = _suite(run, profile, ids, images, members, network)
+                        suite = replace(suite, watched=watched)
                         answers = predict_corrupted(suite, due)
                     _write(files[0], ids, next(answers))
 
@@ -143,29 +179,45 @@ def _suite(
     members: list[Path],
     network: Network,
 ) -> Suite:
-    """Decode the chosen pictures once, into a file that workers share."""
-    kept = Examples.read(run.examples, only=ids)
-    decode_images_to(images, kept)
+    kept = _decoded(run, ids, images)
+    asked = run.config.robustness
     return Suite(
         members=tuple(members),
         images=images,
         example_ids=tuple(ids),
+        labels=kept.labels,
         network=network,
         profile=profile,
         seed=run.config.population.seed,
-        keep_scores=run.config.robustness is not None and run.config.robustness.confidence,
+        temperatures=read_temperatures(run) if asked and asked.confidence else None,
     )
 
 
-def _write(path: Path, ids: list[str], answers: Conditioned) -> None:
-    """Write the predictions under one condition: a row an example."""
-    columns = {
-        "example_id": ids,
-        "predicted": answers.predicted,
-        "change": answers.distances[:, 0],
-        "similarity": answers.distances[:, 1],
-    }
-    if answers.scores is not None:
-        columns["score"] = answers.scores.astype(np.float32)
+def _decoded(run: Run, ids: list[str], images: Path) -> Examples:
+    """Decode the chosen pictures once, into a file that workers share."""
+    kept = Examples.read(run.examples, only=ids)
+    if not images.exists():
+        decode_images_to(images, kept)
+    return kept
+
+
+def _measure_clean(
+    run: Run, ids: list[str], images: Path, members: list[Path], network: Network, made_with: str
+) -> None:
+    """Leave how sure members are of the clean pictures, and their temperatures."""
+    path, opens = clean_scores_file(run), [run.examples, *members]
+    opens += [] if network.graph is None else [network.graph]
+    with run.step(
+        "robustness-clean", [path], made_with=made_with, opens=opens, measures=False
+    ) as due:
+        if due:
+            kept = _decoded(run, ids, images)
+            clusters = np.arange(len(ids)) if kept.clusters is None else kept.clusters
+            first = halves(clusters, run.config.population.seed)
+            write_clean_scores(path, members, images, network, kept.labels, first)
+
+
+def _write(path: Path, ids: list[str], columns: Columns) -> None:
+    """Write what is said under one condition: a row an example."""
     with written(path) as temporary:
-        pl.DataFrame(columns).write_parquet(temporary)
+        pl.DataFrame({"example_id": ids} | columns).write_parquet(temporary)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Robustness
 from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
+from scotoma.corruptions.sequences import PERTURBATIONS
 from scotoma.datasets import Examples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
@@ -20,6 +21,8 @@ from scotoma.stages.other_sets import set_pictures
 
 __all__ = ["Plan", "corrupted_file", "plan_of", "suite_of"]
 
+HALVED = 4  # models from which one half chooses a set and the other is judged on it
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -27,7 +30,8 @@ class Plan:
 
     Attributes:
         config: The section of the configuration.
-        profile: The corruptions that are made here; None where predictions are external.
+        profile: The corruptions that are made here; None where predictions are external, or other
+            test sets alone are tried.
         kinds: Names of the corruptions.
         severities: Of each of them.
         draws: Of each corruption at each severity.
@@ -57,6 +61,12 @@ class Plan:
             for severity in self.severities
             for draw in range(self.draws)
         ]
+
+    @property
+    def sequences(self) -> list[Condition]:
+        """Every kind of sequence, where these are asked for."""
+        frames = self.config.frames
+        return [Condition(kind, 0, frames=frames) for kind in PERTURBATIONS] if frames else []
 
 
 def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
@@ -125,19 +135,39 @@ def plan_of(run: Run) -> tuple[Plan, Examples]:
         for variant in config.resolved_variants
     }
     _refuse_strange_matches(asked, list(members))
+    _refuse_hard_sets_of_few(asked, members)
     if asked.files is not None:
-        from scotoma.stages.external.corrupted import find_conditions
+        from scotoma.stages.external.corrupted import find_conditions, imported_models
 
-        there = find_conditions(run, members, examples)
+        there = find_conditions(config, imported_models(run, members), examples)
         return Plan(asked, None, there.kinds, there.severities, 1, there.rows, members), examples
+    for one in asked.sets:
+        set_pictures(one, examples.classes)
+    if asked.profile is None:
+        return Plan(asked, None, (), (), 1, np.zeros(0, np.intp), members), examples
     first = Examples.read(run.examples, only=examples.ids[:1])
     shape = image_shape(first.table["example_id"], first.table["image"], first.size)
     chosen, kinds = suite_of(asked, min(shape[2:]))
-    for one in asked.sets:
-        set_pictures(one, examples.classes)
     rows = stratified(examples, asked.examples, config.population.seed)
     draws, severities = asked.corruption_seeds, tuple(asked.severities)
     return Plan(asked, chosen, kinds, severities, draws, rows, members), examples
+
+
+def _refuse_hard_sets_of_few(asked: Robustness, members: dict[str, int]) -> None:
+    """A set that these models chose and were judged on would be hard by chance alone."""
+    for name in asked.hard_sets:
+        if name not in members or name == "dense":
+            known = [one for one in members if one != "dense"]
+            raise ConfigError(
+                f"robustness.hard_sets must name compressed variants of this audit, got {name!r}"
+                f"{nearest(name, known)}; they are {', '.join(known)}"
+            )
+        for one in ("dense", name):
+            if members[one] < HALVED:
+                raise ConfigError(
+                    f"robustness.hard_sets needs {HALVED} models of {one}, half of which choose "
+                    f"and half are judged, got {members[one]}; train more, or leave it out"
+                )
 
 
 def _refuse_strange_matches(asked: Robustness, variants: list[str]) -> None:

@@ -19,7 +19,7 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import Sources, read_sources, write_sources
-from scotoma.stages import leave_error
+from scotoma.stages import error_recorded
 from scotoma.stages.begin import begin_run, read_configuration, read_rules
 from scotoma.stages.changed import look
 from scotoma.stages.judging.terms import Judging
@@ -44,15 +44,16 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
         configuration, rules and code. MLflow then gets a run `skipped`.
 
     Raises:
-        ScotomaError: The newest input cannot be read, or the place cannot be written.
+        ScotomaError: The newest input cannot be read, or the place cannot be written. The reason is
+            also left in `error.json` of the place.
     """
     run_uri = place_of(root, job)
-    scheduled, gate = read_configuration(config), read_rules(rules)
-    try:
-        audited, newest = resolved(scheduled, run_uri)
-    except ScotomaError as error:
-        leave_error(error, run_uri)
-        raise
+    with error_recorded("begin-scheduled", run_uri):
+        return _begin(root, run_uri, read_configuration(config), read_rules(rules))
+
+
+def _begin(root: str, run_uri: str, scheduled: Config, gate: GateRules | None) -> str:
+    audited, newest = resolved(scheduled, run_uri)
     storage.remove(storage.join(run_uri, "error.json"))  # of an earlier try
     begun = storage.exists(storage.join(run_uri, "config.yaml"))
     seen = _seen(audited, read_sources(Mirror.of(root))) if newest and not begun else Sources()

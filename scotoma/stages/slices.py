@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.config import Config
+from scotoma.config import Config, ScoresSource
 from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
@@ -21,6 +22,7 @@ from scotoma.stages.measures.pairs import (
     measure_variants,
     read_predictions,
 )
+from scotoma.stages.measures.scored import is_scored, score_pairs, slice_question
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -33,13 +35,26 @@ POINTS = 200  # candidates of the lattice view
 SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
 
 
-def slices(run: Run) -> list[Path]:
-    """Measure the images, then find the slices on which each compressed population fell."""
+def slices(run: Run, *, search: bool = True) -> list[Path]:
+    """Measure the images, then find the slices on which each compressed population fell.
+
+    Args:
+        run: The run.
+        search: False where nobody asks for slices: there are none then.
+    """
+    if not search:
+        with run.step("slices", [run.section("slices")], measure_inputs(run)) as due:
+            if due:
+                write_json(run.section("slices"), {})
+        return [run.section("slices")]
     section = run.section("slices")
     looks = _measured(run)
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
             examples = Examples.read(run.examples, images=False, split="test")
+            if is_scored(run):
+                write_json(section, jsonable(_of_scores(run, examples)))
+                return [section, *looks]
             dense = read_predictions(run, "dense", examples)
             statistics = pl.read_parquet(looks[0]) if looks else None
             features = features_of(
@@ -49,7 +64,9 @@ def slices(run: Run) -> list[Path]:
                 run,
                 examples,
                 "find slices",
-                lambda comparison: _search(comparison, examples, features, run.config),
+                lambda comparison: _search(
+                    _outcome(comparison, examples), examples, features, run.config
+                ),
                 dense,
             )
             write_json(section, jsonable(reports))
@@ -73,8 +90,23 @@ def _measured(run: Run) -> list[Path]:
     return [table]
 
 
+def _of_scores(run: Run, examples: Examples) -> dict[str, dict[str, Any]]:
+    """Find the slices of every variant on which the mean score gets worse."""
+    features = features_of(examples, None, run.config.slices.features)
+    if not features.width:
+        return {}
+    assert isinstance(run.config.source, ScoresSource)
+    lower = run.config.source.is_lower_better
+    return {
+        variant.name: _search(
+            slice_question(table, lower_is_better=lower), examples, features, run.config
+        )
+        for variant, table in score_pairs(run, examples, "find slices")
+    }
+
+
 def _search(
-    comparison: PopulationPair, examples: Examples, features: pl.DataFrame, config: Config
+    outcome: Mapping[str, Any], examples: Examples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
 
@@ -82,7 +114,7 @@ def _search(
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     report = find_slices(
         features,
-        **_outcome(comparison, examples),
+        **outcome,
         mode=asked.mode,
         alpha=asked.alpha,
         min_size=asked.min_size,

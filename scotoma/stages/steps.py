@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scotoma.config import Config, PredictionsSource
+from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
@@ -47,6 +47,7 @@ class Step:
 
 _ORDERED = (
     Step("prepare", "prepare_data", "examples"),
+    Step("import_models", "import_models", "models", {"examples": "prepare"}, sharded=True),
     Step("train", "train_dense", "dense", {"examples": "prepare"}, sharded=True),
     Step(
         "prune",
@@ -66,7 +67,13 @@ _ORDERED = (
         "predict",
         "predict_batch",
         "predictions",
-        {"examples": "prepare", "dense": "train", "pruned": "prune", "quantized": "quantize"},
+        {
+            "examples": "prepare",
+            "dense": "train",
+            "pruned": "prune",
+            "quantized": "quantize",
+            "models": "import_models",
+        },
         sharded=True,
     ),
     Step("gather", "gather_shards", "predictions", {"parts": "predict"}),
@@ -117,7 +124,8 @@ def named(name: str) -> Step:
 def skipped_steps(config: Config) -> frozenset[str]:
     """Return the names of the steps with nothing to do.
 
-    Predictions are imported by `prepare`: nothing is trained, compressed, run or put together.
+    External models are imported and not trained. Predictions are imported by `prepare`: nothing is
+    trained, compressed, run or put together.
 
     Args:
         config: Its variants and its source decide.
@@ -125,15 +133,18 @@ def skipped_steps(config: Config) -> frozenset[str]:
     >>> from scotoma.config import default_config
     >>> config = default_config()
     >>> sorted(skipped_steps(config))
-    ['robustness']
+    ['import_models', 'robustness']
     >>> sorted(skipped_steps(config.model_copy(update={"variants": ["dense"]})))
-    ['prune', 'quantize', 'robustness']
+    ['import_models', 'prune', 'quantize', 'robustness']
     """
     if isinstance(config.source, PredictionsSource):
-        idle = {"train", "prune", "quantize", "predict", "gather"}
+        idle = {"import_models", "train", "prune", "quantize", "predict", "gather"}
         return frozenset(idle | ({"robustness"} if config.robustness is None else set()))
     internal = [v for v in config.resolved_variants if not v.made_elsewhere]
+    external = isinstance(config.source, OnnxSource)
     busy = {
+        "import_models": external,
+        "train": not external,
         "prune": any(variant.kind == "prune" for variant in internal),
         "quantize": any(variant.derived_from for variant in internal),
         "robustness": config.robustness is not None,

@@ -1,16 +1,13 @@
-"""Train the dense members of a shard, or import external ones."""
+"""Train the dense members of a shard."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config import OnnxSource
-from scotoma.datasets.parts import part_digest
-from scotoma.extras import home_of, needs
+from scotoma.extras import home_of
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.run import Run
-from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.members import member_files
 from scotoma.stages.shards import Shard
 from scotoma.training.mitigated import training_digest
@@ -19,33 +16,8 @@ __all__ = ["train", "train_variants"]
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
-    """Train the dense members of a shard; of external models, import those of all variants."""
-    if isinstance(run.config.source, OnnxSource):
-        return _take_in(run, shard)
+    """Train the dense members of a shard."""
     return train_variants(run, "train", ["dense"], shard)
-
-
-def _take_in(run: Run, shard: Shard) -> list[Path]:
-    needs("onnxruntime", "train", "source.kind onnx")
-    from scotoma.stages.external.models import model_sources, take_in
-    from scotoma.stages.external.registered import models_here
-
-    names = [variant.name for variant in run.config.resolved_variants]
-    outputs = member_files(run, names, shard)
-    models = {"models": model_sources(models_here(run), shard)}
-    seen = confirmed(models, read_sources(run.mirror))
-    made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
-    with run.step(
-        f"train-{shard.index:03d}",
-        outputs,
-        made_with=made_with,
-        opens=[run.examples],
-        measures=False,
-    ) as due:
-        if due:
-            take_in(run, shard)
-            confirmed(models, seen)
-    return outputs
 
 
 def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:

@@ -9,12 +9,14 @@ from pathlib import Path
 from scotoma import progress
 from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
 from scotoma.audit.groups import RATES
+from scotoma.config import DetectionsSource
 from scotoma.config.gate import ChangeRule, GateRules, default_rules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
+from scotoma.stages.external.precision import precision_file
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -40,6 +42,8 @@ def verdict(run: Run) -> list[Path]:
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.path(RATES), *previous]
+    if isinstance(run.config.source, DetectionsSource):
+        inputs.append(precision_file(run.root))
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
     with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
@@ -108,12 +112,13 @@ def _give_verdict(
         _forget(folder)
     checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
-    previous = read_previous(folder)
+    previous = None if audit.scores else read_previous(folder)
     applied = rules or default_rules(
         positive=audit.examples.positive is not None,
         groups=len(audit.groups) > 1,
         shipped=audit.scope == "shipped",
         labelled=audit.labelled,
+        scored=audit.scores is not None,
     )
     gate = judge(
         _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous

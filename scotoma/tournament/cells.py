@@ -11,9 +11,9 @@ import numpy as np
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, StatisticsProtocol
 from scotoma.tournament.correlation import MetricCorrelation, correlate_metrics
-from scotoma.tournament.paired import paired_mean
 from scotoma.tournament.risk import single_run_risk
 from scotoma.tournament.technique_runs import TechniqueRuns
+from scotoma.tournament.two_levels import two_level_mean
 from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level
 from scotoma.variance import Comparison, RunSpread, compare_family, spread
 
@@ -326,5 +326,8 @@ def _spreads(runs: Iterable[TechniqueRuns], level: float) -> Iterable[TechniqueS
             columns["accuracy"] = one.accuracy
         for metric, values in columns.items():
             yield TechniqueSpread(
-                one.technique, metric, paired_mean(values, level), spread(values, level=level)
+                one.technique,
+                metric,
+                two_level_mean(values, level=level),
+                spread(values, level=level),
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -13,11 +12,10 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
 from scotoma.tournament.technique_runs import TechniqueRuns
-from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
-from scotoma.variance import THIS_TEST_SET
-from scotoma.variance.effects import mean_of, variance_of
+from scotoma.tournament.two_levels import two_level_mean
+from scotoma.uncertainty import Estimate, benjamini_hochberg
 
-__all__ = ["PairedCell", "compare_paired", "paired_mean", "paired_permutation_p"]
+__all__ = ["PairedCell", "compare_paired", "paired_permutation_p"]
 
 EXACT_UP_TO = 16  # pairs: 65,536 ways to flip signs
 DRAWS = 100_000
@@ -91,24 +89,6 @@ def paired_permutation_p(
     return p.reshape(d.shape[1:])
 
 
-def paired_mean(differences: Floats, level: float, note: str = THIS_TEST_SET) -> Estimate:
-    """Mean of paired differences, shape (R,), with its t interval over R runs."""
-    runs = differences.size
-    if not np.isfinite(differences).all():
-        return undefined(
-            "undefined (the metric is undefined in a run)", n=runs, members=runs, level=level,
-            note=note,
-        )  # fmt: skip
-    value, variance = mean_of(differences), variance_of(differences)
-    if not variance > 0:
-        reason = f"interval not estimable (nothing varies over {runs} runs)"
-        return undefined(reason, value=value, n=runs, members=runs, level=level, note=note)
-    return Estimate.on_scale(
-        value, math.sqrt(variance / runs), runs - 1.0, n=runs, members=runs, level=level,
-        note=note,
-    )  # fmt: skip
-
-
 def compare_paired(
     families: Sequence[Sequence[TechniqueRuns]], *, level: float = 0.95
 ) -> list[PairedCell]:
@@ -139,7 +119,7 @@ def compare_paired(
                 differences.append(values - others)
         tests = paired_permutation_p(np.stack(differences, axis=1)).tolist() if keys else []
         cells += [
-            PairedCell(*key, paired_mean(own, level), p, p, own.size)
+            PairedCell(*key, two_level_mean(own, level=level), p, p, own.size)
             for key, own, p in zip(keys, differences, tests, strict=True)
         ]
     adjusted = benjamini_hochberg([cell.p for cell in cells]) if cells else ()

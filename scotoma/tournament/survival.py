@@ -13,7 +13,8 @@ from scipy.special import stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
-from scotoma.tournament.paired import paired_mean, paired_permutation_p
+from scotoma.tournament.paired import paired_permutation_p
+from scotoma.tournament.two_levels import covariance_of_draws, two_level_mean
 from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level, undefined
 from scotoma.variance import THIS_TEST_SET
 from scotoma.variance.effects import variance_of
@@ -76,6 +77,7 @@ def survival_cells(
     metrics: Sequence[str],
     *,
     accuracy: npt.ArrayLike | None = None,
+    resampled: npt.ArrayLike | None = None,
     base: int = 0,
     dense: int = 0,
     level: float = 0.95,
@@ -95,6 +97,9 @@ def survival_cells(
         variants: Names of axis 1.
         metrics: Names of axis 3.
         accuracy: Fractions, shape (techniques, variants, seeds); None where it is not known.
+        resampled: Mean bias over seeds on test sets drawn anew, shape (draws, techniques,
+            variants, metrics), from `resampled_bias`: intervals are over seeds and examples then.
+            None for intervals over seeds on this test set.
         base: Place of the baseline in `techniques`.
         dense: Place of the uncompressed variant in `variants`.
         level: Coverage of the intervals, which are not adjusted, a fraction in (0, 1).
@@ -121,6 +126,12 @@ def survival_cells(
         raise DataError(
             f"accuracy must have shape {bias.shape[:3]}, got {top1.shape}: pass one number a member"
         )
+    draws = None if resampled is None else floats(resampled, "resampled")
+    if draws is not None and draws.shape[1:] != (*bias.shape[:2], bias.shape[3]):
+        raise DataError(
+            f"resampled must have shape (draws, {bias.shape[0]}, {bias.shape[1]}, "
+            f"{bias.shape[3]}), got {draws.shape}: pass what `resampled_bias` returns"
+        )
     gains = bias[base] - bias  # of every technique, variant, seed and metric
     eaten = gains[:, dense, None] - gains
     by_seed = np.moveaxis(eaten, 2, 0)
@@ -131,19 +142,33 @@ def survival_cells(
             lost = math.nan if top1 is None else float((top1[base, dense] - top1[base, v]).mean())
             for m, metric in enumerate(metrics):
                 before, after = gains[t, dense, :, m], gains[t, v, :, m]
-                interaction = paired_mean(eaten[t, v, :, m], level)
+                own = None if draws is None else draws[:, :, :, m]
+                drawn = _Drawn.of(own, base, dense, t, v)
+                interaction = two_level_mean(
+                    eaten[t, v, :, m],
+                    None if drawn is None else drawn.before - drawn.after,
+                    level=level,
+                )
                 sd = math.sqrt(variance_of(bias[base, dense, :, m]))
                 cells.append(
                     SurvivalCell(
                         technique=techniques[t],
                         variant=variants[v],
                         metric=metric,
-                        harm=paired_mean(bias[t, v, :, m] - bias[t, dense, :, m], level),
-                        gain_dense=paired_mean(before, level),
-                        gain=paired_mean(after, level),
+                        harm=two_level_mean(
+                            bias[t, v, :, m] - bias[t, dense, :, m],
+                            None if drawn is None else drawn.harm,
+                            level=level,
+                        ),
+                        gain_dense=two_level_mean(
+                            before, None if drawn is None else drawn.before, level=level
+                        ),
+                        gain=two_level_mean(
+                            after, None if drawn is None else drawn.after, level=level
+                        ),
                         interaction=interaction,
                         interaction_sd=interaction.value / sd if sd > 0 else math.nan,
-                        survival=_survival(after, before, level),
+                        survival=_survival(after, before, drawn, level),
                         p=float(p[t, v, m]),
                         p_adjusted=math.nan,
                         floor=null_floor(before),
@@ -156,8 +181,35 @@ def survival_cells(
     return [replace(cell, p_adjusted=float(p)) for cell, p in zip(cells, adjusted, strict=True)]
 
 
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What the mean over seeds is on test sets drawn anew, shape (draws,) each."""
+
+    before: Floats
+    after: Floats
+    harm: Floats
+
+    @classmethod
+    def of(cls, bias: Floats | None, base: int, dense: int, t: int, v: int) -> _Drawn | None:
+        if bias is None:
+            return None
+        return cls(
+            before=bias[:, base, dense] - bias[:, t, dense],
+            after=bias[:, base, v] - bias[:, t, v],
+            harm=bias[:, t, v] - bias[:, t, dense],
+        )
+
+    @property
+    def covariance(self) -> Floats:
+        return covariance_of_draws(np.stack([self.after, self.before], axis=1))
+
+
 def fieller(
-    numerator: npt.ArrayLike, denominator: npt.ArrayLike, *, level: float = 0.95
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    *,
+    examples: npt.ArrayLike | None = None,
+    level: float = 0.95,
 ) -> Estimate:
     """Ratio of two paired means with Fieller's interval.
 
@@ -167,6 +219,8 @@ def fieller(
     Args:
         numerator: Shape (R,), R >= 2.
         denominator: Shape (R,), run i the same as in `numerator`.
+        examples: Covariance of both means over test examples, shape (2, 2), added to that over
+            runs; None for an interval over runs on this test set.
         level: Coverage, a fraction in (0, 1).
 
     Returns:
@@ -191,30 +245,34 @@ def fieller(
             f"and {y.shape}: pass one number per run"
         )
     runs = x.size
+    note = THIS_TEST_SET if examples is None else ""
     if not np.isfinite(np.concatenate([x, y])).all():
         return undefined(
             "undefined (the metric is undefined in a run)", n=runs, members=runs, level=level,
-            note=THIS_TEST_SET,
+            note=note,
         )  # fmt: skip
-    (xx, xy), (_, yy) = (np.cov(x, y) / runs).tolist()
+    of_examples = 0.0 if examples is None else floats(examples, "examples")
+    (xx, xy), (_, yy) = (np.cov(x, y) / runs + of_examples).tolist()
     a, b = float(x.mean()), float(y.mean())
     t2 = float(stdtrit(runs - 1, (1 + level) / 2)) ** 2
     square, half, rest = b**2 - t2 * yy, a * b - t2 * xy, a**2 - t2 * xx
     if not square > 0:
-        return undefined(NO_GAIN, n=runs, members=runs, level=level, note=THIS_TEST_SET)
+        return undefined(NO_GAIN, n=runs, members=runs, level=level, note=note)
     root = math.sqrt(max(half**2 - square * rest, 0.0))
     return Estimate(
         a / b, (half - root) / square, (half + root) / square, runs, runs, math.nan, runs - 1.0,
-        level, note=THIS_TEST_SET,
+        level, note=note,
     )  # fmt: skip
 
 
-def _survival(after: Floats, before: Floats, level: float) -> Estimate:
+def _survival(after: Floats, before: Floats, drawn: _Drawn | None, level: float) -> Estimate:
     """Ratio of gains, where there was a gain."""
-    ratio = fieller(after, before, level=level)
+    ratio = fieller(
+        after, before, examples=None if drawn is None else drawn.covariance, level=level
+    )
     if math.isnan(ratio.value) or before.mean() > 0:
         return ratio
-    return undefined(A_LOSS, n=ratio.n, members=ratio.n, level=level, note=THIS_TEST_SET)
+    return undefined(A_LOSS, n=ratio.n, members=ratio.n, level=level, note=ratio.note)
 
 
 def null_floor(values: npt.ArrayLike, *, share: float = 0.95, seed: int = 0) -> float:

@@ -14,9 +14,15 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.groups import Gap
 from scotoma.audit.outcomes import MemberMetric
-from scotoma.audit.robustness import ALL_KINDS, RobustnessReport
+from scotoma.audit.robustness import ALL_KINDS, ConfidenceReport, RobustnessReport
 from scotoma.audit.slices import SliceSearch
-from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
+from scotoma.audit.worst_change import (
+    highest_error,
+    largest_gap,
+    most_changed,
+    worst_change,
+    worst_mean,
+)
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 
@@ -108,8 +114,12 @@ def variant_records(
     Returns:
         Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
         `2_cie/...`, `3_worst/METRIC_points` (the change that the summary calls worst),
-        `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices),
+        `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices), of an
+        audit of scores `1_quality/mean_score`, `3_worst/worse` and `3_worst/worse_percent`,
+        `worse/GROUP` and `worse_percent/GROUP`,
         `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
+        `7_robust/temperature`, `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`,
+        `7_robust/flips/KIND`, `7_robust/beyond_ranges/CONDITION`, `7_robust/set_accuracy/SET`,
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
@@ -235,12 +245,14 @@ def _variant(
     note = [f"**{markdown(name)}**: {many}", ""]
     if gate is not None:
         sentences = _verdict(record, gate, name)
-        record.params["verdict"] = verdict = record.tags["scotoma.verdict"]
+        verdict = record.params["verdict"]
         note = [f"**{verdict}** {markdown(name)}: {many}", "", *sentences]
     if audit.labelled:
         top1 = audit.accuracy[name].top1
         record.quantity("1_quality/top1", top1)
         note.append(f"- top-1 {_shown(top1, 100, '%')}")
+    if audit.scores is not None:
+        note += _means(record, audit, name)
     if divergence := audit.divergence.get(name):
         cie, count = divergence.cie, divergence.cie.cie
         record.quantity("2_cie/share", cie.cie_share)
@@ -266,6 +278,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     judged = next((variant for variant in gate.variants if variant.name == name), None)
     if judged is None:
         record.tags["scotoma.verdict"] = gate.verdict
+        record.params["verdict"] = f"audit: {gate.verdict}"
         each = [f"{variant.verdict} {markdown(variant.name)}" for variant in gate.variants]
         return [f"- all variants: {', '.join(each)}"]
     counted = [test.verdict for test in judged.tests if test.waived is None]
@@ -278,7 +291,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
             levels[f"{test.metric}.{about}"] = test.level.mean
     for key, short in metric_names(levels).items():
         record.quantity(f"level/{short}", levels[key])
-    record.tags["scotoma.verdict"] = judged.verdict
+    record.tags["scotoma.verdict"] = record.params["verdict"] = judged.verdict
     return [f"- {markdown(line)}" for line in judged.sentences]
 
 
@@ -289,6 +302,32 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
     record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
     return [f"- slices: {markdown(search.summary)}"]
+
+
+def _means(record: RunRecord, audit: Audit, name: str) -> list[str]:
+    """Put the mean scores of groups into the record; returns what its note says of them."""
+    scores = audit.scores
+    assert scores is not None
+    mean = scores.variants[name].mean
+    record.quantity("1_quality/mean_score", mean)
+    unit = f" {markdown(scores.unit)}" if scores.unit else ""
+    note = [f"- mean {markdown(scores.name)} {_shown(mean, 1, unit)}"]
+    if name not in scores.means:
+        return note
+    rows = scores.means[name]
+    for row, short in zip(rows, metric_names(row.group for row in rows).values(), strict=True):
+        record.quantity(f"worse_percent/{short}", row.relative)
+        record.quantity(f"worse/{short}", row.worse)
+    worst = worst_mean(audit, name)
+    if worst is None:
+        record.number("3_worst/worse", None, "undefined (no group has an interval)")
+    else:
+        record.quantity("3_worst/worse", worst.worse)
+        record.quantity("3_worst/worse_percent", worst.relative)
+        record.tags["group/3_worst/worse"] = worst.group
+        share = _shown(worst.relative, 1, "%")
+        note.append(f"- group that gets worse most: {markdown(worst.group)} {share}")
+    return [*note, *_slices(record, audit.slices.get(name))]
 
 
 def _changed(record: RunRecord, audit: Audit, name: str) -> list[str]:
@@ -321,6 +360,43 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
         if loss.group == "all" and loss.metric == "error":
             record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
             record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
+    if report.confidence is not None:
+        _confidence(record, report.confidence, name)
+    for flips in report.sequences:
+        if (flips.variant, flips.group) == (name, "all"):
+            record.quantity(f"7_robust/flips/{flips.kind}", flips.flips)
+            if flips.kind == ALL_KINDS and flips.rate is not None:
+                record.quantity("7_robust/mfr", flips.rate)
+    for watched in report.activation_ranges:
+        if watched.variant == name:
+            condition = f"{watched.kind}-{watched.severity}" if watched.severity else watched.kind
+            record.quantity(f"7_robust/beyond_ranges/{condition}", watched.share)
+    names = metric_names(one.name for one in report.sets)
+    for one in report.sets:
+        accuracy = {row.variant: row.accuracy for row in one.rows} | {"dense": one.dense}
+        if name in accuracy:
+            record.quantity(f"7_robust/set_accuracy/{names[one.name]}", accuracy[name])
+
+
+def _confidence(record: RunRecord, report: ConfidenceReport, name: str) -> None:
+    """Put how sure a variant is of all examples, and what it notices, into the record."""
+    if name in report.temperatures:
+        record.quantity("7_robust/temperature", report.temperatures[name])
+    for row in report.rows:
+        if (row.variant, row.group) != (name, "all"):
+            continue
+        record.quantity(f"7_robust/gap_points/{row.family}", row.gap, POINTS)
+        if row.tempered_gap is not None:
+            record.quantity(f"7_robust/tempered_gap_points/{row.family}", row.tempered_gap, POINTS)
+        if row.calibration_excess is not None:
+            excess = row.calibration_excess
+            record.quantity(f"7_robust/calibration_points/{row.family}", excess, POINTS)
+        if row.risk_area is not None:
+            record.quantity(f"7_robust/risk_area/{row.family}", row.risk_area)
+    names = metric_names(dict.fromkeys(row.pictures for row in report.detection))
+    for seen in report.detection:
+        if (seen.variant, seen.group) == (name, "all"):
+            record.quantity(f"7_robust/auroc/{names[seen.pictures]}.{seen.measure}", seen.auroc)
 
 
 def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
@@ -390,6 +466,8 @@ def _member(
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
     if audit.labelled:
         record.number("top1", audit.accuracy[name].members[place])
+    if audit.scores is not None:
+        record.number("mean_score", audit.scores.variants[name].members[place])
     attributes = metric_names(row.attribute for row in audit.run_to_run.get(name, ()))
     for row in audit.run_to_run.get(name, ()):
         fairness = f"fairness/{row.metric}.{attributes[row.attribute]}"
@@ -422,5 +500,6 @@ def _shown(quantity: Quantity, factor: float, unit: str) -> str:
     value, low, high = quantity.value, quantity.low, quantity.high
     if value is None or not math.isfinite(value):
         return markdown(quantity.reason or "undefined")
-    interval = "" if low is None or high is None else f" [{factor * low:.1f}, {factor * high:.1f}]"
-    return f"{factor * value:.1f}{unit}{interval}"
+    digits = ".4g" if factor == 1 and unit != "%" else ".1f"  # of a score, whatever its unit
+    shown, *ends = (f"{factor * end:{digits}}" for end in (value, low, high) if end is not None)
+    return f"{shown}{unit}" + (f" [{ends[0]}, {ends[1]}]" if len(ends) == 2 else "")

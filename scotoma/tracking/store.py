@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from scotoma.audit import Audit, GateResult
 from scotoma.credentials import masked
@@ -22,6 +21,7 @@ from scotoma.tracking.database import prepare_store
 from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
 from scotoma.tracking.records import NOTE, RunRecord, member_records, variant_records
+from scotoma.tracking.view import shared_view, view_address
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]
 
@@ -136,7 +136,12 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
                 logged += 1
             for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
                 logged += 1
-            comparison = _comparison(home, variants[0].tags["scotoma.result"])
+            result = variants[0].tags["scotoma.result"]
+            name = variants[0].name.rpartition(" · ")[0]
+            metrics = {metric for record in variants for metric, _, _ in record.metrics}
+            view = shared_view(name, result, metrics, time.time_ns() // 10**6)
+            client.set_experiment_tag(home, *view)
+            comparison = view_address(home, result)
             link = _link(uri, comparison)
             close_failures(client, home, run)
             if root is not None and gate is not None:
@@ -250,19 +255,3 @@ def _link(uri: str, comparison: str) -> str:
     if pages := pages_of(uri):
         return f"{pages}/{comparison}"
     return f"mlflow ui --backend-store-uri {shlex.quote(masked(uri))}"
-
-
-def _comparison(experiment_id: str, result: str) -> str:
-    """The page that compares the variants of this audit, from the root of MLflow's pages."""
-    # Without order and start time MLflow drops the filter; without a workflow it shows the menu of
-    # chat applications, in which runs are called evaluations.
-    query = {
-        "searchFilter": f"tags.`scotoma.result` = '{result}'",
-        "orderByKey": "attributes.start_time",
-        "orderByAsc": "false",
-        "startTime": "ALL",
-        "lifecycleFilter": "Active",
-        "compareRunsMode": "CHART",
-        "workflowType": "machine_learning",
-    }
-    return f"#/experiments/{experiment_id}/runs?{urlencode(query, quote_via=quote)}"

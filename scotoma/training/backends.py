@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     """One batch of each of K members."""
 
     images: torch.Tensor  # normalised, shape (K, B, 3, H, W)
-    labels: torch.Tensor  # class ids, shape (K, B)
+    labels: torch.Tensor  # class ids, shape (K, B); of several labels 0 and 1, (K, B, L)
     attributes: torch.Tensor  # codes, shape (K, B, A)
 
 

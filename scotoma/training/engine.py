@@ -118,7 +118,7 @@ class Training:
         Args:
             members: Seeds and sparsities; all of one model and one recipe.
             images: uint8, shape (N, 3, H, W): an array, or images decoded when they are read.
-            labels: Class ids, shape (N,).
+            labels: Class ids, shape (N,); of several labels 0 and 1, shape (N, L).
             model: Name of the network.
             task: Outputs, objective and sampler.
             recipe: Steps, rates, augmentation and the pruning schedule.
@@ -312,6 +312,16 @@ class Training:
             shown = normalise(pixels_of(rows)).expand(members, -1, -1, -1, -1)
             parts.append(self._scores(weights, kept, shown).argmax(-1))
         return torch.cat(parts, dim=1)
+
+    def predict_trained(self, trained: TrainedMember) -> NDArray[np.int64]:
+        """Predict the examples of this training with one trained member, shape (N,)."""
+        names = {name for name, _ in self._template.named_parameters()}
+        held = {name: value[None] for name, value in trained.state.items()}
+        parts = [
+            {n: v for n, v in held.items() if (n in names) is wanted} for wanted in (True, False)
+        ]
+        (predicted,) = self.predictions(*parts).cpu().numpy()
+        return np.asarray(predicted, np.int64)
 
     @cached_property
     def _scores(self) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
+from scotoma.config.mitigation import RATIOS
 from scotoma.datasets import Examples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
-from scotoma.run import Run, code_digest
+from scotoma.run import Run, code_digest, read_json
 
 if TYPE_CHECKING:
     from scotoma.mitigation.groups import TrainingGroups
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from scotoma.training.task import TrainingTask
 
 __all__ = [
+    "chosen_settings",
     "dense_members",
     "epoch_rows",
     "learned_from",
     "learning_task",
     "run_groups",
+    "settings_file",
     "training_digest",
 ]
 
@@ -48,21 +52,36 @@ def learning_task(
 
     Args:
         run: Its examples are prepared.
-        labels: Class ids of the training examples, shape (N,).
+        labels: Class ids of the training examples, shape (N,); of several labels 0 and 1, (N, L).
         classes: Number of classes.
 
     Returns:
         The task, and the codes of the examples' groups, shape (N, 1), or None.
     """
-    from scotoma.training.task import classification
+    from scotoma.training.task import plain_task
 
     recipe, groups = run.config.source.recipe, run_groups(run)
     if run.config.mitigation is None or groups is None:
-        return classification(classes, recipe), None
+        return plain_task(labels, classes, recipe), None
     from scotoma.training.technique import technique_task
 
-    task = technique_task(run.config.mitigation, recipe, labels, groups, classes)
+    asked = run.config.mitigation.model_copy(update=chosen_settings(run))
+    task = technique_task(asked, recipe, labels, groups, classes)
     return task, groups.codes[:, None]
+
+
+def settings_file(run: Run) -> Path:
+    """Where the settings lie that were chosen on held-out training examples."""
+    return run.path("training", "settings.json")
+
+
+def chosen_settings(run: Run) -> dict[str, Any]:
+    """Read the settings that were chosen for a run's members; empty where none were."""
+    asked, path = run.config.mitigation, settings_file(run)
+    if asked is None or not asked.chooses or not path.exists():
+        return {}
+    kept = read_json(path)
+    return {name: kept[name] for name in ("first_steps", "repeats")}
 
 
 def epoch_rows(run: Run, labels: NDArray[np.int64]) -> int:
@@ -70,13 +89,15 @@ def epoch_rows(run: Run, labels: NDArray[np.int64]) -> int:
 
     Args:
         run: Its examples are prepared.
-        labels: Class ids of the training examples, shape (N,).
+        labels: Class ids of the training examples, shape (N,); of several labels 0 and 1, (N, L).
     """
     asked, groups = run.config.mitigation, run_groups(run)
     if asked is None or groups is None:
         return len(labels)
-    from scotoma.mitigation.learning.samplers import repeated_rows
+    from scotoma.mitigation.learning.samplers import ratio_rows, repeated_rows
 
+    if asked.technique in RATIOS:
+        return len(ratio_rows(labels, groups.codes, RATIOS[asked.technique]))
     if asked.family == "RS":
         return len(repeated_rows(labels, groups.codes))
     return int(groups.counts.min()) * groups.counts.size if asked.family == "SUBG" else len(labels)

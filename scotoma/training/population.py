@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,10 +25,13 @@ from scotoma.processes import worker_pool
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
 from scotoma.training.mitigated import (
+    chosen_settings,
     dense_members,
     epoch_rows,
     learned_from,
     learning_task,
+    run_groups,
+    settings_file,
     training_digest,
 )
 from scotoma.training.randomness import member_seed
@@ -57,7 +61,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
     if due:
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
             stored = store_images(run.examples, "train", Path(folder))
-            data = (stored, examples.labels, len(examples.classes))
+            data = (stored, examples.shown_labels, len(examples.classes))
             _train(run, wanted, due, data, data_digest)
     return [run.member(variant, index) for variant, index in wanted]
 
@@ -80,6 +84,8 @@ def _train(
     most = min(1 if has_gpu_driver() else cores(), len(due))
     with ExitStack() as pools:
         pool = pools.enter_context(worker_pool(most, _start_worker, run, data))
+        if run.config.mitigation is not None and run.config.mitigation.chooses:
+            pool.submit(_choose_settings, data_digest, task="choosing settings").result()
         backend, size, workers = pool.submit(_choose_way, task="trying a step of training").result()
         if workers > most == 1 < len(due):  # torch has no use for that GPU
             pool = pools.enter_context(worker_pool(workers, _start_worker, run, data))
@@ -160,6 +166,35 @@ def _start_worker(run: Run, data: TrainingData) -> SharedData:
     return run, data[0].open(), data
 
 
+def _choose_settings(shared: SharedData, data_digest: str) -> None:
+    """Leave the settings that serve the worst group of held-out training examples best."""
+    from scotoma.training.jtt_settings import held_out_quarter, try_settings
+    from scotoma.training.placement import training_device
+
+    run, images, (_, labels, classes) = shared
+    asked, groups = run.config.mitigation, run_groups(run)
+    assert asked is not None
+    assert groups is not None
+    path, made_of = settings_file(run), {"made_of": _origin(run.config, data_digest)}
+    run.fetch(path)
+    if path.exists() and {"made_of": read_record(path).get("made_of")} == made_of:
+        return
+    examples = Examples.read(run.examples, images=False, split="train")
+    cells = groups.codes * classes + labels
+    base = run.config.population.seed
+    held = held_out_quarter(cells, examples.clusters, base)
+    tried = try_settings(
+        asked, learning_task(run, labels, classes)[0], images, labels, cells, held,
+        model=run.config.source.model, recipe=run.config.source.recipe,
+        seed=member_seed(base, "dense", 0), device=training_device(),
+    )  # fmt: skip
+    best = max(tried, key=lambda one: one.worst_accuracy)
+    chosen = {"first_steps": best.first_steps, "repeats": best.repeats}
+    content = chosen | {"held_out": int(held.sum()), "tried": [asdict(one) for one in tried]}
+    write_json(path, content | made_of)
+    run.publish(path)
+
+
 def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     """How gradients are had, how many members make a chunk, and how many workers train them."""
     from scotoma.training.choose_backend import choose_backend, members_together
@@ -176,7 +211,8 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     for variant in run.config.resolved_variants:  # refused now, not after the dense ones
         prunable(model, variant.exempt)
     device = training_device()
-    backend = choose_backend(run.config, images, labels, device)
+    kinds = labels if labels.ndim == 1 else labels[:, 0]  # what a step costs is the network's
+    backend = choose_backend(run.config, images, kinds, device)
     size = members_together(backend, device, run.config)
     return backend, size, 1 if device.type == "cuda" else cores()
 
@@ -270,6 +306,7 @@ def _train_together(
                 # JSON has no nan: a member that diverged is kept, and its loss has no value.
                 "loss": [loss if math.isfinite(loss) else None for loss in result.loss],
                 **({"trunk_sha256": trunk} if trunk else {}),
+                **chosen_settings(run),
                 "sha256": file_digest(path),
                 "bytes": path.stat().st_size,
                 "size": sparse_bytes(result.state, result.weights).record(),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Recipe
 from scotoma.mitigation.learning.losses import each_cross_entropy
+from scotoma.mitigation.learning.multilabel import label_weights, weighted_binary_loss
 from scotoma.training.randomness import minibatch
 from scotoma.training.stacked_network import Outputs
 
@@ -27,6 +28,8 @@ __all__ = [
     "classification",
     "cross_entropy",
     "plain_phase",
+    "plain_task",
+    "recognition",
 ]
 
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
@@ -183,3 +186,49 @@ def classification(classes: int, recipe: Recipe) -> TrainingTask:
     10
     """
     return TrainingTask(classes, partial(cross_entropy, label_smoothing=recipe.label_smoothing))
+
+
+@dataclass(frozen=True)
+class _LabelLoss:
+    """An objective of several labels: each label counts the more, the fewer have it."""
+
+    weights: tuple[float, ...]
+    label_smoothing: float
+
+    def __call__(
+        self, outputs: torch.Tensor, labels: torch.Tensor, attributes: torch.Tensor
+    ) -> torch.Tensor:
+        smooth = self.label_smoothing
+        aims = labels.to(outputs.dtype) * (1 - smooth) + smooth / 2
+        return weighted_binary_loss(outputs, aims, outputs.new_tensor(self.weights))
+
+
+def recognition(labels: NDArray[np.int64], recipe: Recipe) -> TrainingTask:
+    """Build the task of members that name each of several labels, by binary cross-entropy.
+
+    Args:
+        labels: 0 and 1 of the training images, shape (N, L); each label has both. Both terms of
+            label l count w_l = n_neg / n_pos times, over the mean of all w: the step size then
+            means the same for rare labels as for frequent ones.
+        recipe: Its label smoothing draws 0 and 1 towards 0.5.
+
+    References:
+        Wang et al. (2019), "Balanced Datasets Are Not Enough": the weights; their scale is ours.
+
+    >>> recognition(np.array([[1, 0], [0, 0], [0, 1]]), Recipe()).outputs
+    2
+    """
+    weights = label_weights(torch.from_numpy(labels))
+    scaled = tuple((weights / weights.mean()).tolist())
+    return TrainingTask(labels.shape[1], _LabelLoss(scaled, recipe.label_smoothing))
+
+
+def plain_task(labels: NDArray[np.int64], classes: int, recipe: Recipe) -> TrainingTask:
+    """Build the task of members that no technique trains: to name the class, or each label.
+
+    Args:
+        labels: Class ids, shape (N,); of several labels 0 and 1, shape (N, L).
+        classes: Number of classes.
+        recipe: Its label smoothing counts.
+    """
+    return recognition(labels, recipe) if labels.ndim == 2 else classification(classes, recipe)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Mitigation, Recipe
+from scotoma.config.mitigation import RATIOS
 from scotoma.mitigation.groups import TrainingGroups
 from scotoma.mitigation.learning.adversaries import linear_head, projected
 from scotoma.mitigation.learning.duals import (
@@ -30,10 +31,15 @@ from scotoma.mitigation.learning.losses import (
     pair_means,
     squared_gap,
 )
-from scotoma.mitigation.learning.samplers import balanced_draw, repeated_rows, subsampled_rows
+from scotoma.mitigation.learning.samplers import (
+    balanced_draw,
+    ratio_rows,
+    repeated_rows,
+    subsampled_rows,
+)
 from scotoma.training.backends import HEAD
 from scotoma.training.stacked_network import Outputs
-from scotoma.training.task import Head, Phase, TrainingTask, Values, classification
+from scotoma.training.task import Head, Phase, TrainingTask, Values, plain_task
 
 __all__ = ["technique_task"]
 
@@ -54,7 +60,8 @@ def technique_task(
     Args:
         asked: The technique and its settings.
         recipe: Its label smoothing counts wherever a cross-entropy of labels does.
-        labels: Class ids of the training examples, shape (N,).
+        labels: Class ids of the training examples, shape (N,); of several labels, which R1 to R3
+            know, 0 and 1, shape (N, L).
         groups: Their groups; attribute 0 of a batch is the code.
         classes: C.
 
@@ -63,12 +70,15 @@ def technique_task(
     >>> technique_task(asked, Recipe(), np.array([0, 0]), groups, 10).outputs
     20
     """
-    plain, smoothing = classification(classes, recipe), recipe.label_smoothing
+    plain, smoothing = plain_task(labels, classes, recipe), recipe.label_smoothing
     count = len(groups.values)
     settings = _Settings(asked, classes, count, groups.positive, smoothing)
     match asked.family:
         case "RS":
             rows = repeated_rows(labels, groups.codes)
+            return replace(plain, pool=lambda seed: rows)
+        case "R1" | "R2" | "R3" as family:
+            rows = ratio_rows(labels, groups.codes, RATIOS[family])
             return replace(plain, pool=lambda seed: rows)
         case "SUBG":
             return replace(plain, pool=lru_cache(64)(partial(_subsampled, labels, groups.codes)))

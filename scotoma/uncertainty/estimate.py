@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from scotoma.errors import DataError
@@ -117,6 +117,8 @@ class Estimate:
         0.0038
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if math.isnan(self.value):  # of which no more is known at any level
+            return Estimate(**{**values, "level": level})
         if self.scale == "rule of three":
             stretch = _three(level) / _three(self.level)
             low = self.value - (self.value - self.low) * stretch
@@ -126,6 +128,15 @@ class Estimate:
         centre = _hidden(self.value, self.scale)
         low, high = _shown(centre - half, self.scale), _shown(centre + half, self.scale)
         return Estimate(**{**values, "low": low, "high": high, "level": level})
+
+    def negated(self) -> Estimate:
+        """The negative of a number on the identity scale, whose interval is turned with it.
+
+        >>> loss = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10).negated()
+        >>> loss.value, round(loss.high, 3)
+        (-0.02, -0.009)
+        """
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
     def p_above(self, limit: float) -> float:
         """One-sided p-value of "the truth is at most `limit`": small says it lies above.
@@ -188,6 +199,8 @@ def undefined(
     events: float = math.nan,
     level: float = 0.95,
     note: str = "",
+    low: float = math.nan,
+    high: float = math.nan,
 ) -> Estimate:
     """An estimate without interval, and without value where there is none, and why.
 
@@ -199,12 +212,13 @@ def undefined(
         events: Effective events (`n_effective`).
         level: The requested level.
         note: What to say beside the number.
+        low: The least that the truth can be, where there is one to speak of; possibly -inf.
+        high: The most that it can be.
 
     >>> undefined("undefined (no positives in group 'men')", n=0, members=5).reason
     "undefined (no positives in group 'men')"
     """
-    nan = math.nan
-    return Estimate(value, nan, nan, n, members, events, nan, level, reason, note)
+    return Estimate(value, low, high, n, members, events, math.nan, level, reason, note)
 
 
 def none_seen(

@@ -32,14 +32,15 @@ class Deciding:
     UNSURE.
 
     Attributes:
-        kind: `relative` or `absolute`: of two margins the one that the verdict hangs on. `level`:
-            a limit of the number itself.
+        kind: `relative`, `absolute` or `score` (a difference of fractions, or in the unit of a
+            score): of two margins the one that the verdict hangs on. `level`: a limit of the number
+            itself.
         margin: The margin or limit, in the unit of the estimate: per cent, or a fraction.
         estimate: The change, or the number, with its interval at the level that decides.
         subject: Of a level: what has the number; else empty.
     """
 
-    kind: Literal["relative", "absolute", "level"]
+    kind: Literal["relative", "absolute", "score", "level"]
     margin: float
     estimate: Estimate
     subject: str = ""

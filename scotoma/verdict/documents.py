@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from xml.etree import ElementTree
 
+from scotoma.config.gate_scores import ScoreRule
 from scotoma.printable import code_span, printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate
@@ -123,21 +124,23 @@ def markdown(gate: Gate) -> str:
         The page.
     """
     rules = gate.rules
+    scored = isinstance(rules.rules[0], ScoreRule)  # then all are: an audit has one kind
     lines = [
         f"# Gate: {gate.verdict}",
         "",
         f"{code_span(gate.facts.project)}: {gate.facts.examples.test:,} test examples. "
         f"{scope_words(gate)}",
         "",
-        "| gate | variant | members | top-1 % | CIE | what decided it |",
-        "|---|---|--:|--:|--:|---|",
+        f"| gate | variant | members |{'' if scored else ' top-1 % | CIE |'} what decided it |",
+        f"|---|---|--:|{'' if scored else '--:|--:|'}---|",
     ]
     for variant in gate.variants:
         reasons = "<br>".join(map(code_span, sentences(variant)))
         top1 = "no labels" if math.isnan(variant.top1) else f"{100 * variant.top1:.2f}"
+        classes = "" if scored else f"| {top1} | {variant.cies:,} "
         lines.append(
             f"| {variant.verdict} | {code_span(variant.name)} | {variant.members} "
-            f"| {top1} | {variant.cies:,} | {reasons} |"
+            f"{classes}| {reasons} |"
         )
     lines += ["", *_tests(gate)]
     waived = [
@@ -163,8 +166,11 @@ def markdown(gate: Gate) -> str:
     lines += [
         f"- FAIL: harm beyond a margin is shown{corrected[rules.correct]} at {tail:g}%, one-sided. "
         f"PASS: every test rules out harm beyond its margin at {tail:g}%. UNSURE: neither.",
-        "- A PASS rests on margins of at least two standard errors of the dense rate.",
-        f"- To show harm, a rate needs {rules.min.effective_events:g} effective events.",
+        f"- To show harm, a change needs {rules.min.effective_events:g} effective examples that "
+        "carry it."
+        if scored
+        else "- A PASS rests on margins of at least two standard errors of the dense rate.\n- To "
+        f"show harm, a rate needs {rules.min.effective_events:g} effective events.",
         f"- Judged as of {gate.as_of.isoformat()}.",
     ]
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.evidence import known
@@ -137,14 +137,14 @@ class Gate:
             shipped: The variant that counts; None for the worst of all.
 
         Raises:
-            DataError: No such variant was judged.
+            ConfigError: No such variant was judged.
         """
         verdict = self.verdict
         if shipped is not None:
             variant = self.variant(shipped)
             if variant is None:
                 names = [one.name for one in self.variants]
-                raise DataError(
+                raise ConfigError(
                     f"--variant must name a variant that was judged, got {printable(shipped)!r}"
                     f"{nearest(shipped, names)}"
                 )
@@ -196,7 +196,7 @@ def judge(
             members=min(audit.dense.members, variant.members),
             findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
             top1=known(audit.accuracy[variant.name].top1.value) if audit.labelled else math.nan,
-            cies=audit.divergence[variant.name].cie.cie.count,
+            cies=0 if audit.scores else audit.divergence[variant.name].cie.cie.count,
         )
         for variant in audit.compressed
     )

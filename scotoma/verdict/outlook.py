@@ -38,6 +38,7 @@ class Outlook:
         passing_margin: The absolute margin, a fraction, that would pass today; nan without
             interval.
         limit: Whether it is the limit of a level instead of a margin.
+        score: Whether the margin is in the unit of a score.
     """
 
     leaning: Literal["PASS", "FAIL"]
@@ -47,6 +48,7 @@ class Outlook:
     now: int
     passing_margin: float
     limit: bool = False
+    score: bool = False
 
     def __str__(self) -> str:
         """The forecast as words that follow the name of a test.
@@ -66,7 +68,8 @@ class Outlook:
             return f"{lead}no forecast"
         if self.limit:
             return f"{lead}no forecast; the limit that passes today is {self.passing_margin:.3f}"
-        return f"{lead}no forecast; the margin that passes today is {_points(self.passing_margin)}"
+        margin = f"{self.passing_margin:.4g}" if self.score else _points(self.passing_margin)
+        return f"{lead}no forecast; the margin that passes today is {margin}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,8 @@ def outlook(
     ]
     leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
     members = change.absolute.members
-    none = Outlook(leaning, None, math.nan, math.nan, members, upper)
+    scored = question.unit == "score"
+    none = Outlook(leaning, None, math.nan, math.nan, members, upper, score=scored)
     wanted = len(question.margins) if harmful else 1
     if len(ways) < wanted or change.events == 0:
         return none
@@ -190,12 +194,12 @@ def outlook(
         more = numbers_to(members, MOST_MODELS)
         models = first_numbers(more, chance([way.by_models(more) for way in ways], axis=0), sure)
         if models is not None:
-            return Outlook(leaning, "models", *models, members, upper)
+            return Outlook(leaning, "models", *models, members, upper, score=scored)
     n = change.absolute.n
     more = numbers_to(n, MOST_TIMES * n)
     examples = first_numbers(more, chance([way.by_examples(more) for way in ways], axis=0), sure)
     if examples is not None:
-        return Outlook(leaning, "examples", *examples, n, upper)
+        return Outlook(leaning, "examples", *examples, n, upper, score=scored)
     return none
 
 

@@ -12,7 +12,7 @@ from scotoma.verdict.level import Level
 
 __all__ = ["Margin", "Question"]
 
-Kind = Literal["relative", "absolute"]
+Kind = Literal["relative", "absolute", "score"]
 Margin = tuple[Kind, Estimate, float]
 
 
@@ -27,7 +27,8 @@ class Question:
         class_name: The class, where the number is one class's; else None.
         where: Which number, in words: "FPR male & old".
         relative: Margin on compressed / dense - 1, a fraction; None for no such margin.
-        absolute: Margin on the difference, a fraction; None for no such margin.
+        absolute: Margin on the difference, a fraction, of scores in their unit; None for no such
+            margin.
         change: The evidence; None where the audit holds none.
         reason: Why it holds none, as a sentence to print; else empty.
         clearing: Largest difference, a fraction, that a PASS has to rule out: the absolute margin,
@@ -53,6 +54,11 @@ class Question:
     level: Level | None = None
 
     @property
+    def unit(self) -> Literal["absolute", "score"]:
+        """Which kind a difference is: of fractions, or in the unit of a score."""
+        return "score" if self.metric == "mean_score" else "absolute"
+
+    @property
     def margins(self) -> list[Margin]:
         """List each margin of the rule: its name, the estimate, the margin in the estimate's unit.
 
@@ -71,7 +77,7 @@ class Question:
         if self.relative is not None:
             margins.append(("relative", self.change.relative, 100 * self.relative))
         if self.absolute is not None:
-            margins.append(("absolute", self.change.absolute, self.absolute))
+            margins.append((self.unit, self.change.absolute, self.absolute))
         return margins
 
     @property
@@ -80,5 +86,5 @@ class Question:
         kept = [margin for margin in self.margins if margin[0] == "relative"]
         widest = self.absolute if self.clearing is None else self.clearing
         if self.change is not None and widest is not None:
-            kept.append(("absolute", self.change.absolute, widest))
+            kept.append((self.unit, self.change.absolute, widest))
         return [margin for margin in kept if not math.isnan(margin[1].low)]

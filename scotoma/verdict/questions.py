@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES
@@ -18,15 +19,28 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.config.gate_groups import refuse_rules_about_labels, refuse_unknown_groups
-from scotoma.config.gate_robustness import RobustnessRule
+from scotoma.config.gate_groups import (
+    refuse_rules_about_labels,
+    refuse_rules_of_other_kind,
+    refuse_unknown_groups,
+)
+from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
+from scotoma.config.gate_scores import ScoreRule
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.level_questions import level_questions
 from scotoma.verdict.margins import clearing_margin, too_small
 from scotoma.verdict.question import Question
-from scotoma.verdict.robustness_questions import NO_PICTURES, robustness_questions
+from scotoma.verdict.robustness_questions import (
+    NO_PICTURES,
+    NO_RANGES,
+    NOT_ASKED,
+    has_no_ranges,
+    pictures_questions,
+    robustness_questions,
+)
+from scotoma.verdict.score_questions import score_questions
 
 __all__ = ["questions"]
 
@@ -51,7 +65,8 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
             labels that it does not have.
     """
     refuse_unknown_groups(rules, audit.group_names)
-    if not audit.labelled:
+    refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
+    if not audit.labelled and audit.scores is None:
         refuse_rules_about_labels(rules)
     return [question for rule in rules.rules for question in _asked(audit, variant, rule, rules)]
 
@@ -75,10 +90,18 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
         return level_questions(audit, variant, rule)
     if isinstance(rule, SincePreviousRule):
         return []
-    if isinstance(rule, RobustnessRule):
+    if isinstance(rule, ScoreRule):
         must = frozenset(key for key in audit.group_names if _must(key, rules))
-        asked = robustness_questions(audit, variant, rule, must)
-        return asked or [_unasked(rule, _no_losses(audit))]
+        return score_questions(audit, variant, rule, must)
+    if isinstance(rule, RobustnessRule | PicturesRule):
+        must = frozenset(key for key in audit.group_names if _must(key, rules))
+        if isinstance(rule, RobustnessRule):
+            asked = robustness_questions(audit, variant, rule, must)
+        else:
+            asked = pictures_questions(audit, variant, rule, must)
+            if not asked and has_no_ranges(audit, variant, rule):
+                return [replace(_unasked(rule, NO_RANGES), not_judged=NO_RANGES)]
+        return asked or [_unasked(rule, _no_losses(audit, rule))]
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 
 
@@ -165,10 +188,12 @@ def _no_rates(audit: Audit, rule: ChangeRule) -> str:
     return f"without label.positive each class has its own {rule.metric}; ask over classes"
 
 
-def _no_losses(audit: Audit) -> str:
-    """Say why the audit has no loss on corrupted pictures that a rule asks for."""
-    if audit.robustness is None:
+def _no_losses(audit: Audit, rule: RobustnessRule | PicturesRule) -> str:
+    """Say why the audit has nothing on corrupted pictures that a rule asks for."""
+    if audit.robustness is None or not audit.robustness.corruptions:
         return NO_PICTURES
+    if isinstance(rule, PicturesRule):
+        return f"the audit did not measure it for such groups; {NOT_ASKED[rule.metric]}"
     return "the audit has no such groups or corruptions"
 
 

@@ -27,12 +27,14 @@ SHOWN = 3  # findings named beside a verdict; gate.json has them all
 
 
 def amount(value: float, kind: str) -> str:
-    """Write a change in the unit of a margin: per cent of the dense rate, or percentage points.
+    """Write a change in the unit of a margin: per cent of the dense rate, percentage points, score.
 
     >>> amount(102.3, "relative"), amount(-0.0123, "absolute"), amount(math.inf, "relative")
     ('+102%', '-1.23 points', '+∞%')
     >>> amount(0.8, "level")
     '0.800'
+    >>> amount(-12.5, "score")
+    '-12.5'
     """
     return f"{_digits(value, kind)}{_unit(kind)}"
 
@@ -66,7 +68,7 @@ def margin_words(finding: Finding) -> str:
     if question.level is not None:
         return limit_words(question.level)
     both = [] if question.relative is None else [amount(100 * question.relative, "relative")]
-    both += [] if question.absolute is None else [amount(question.absolute, "absolute")]
+    both += [] if question.absolute is None else [amount(question.absolute, question.unit)]
     return " and ".join(both)
 
 
@@ -232,6 +234,8 @@ def _digits(value: float, kind: str) -> str:
         return "+∞" if shown > 0 else "-∞"
     if kind == "level":
         return f"{value:,.3f}"
+    if kind == "score":
+        return f"{value:+,.4g}"
     if kind == "absolute":
         return f"{shown:+,.2f}" if abs(shown) >= 0.1 or shown == 0 else f"{shown:+.3f}"
     return f"{shown:+,.0f}" if abs(shown) >= 10 else f"{shown:+.1f}"

@@ -280,6 +280,48 @@ def test_a_metric_undefined_for_one_member_is_undefined_for_the_population():
     )
 
 
+def test_the_change_of_a_metric_that_one_member_lacks_is_that_of_all_members_together():
+    rng = np.random.default_rng(9)
+    d, y = np.arange(300) < 40, rng.random(300) < 0.3
+    dense = y[:, None] ^ (rng.random((300, 5)) < 0.15)
+    dense[d, 0] = False  # this member accepts nobody of d
+    compressed = dense ^ (rng.random(dense.shape) < 0.03)
+    seen = metric_changes(d=d, y=y, dense=dense, compressed=compressed, paired=True)["DAR"]
+    values, scores = [], []
+    for p in (dense, compressed):
+        value, score = 0.0, np.zeros(p.shape)
+        for sign, facet in ((1, ~d), (-1, d)):
+            own, accepted = p[facet], p[facet].sum() / 5
+            hit = own & y[facet, None]
+            value += sign * hit.sum() / own.sum()
+            score[facet] = sign * len(y) * (hit - hit.sum() / own.sum() * own) / accepted
+        values.append(value)
+        scores.append(score)
+    assert seen.value == pytest.approx(values[1] - values[0])
+    spread = crossed_variance(*scores, paired=True, unit=None).total
+    assert spread < seen.se**2 < 8 * spread  # and the floor, of 6 flips in a facet of 40
+    assert seen.note == (
+        "all members counted together: no positive predictions in the disadvantaged facet for 1 "
+        "of 5 members"
+    )
+
+
+@pytest.mark.parametrize(("name", "most", "known"), [
+    ("DAR", 2.0, "lies within [-2, 2]"), ("DCA", math.inf, "may be anything"),
+])  # fmt: skip
+def test_a_change_of_what_is_undefined_is_bounded_by_what_it_can_be(name, most, known):
+    d = np.arange(60) < 20
+    dense, nobody = np.arange(60) % 3 == 0, np.zeros(60, bool)
+    seen = metric_changes(d=d, y=dense, dense=dense, compressed=np.where(d, nobody, dense))[name]
+    assert math.isnan(seen.value)
+    assert (seen.low, seen.high) == (-most, most)
+    assert (seen.at(0.99).low, seen.at(0.99).high) == (-most, most)
+    assert seen.reason == (
+        "undefined (no positive predictions in the disadvantaged facet), so that its change "
+        f"{known}"
+    )
+
+
 def test_a_ratio_carried_by_few_examples_has_a_value_but_no_interval():
     d = np.arange(100) < 50
     p = np.isin(np.arange(100), [3, 7, 12]) | (np.arange(100) > 80)

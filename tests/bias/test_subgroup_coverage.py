@@ -127,5 +127,6 @@ def test_standard_errors_are_as_long_as_the_spread_of_the_audits(name, number):
         np.log1p(values / 100) - np.log1p(truths / 100) if number == "relative" else values - truths
     )
     # The variance is what is estimated without bias: its root, at few degrees of freedom, is not.
+    # The floor for examples that have not changed yet makes it longer, above all with few models.
     ratio = math.sqrt(np.mean([e.se**2 for e, _ in pairs])) / misses.std(ddof=1)
-    assert 0.9 <= ratio <= 1.15, ratio
+    assert 0.9 <= ratio <= 1.25, ratio

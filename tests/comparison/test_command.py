@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from mlflow import MlflowClient
 
 from scotoma.commands.compare_audit import OTHER
 from scotoma.run import read_json
+from scotoma.tracking.connection import quiet
 from tests.commands import measured, scotoma
 from tests.comparison.logs import PLANTED, write_bbq, write_generation
 
@@ -92,6 +94,9 @@ def test_an_audit_is_left_with_page_gate_and_examples(home: Path, tmp_path: Path
     (rise,) = [r["absolute"] for r in rows if r["group"] == "all" and r["metric"] == "error"]
     assert rise["value"] == pytest.approx(before.mean() - after.mean())
     assert scotoma("verify", out)[0] == 0
+    alone = measured("compare", *sides, "--group", "category")["gate"]
+    whole = read_json(out / "gate.json")
+    assert alone | {"audit_sha256": whole["audit_sha256"]} == whole  # of fewer numbers, the same
     assert scotoma("gate", out, "--quiet")[0] == read_json(out / "gate.json")["exit_code"]
     page = (out / "report.html").read_text()
     assert "Question and answers" in page
@@ -157,7 +162,7 @@ def test_what_a_log_holds_is_listed(home: Path) -> None:
         (["{bf16}", "{w4}", "--score", "f1"], 2, "is not in both logs"),
         (["{text}", "{other}", "--score", "f1", "--gate"], 2, "--right-from"),
         (["{text}", "{other}", "--refusal", "("], 2, "must be a regular expression"),
-        (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is not in both logs, which share bbq"),
+        (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is in none of the logs, which have bbq"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(
@@ -196,3 +201,81 @@ def test_tasks_of_several_scores_are_taken_together_where_answers_are_right_or_w
     assert code == 0, err
     assert "score acc and exact_match, 2 and 1 reruns" in " ".join(out.split())
     assert "task text_local has no score that is a number and is left out" in err
+
+
+def test_of_a_task_that_is_named_no_filter_of_another_is_asked() -> None:
+    places = [WRITTEN / name for name in ("bf16", "w4a16")]
+    code, _, err = scotoma("compare", *places)
+    assert (code, "task maths_local was scored after 2 filters" in err) == (2, True)
+    assert measured("compare", *places, "--task", "bbq_local")["comparisons"][0]["metric"] == "acc"
+
+
+@pytest.mark.thorough
+def test_a_wrong_answer_that_becomes_another_is_the_same_with_reruns_and_without(
+    home: Path, tmp_path: Path
+) -> None:
+    """An audit of one rerun a side, and one of two, label other wrong answers alike."""
+    sides = [home / model / f"run{k}" for model in ("bf16", "w4a16") for k in range(2)]
+    for name, places in (("one", sides[::2]), ("two", [*sides, "--reruns"])):
+        assert scotoma("compare", *places, "--out", tmp_path / name, "--quiet")[0] == 0
+    one, two = (
+        pl.read_parquet(tmp_path / name / "compared" / "predictions.parquet")
+        for name in ("one", "two")
+    )
+    again = two.join(one, on=["example_id", "variant", "rerun"], suffix="_of_one")
+    assert again.height == one.height
+    assert (again["predicted"] == again["predicted_of_one"]).all()
+    logs = [[json.loads(x) for x in log_of(side).read_text().splitlines()] for side in sides]
+    usual = {}
+    for row in (row for log in logs for row in log if not row["acc"]):
+        usual.setdefault(row["doc_id"], row["filtered_resps"])
+    others = sum(
+        not row["acc"] and row["filtered_resps"] != usual[row["doc_id"]]
+        for log in logs
+        for row in log
+    )
+    assert (two["predicted"] == OTHER).sum() == others > 0
+
+
+def test_the_script_of_a_prompt_is_a_slice(tmp_path: Path) -> None:
+    """Answers to Cyrillic questions alone become wrong; no attribute of the log says so."""
+    rng = np.random.default_rng(0)
+    for name, harm in (("bf16", 0.0), ("w4a16", 0.4)):
+        rows = []
+        for k in range(800):
+            cyrillic = k % 4 == 0
+            right = float(rng.random() >= 0.1 + harm * cyrillic)
+            asked = f"Сколько будет {k} + {k}?" if cyrillic else f"How much is {k} + {k}?"
+            rows.append(
+                {
+                    "doc_id": k, "doc": {"k": k}, "target": str(2 * k), "metrics": ["exact_match"],
+                    "arguments": [[asked, {}]], "resps": [["?"]], "exact_match": right,
+                    "filtered_resps": [str(2 * k if right else 0)], "filter": "none",
+                }
+            )  # fmt: skip
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "samples_sums_2026-01-01T00-00-00.000000.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (one,) = measured("compare", tmp_path / "bf16", tmp_path / "w4a16")["comparisons"]
+    assert one["slices"][0]["text"] == "prompt script = Cyrillic"
+    assert one["slices"][0]["size"] == 200
+
+
+@pytest.mark.thorough
+def test_audits_of_logs_are_compared_and_logged(home: Path, tmp_path: Path) -> None:
+    """`diff` of two comparisons, and MLflow where it is asked for."""
+    sides = home / "bf16" / "run0", home / "w4a16" / "run0"
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    for name, more in (("first", ["--tracking", database]), ("second", ["--group", "category"])):
+        code, _, err = scotoma("compare", *sides, "--out", tmp_path / name, *more)
+        assert code == 0, err
+    code, out, err = scotoma("diff", tmp_path / "first", tmp_path / "second")
+    assert code == 0, err
+    assert max(map(len, out.splitlines())) <= 80
+    with quiet(database):
+        client = MlflowClient(database)
+        runs = client.search_runs([client.get_experiment_by_name("compare").experiment_id])
+    assert {run.data.tags["scotoma.variant"] for run in runs} == {"dense", "w4a16"}
+    assert "FAIL" in {run.data.params.get("verdict") for run in runs}
+    code, _, err = scotoma("compare", *sides, "--tracking", database)
+    assert (code, "name its folder with --out" in err) == (2, True)

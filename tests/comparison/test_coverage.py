@@ -27,3 +27,13 @@ def test_intervals_hold_the_truth_in_a_few_hundred_comparisons() -> None:
     covered, shown, *_ = runpy.run_path(str(SCRIPT))["coverage"](1_000, 10, 0.2, 300)
     assert 0.91 <= covered <= 0.995
     assert shown > 0.9
+
+
+def test_the_floor_of_four_flips_holds_every_level_and_one_of_a_flip_does_not() -> None:
+    """Exactly, over 40 designs of 1 to 20 expected flips among 100 examples."""
+    exact = runpy.run_path(str(SCRIPT))["exact_coverage"]
+    for level in (0.95, 0.995):
+        held, power = exact(100, 4, level)
+        assert held.min() >= level - 0.0005
+        assert (power <= 1).all()
+    assert exact(100, 1, 0.95)[0].min() < 0.9

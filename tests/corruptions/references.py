@@ -16,6 +16,11 @@ values, which tells other pixels from the same ones a level apart.
 does the same for the corruptions of ImageNet-C that draw no random number, at 224 pixels, without
 ImageMagick (its script at commit e0377d46411fa30c01a9559017bdb6a5f78d4abf): of images 1 to 5 a
 corner and a piece of the middle, of four images the signed sums.
+
+    python tests/corruptions/references.py make_tinyimagenet_c.py --tiny
+
+does it for those of Tiny-ImageNet-C but the two that ImageMagick moves (its script at commit
+7a64e6a188082e666f200dc1b9762cfb5cdf8fe8): pieces at 64 pixels, and the signed sums of eight images.
 """
 
 from __future__ import annotations
@@ -66,9 +71,13 @@ LARGE_KINDS = [
     "gaussian_blur",
     "saturate",
 ]
+# What Tiny-ImageNet-C changes without ImageMagick.
+TINY_KINDS = [kind for kind in KINDS if kind not in ("motion_blur", "snow")]
 LARGE, LARGE_IMAGES = 224, 4
+TINY, TINY_IMAGES = 64, 8
 SIGNS = np.random.RandomState(0).choice([-1, 1], SIDE * SIDE * 3)
 LARGE_SIGNS = np.random.RandomState(0).choice([-1, 1], LARGE * LARGE * 3)
+TINY_SIGNS = np.random.RandomState(0).choice([-1, 1], TINY * TINY * 3)
 
 
 def drawn_image(number: int, height: int = SIDE, width: int = SIDE) -> NDArray[np.uint8]:
@@ -108,6 +117,15 @@ def signature(image: NDArray[np.uint8]) -> int:
 def piece(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A corner, where borders show, and a part of the middle, shape (32, 32, 3)."""
     return np.concatenate([image[:SIDE, :16], image[96 : 96 + SIDE, 104:120]], axis=1)
+
+
+def tiny_piece(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The upper left corner and the lower right one, shape (32, 32, 3)."""
+    return np.concatenate([image[:SIDE, :16], image[-SIDE:, -16:]], axis=1)
+
+
+def tiny_signature(image: NDArray[np.uint8]) -> int:
+    return int((image.ravel().astype(int) * TINY_SIGNS).sum())
 
 
 def large_signature(image: NDArray[np.uint8]) -> int:
@@ -176,32 +194,59 @@ def original_functions(path: Path, *, motion: bool = True) -> dict[str, Any]:
     return namespace
 
 
-def main(script: str) -> None:
+def seeded_references(
+    script: str, kinds: list[str], images: list[NDArray[np.uint8]], *, motion: bool
+) -> dict[str, list[list[NDArray[np.uint8]]]]:
+    """What the original makes of images: by corruption, a list a severity."""
     import skimage.util
     from PIL import Image
 
-    original = original_functions(Path(script).resolve())
+    original = original_functions(Path(script).resolve(), motion=motion)
+
+    def reference(kind: str, number: int, severity: int) -> NDArray[np.uint8]:
+        seed = seed_of(number, severity)
+        np.random.seed(seed)  # noqa: NPY002  the original draws from it
+        original["sk"].util.random_noise = functools.partial(skimage.util.random_noise, rng=seed)
+        image = Image.fromarray(images[number])
+        return np.uint8(original[kind](image, severity))  # as the script does
+
     with tempfile.TemporaryDirectory() as folder:
         write_frost(Path(folder))
         os.chdir(folder)
+        return {
+            kind: [[reference(kind, n, s) for n in range(len(images))] for s in range(1, 6)]
+            for kind in kinds
+        }
 
-        def reference(kind: str, number: int, severity: int) -> NDArray[np.uint8]:
-            seed = seed_of(number, severity)
-            np.random.seed(seed)  # noqa: NPY002  the original draws from it
-            original["sk"].util.random_noise = functools.partial(
-                skimage.util.random_noise, rng=seed
-            )
-            image = Image.fromarray(drawn_image(number))
-            return np.uint8(original[kind](image, severity))  # as the script does
 
-        sums: dict[str, list[list[int]]] = {}
-        for kind in KINDS:
-            made = [[reference(kind, number, s) for number in range(64)] for s in range(1, 6)]
-            sums[kind] = [[signature(image) for image in row] for row in made]
-            strip = np.concatenate([made[s - 1][s] for s in range(1, 6)], axis=1)
-            Image.fromarray(strip).save(HERE / f"{kind}.png", optimize=True)
+def write_sums(path: Path, sums: dict[str, list[list[int]]]) -> None:
     rows = ",\n".join(f" {json.dumps(kind)}: {json.dumps(rows)}" for kind, rows in sums.items())
-    (HERE / "sums.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+    path.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+
+
+def main(script: str) -> None:
+    from PIL import Image
+
+    images = [drawn_image(number) for number in range(64)]
+    sums: dict[str, list[list[int]]] = {}
+    for kind, made in seeded_references(script, KINDS, images, motion=True).items():
+        sums[kind] = [[signature(image) for image in row] for row in made]
+        strip = np.concatenate([made[s - 1][s] for s in range(1, 6)], axis=1)
+        Image.fromarray(strip).save(HERE / f"{kind}.png", optimize=True)
+    write_sums(HERE / "sums.json", sums)
+
+
+def tiny(script: str) -> None:
+    from PIL import Image
+
+    images = [drawn_image(number, TINY, TINY) for number in range(TINY_IMAGES)]
+    sums: dict[str, list[list[int]]] = {}
+    strips = []
+    for kind, made in seeded_references(script, TINY_KINDS, images, motion=False).items():
+        sums[kind] = [[tiny_signature(image) for image in row] for row in made]
+        strips.append(np.concatenate([tiny_piece(made[s - 1][s]) for s in range(1, 6)], axis=1))
+    Image.fromarray(np.concatenate(strips)).save(HERE / "tiny.png", optimize=True)
+    write_sums(HERE / "tiny-sums.json", sums)
 
 
 def large(script: str) -> None:
@@ -215,9 +260,8 @@ def large(script: str) -> None:
         sums[kind] = [[large_signature(image) for image in row[:LARGE_IMAGES]] for row in made]
         strip = np.concatenate([piece(made[s - 1][s]) for s in range(1, 6)], axis=1)
         Image.fromarray(strip).save(HERE / f"large-{kind}.png", optimize=True)
-    rows = ",\n".join(f" {json.dumps(kind)}: {json.dumps(rows)}" for kind, rows in sums.items())
-    (HERE / "large-sums.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+    write_sums(HERE / "large-sums.json", sums)
 
 
 if __name__ == "__main__":
-    (large if "--large" in sys.argv else main)(sys.argv[1])
+    {"--large": large, "--tiny": tiny}.get(sys.argv[-1], main)(sys.argv[1])

@@ -23,17 +23,31 @@ from tests.corruptions.references import (
     LARGE_SIGNS,
     SIDE,
     SIGNS,
+    TINY,
+    TINY_IMAGES,
+    TINY_KINDS,
+    TINY_SIGNS,
     drawn_image,
     large_signature,
     piece,
     seed_of,
     signature,
+    tiny_piece,
+    tiny_signature,
     write_frost,
 )
 
 Random = np.random.RandomState
 LARGE_SUMS = json.loads((HERE / "large-sums.json").read_text("utf-8"))
 SUMS = json.loads((HERE / "sums.json").read_text("utf-8"))
+TINY_SUMS = json.loads((HERE / "tiny-sums.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    folder: Path = tmp_path_factory.mktemp("frost")
+    write_frost(folder)
+    return profile("tiny-imagenet-c", TINY, frost=folder)
 
 
 @pytest.fixture(scope="module")
@@ -43,32 +57,32 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     return profile("cifar-c", SIDE, frost=folder)
 
 
-def _frost(random: Random, pictures: tuple[NDArray[np.uint8], ...]) -> NDArray[np.uint8]:
+def _frost(random: Random, pictures: tuple[NDArray[np.uint8], ...], side: int) -> NDArray[np.uint8]:
     picture = pictures[random.randint(5)]
-    row = random.randint(0, picture.shape[0] - SIDE)
-    column = random.randint(0, picture.shape[1] - SIDE)
-    return picture[row : row + SIDE, column : column + SIDE]
+    row = random.randint(0, picture.shape[0] - side)
+    column = random.randint(0, picture.shape[1] - side)
+    return picture[row : row + side, column : column + side]
 
 
-def _impulses(seed: int, amount: float) -> NDArray[Any]:
+def _impulses(seed: int, amount: float, side: int) -> NDArray[Any]:
     """One uniform number for what scikit-image decides by two."""
     generator = np.random.default_rng(seed)
-    hit = generator.random((SIDE, SIDE, 3)) <= amount
-    salt = generator.random((SIDE, SIDE, 3)) <= 0.5
+    hit = generator.random((side, side, 3)) <= amount
+    salt = generator.random((side, side, 3)) <= 0.5
     return np.where(hit, np.where(salt, 0.75, 0.25) * amount, 1)
 
 
-def _values(random: Random, *_: Any) -> tuple[NDArray[Any], ...]:
-    return (random.normal(size=(SIDE, SIDE, 3)),)
+def _values(random: Random, _: Any, chosen: Profile) -> tuple[NDArray[Any], ...]:
+    return (random.normal(size=(chosen.size, chosen.size, 3)),)
 
 
-def _plane(random: Random, *_: Any) -> tuple[NDArray[Any], ...]:
-    return (random.normal(size=(SIDE, SIDE)),)
+def _plane(random: Random, _: Any, chosen: Profile) -> tuple[NDArray[Any], ...]:
+    return (random.normal(size=(chosen.size, chosen.size)),)
 
 
-def _glass(random: Random, numbers: dict[str, Any], _: Profile) -> tuple[NDArray[Any], ...]:
+def _glass(random: Random, numbers: dict[str, Any], chosen: Profile) -> tuple[NDArray[Any], ...]:
     delta = numbers["delta"]
-    inside = SIDE - 2 * delta
+    inside = chosen.size - 2 * delta
     return (random.randint(-delta, delta, (numbers["iterations"], inside, inside, 2)),)
 
 
@@ -77,12 +91,12 @@ FIELDS: dict[str, Callable[[Random, dict[str, Any], Profile], tuple[Any, ...]]] 
     "speckle_noise": _values,
     "glass_blur": _glass,
     "motion_blur": lambda random, *_: (random.uniform(-45, 45),),
-    "snow": lambda random, *_: (*_plane(random), random.uniform(-135, -45)),
-    "frost": lambda random, _, chosen: (_frost(random, chosen.pictures),),
-    "fog": lambda random, *_: (random.uniform(-1, 1, SIDE**2 - 1),),
-    "elastic_transform": lambda random, *_: (
+    "snow": lambda random, *rest: (*_plane(random, *rest), random.uniform(-135, -45)),
+    "frost": lambda random, _, chosen: (_frost(random, chosen.pictures, chosen.size),),
+    "fog": lambda random, _, chosen: (random.uniform(-1, 1, chosen.size**2 - 1),),
+    "elastic_transform": lambda random, _, chosen: (
         random.uniform(-1, 1, (3, 2)),
-        random.uniform(-1, 1, (2, SIDE, SIDE)),
+        random.uniform(-1, 1, (2, chosen.size, chosen.size)),
     ),
     "spatter": _plane,
 }
@@ -91,12 +105,13 @@ FIELDS: dict[str, Callable[[Random, dict[str, Any], Profile], tuple[Any, ...]]] 
 def ours(kind: str, numbers: list[int], severity: int, chosen: Profile) -> NDArray[np.uint8]:
     """Our formula with the numbers that the original drew."""
     parameters = chosen.parameters(kind, severity)
-    images = np.stack([drawn_image(number) for number in numbers])
+    size = chosen.size
+    images = np.stack([drawn_image(number, size, size) for number in numbers])
     fields: list[tuple[Any, ...]] = []
     for number in numbers:
         seed = seed_of(number, severity)
         if kind == "impulse_noise":
-            fields.append((_impulses(seed, parameters["amount"]),))
+            fields.append((_impulses(seed, parameters["amount"], size),))
         elif kind in FIELDS:
             fields.append(FIELDS[kind](Random(seed), parameters, chosen))
         else:
@@ -120,6 +135,24 @@ def test_corruption_is_within_one_level_of_the_original(kind: str, cifar: Profil
         sums = [signature(image) for image in ours(kind, list(range(64)), severity, cifar)]
         # Values that fall on a whole number may be a level off: not 2% more up than down.
         assert np.abs(np.subtract(sums, SUMS[kind][severity - 1])).max() < 0.02 * SIGNS.size
+
+
+def test_the_tiny_references_are_of_all_that_need_no_imagemagick() -> None:
+    assert [kind for kind in KINDS if kind not in TINY_KINDS] == ["motion_blur", "snow"]
+
+
+@pytest.mark.parametrize("kind", TINY_KINDS)
+def test_tiny_corruption_is_within_one_level_of_the_original(kind: str, tiny: Profile) -> None:
+    place = TINY_KINDS.index(kind) * SIDE
+    strip = np.asarray(Image.open(HERE / "tiny.png")).astype(int)[place : place + SIDE]
+    for severity in range(1, 6):
+        made = ours(kind, list(range(TINY_IMAGES)), severity, tiny)
+        reference = strip[:, SIDE * (severity - 1) : SIDE * severity]
+        assert np.abs(tiny_piece(made[severity]) - reference).max() <= 1, severity
+        sums = [tiny_signature(image) for image in made]
+        assert np.abs(np.subtract(sums, TINY_SUMS[kind][severity - 1])).max() < (
+            0.02 * TINY_SIGNS.size
+        )
 
 
 def test_the_large_references_are_of_all_that_draws_no_random_number() -> None:

@@ -155,6 +155,16 @@ def test_timm_labels_are_what_the_model_says(read: Read, tmp_path: Path) -> None
     assert log.examples["score.prob"].to_list() == [0.9, 0.6]
 
 
+def test_of_timm_a_column_of_true_labels_says_what_is_right(read: Read, tmp_path: Path) -> None:
+    # As with --topk 2 --results-separate-col, and a column that was added.
+    (tmp_path / "resnet.csv").write_text(
+        "filename,label_0,label_1,prob_0,prob_1,truth\na.jpg,cat,dog,0.9,0.1,cat\n"
+        "b.jpg,dog,cat,0.6,0.4,cat\n"
+    )
+    log = read(tmp_path / "resnet.csv", columns=Columns(label="truth"))["table"]
+    assert log.examples["score.correct"].to_list() == [1.0, 0.0]
+
+
 def test_tables_beside_logs_of_a_tool_are_passed_over(read: Read, write: Write) -> None:
     path = write([lm_eval_row(0)])
     (path.parent / "notes.csv").write_text("a,b\n1,2\n")

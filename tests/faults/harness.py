@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -42,7 +43,7 @@ open(sys.argv[1], "w").write(dict(zip(names, counts))["OutNoRoutes"])
 sys.exit(done.returncode)
 """
 GONE_S = 10.0  # in which every process of an audit has ended that lost its command
-BEGUN = re.compile(r"^(\d+):(\d+):([\d.]+) ([a-z]+) begins$", re.MULTILINE)
+BEGUN = re.compile(r"^(\d+):(\d+):([\d.]+) ([a-z_]+) begins$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,13 @@ class Undisturbed:
         return cls(
             folder,
             config,
-            {name: end - at for (at, name), end in zip(moments, ends, strict=True)},
+            {name: (end - at) % 86400 for (at, name), end in zip(moments, ends, strict=True)},
         )
+
+    @property
+    def judged(self) -> tuple[str, str]:
+        """Options that judge another audit as of the day of this one, which gate.json names."""
+        return "--as-of", json.loads((self.folder / "gate.json").read_text())["as_of"]
 
 
 def command(config: Path, out: Path, *options: str) -> list[str]:
@@ -196,7 +202,7 @@ def disturb(faults: Sequence[Fault], whole: Undisturbed, out: Path) -> list[Outc
     with short_folder() as temporary:
         outcomes = [_disturb(fault, whole, out, temporary) for fault in faults]
         mark = uuid.uuid4().hex[:12]
-        last = audit(whole.config, out, "--quiet", **environment(mark, temporary))
+        last = audit(whole.config, out, "--quiet", *whole.judged, **environment(mark, temporary))
         assert last.returncode == 0, last.stderr
         assert gone(mark, GONE_S), "processes are left"
         assert not list(temporary.iterdir()), "temporary files are left"
@@ -212,7 +218,7 @@ def _disturb(fault: Fault, whole: Undisturbed, out: Path, temporary: Path) -> Ou
     with Memory.limited(mark) as memory:
         (out / "logs" / "pipeline.log").unlink(missing_ok=True)
         process = subprocess.Popen(
-            command(whole.config, out, "--quiet"),
+            command(whole.config, out, "--quiet", *whole.judged),
             env=environment(mark, temporary),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

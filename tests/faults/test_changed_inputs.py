@@ -326,7 +326,7 @@ def test_weights_beside_a_model_are_inputs_too(tmp_path: Path) -> None:
     again, audit, err = made_again(home, lambda: weights(-1))
     assert (home / "models" / "dense" / "m.onnx").read_bytes() == graph
     assert audit["accuracy"]["dense"]["top1"]["value"] == 0
-    assert again >= MEASURING | {"train-000", "predict-000"}
+    assert again >= MEASURING | {"import_models-000", "predict-000"}
     assert "prepare" not in again
     assert "weights.bin) changed since the last audit in this folder: models are imported" in err
 

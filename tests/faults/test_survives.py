@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import shutil
@@ -101,7 +100,7 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
         done = audit(
             whole.config,
             out,
-            *("--as-of", datetime.date.today().isoformat()),  # which gate.json names
+            *whole.judged,
             before=in_a_network_of_its_own(tried),
             PYTHONPATH=f"{tmp_path / 'python'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
             TMPDIR=str(temporary),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,7 +14,10 @@ import numpy as np
 import polars as pl
 
 from scotoma.audit.logged import LoggedAudit
+from scotoma.commands.bias_table import BiasQuestion
+from scotoma.commands.long_table import widened
 from scotoma.commands.tables import numbers, read_table, texts
+from scotoma.commands.tournament_runs import read_raw
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -29,13 +32,15 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
+from scotoma.evallogs import attributes_of, read_logs
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
+from scotoma.mitigation.decide import read_rule
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
-from scotoma.predictions.tables import find_tables, models_by_variant
+from scotoma.predictions.tables import KEY, find_tables, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
@@ -173,14 +178,17 @@ def examples(name: str) -> Callable[[bytes, Path], object]:
     return read
 
 
-def predictions(name: str) -> Callable[[bytes, Path], object]:
+def predictions(
+    name: str, key: str | None = KEY, columns: Mapping[str, Sequence[str]] | None = None
+) -> Callable[[bytes, Path], object]:
     def read(data: bytes, folder: Path) -> object:
         file(data, folder, name)
-        tables = find_tables(str(folder / f"*{Path(name).suffix}"))
+        tables = find_tables(str(folder / f"*{Path(name).suffix}"), key, columns)
         models = models_by_variant(tables)
         asked = {"dense": models.get("dense", ["0"])}
         return read_external(
-            tables, PredictionRequest(asked, IDS, CLASSES, scores=len(data) % 2 == 0)
+            tables,
+            PredictionRequest(asked, IDS, CLASSES, scores=not columns and len(data) % 2 == 0),
         )
 
     return read
@@ -196,6 +204,30 @@ def command(name: str) -> Callable[[bytes, Path], object]:
         return [texts(table, name, missing="(missing)") for name in table.columns]
 
     return read
+
+
+def long(data: bytes, folder: Path) -> object:
+    """Predictions of many models in one table, as `scotoma bias --examples` takes them."""
+    known = pl.DataFrame({"example_id": IDS, "label": [*CLASSES] * 3, "sex": ["m", "f"] * 3})
+    asked = BiasQuestion(label="label", predicted=["int8"], baseline=["fp32"], groups=["sex"])
+    return widened(read_table(file(data, folder, "t.csv")), known, asked)
+
+
+def logs(data: bytes, folder: Path) -> object:
+    """A log of an evaluation tool, whose name says what its first bytes do."""
+    begins = {b"PK": "a.eval", b"PAR1": "a.parquet", b"{": "a.jsonl", b"[": "a.json"}
+    name = next((one for first, one in begins.items() if data.startswith(first)), "a.csv")
+    given = file(data, folder, "a.json" if data.startswith(b'{"columns"') else name)
+    (folder / "text").mkdir()
+    attributes_of([given])
+    return read_logs([given], folder / "text", reruns=len(data) % 2 == 0)
+
+
+def raw(data: bytes, folder: Path) -> object:
+    """Values of training runs, as `scotoma tournament --raw` takes them."""
+    kinds = {b"PK": "npz", b"technique": "csv"}
+    kind = next((one for first, one in kinds.items() if data.startswith(first)), "yaml")
+    return read_raw(file(data, folder, f"raw/S-Base.{kind}").parent)
 
 
 def shards(data: bytes, folder: Path) -> object:
@@ -325,6 +357,14 @@ def trend(data: bytes, folder: Path) -> object:
     return render_trend("p", [LoggedAudit.of(at, "r", *pair) for pair in pairs])
 
 
+def rule(data: bytes, folder: Path) -> object:
+    """A rule of deciding that mitigation has fitted, and what it makes of scores."""
+    found = read_rule(data)
+    scores = np.linspace(-1, 1, 24).reshape(6, 4)[:, : 2 + len(data) % 3]
+    with np.errstate(all="ignore"):
+        return found(scores, np.arange(6) % 2)
+
+
 def configured(data: bytes, folder: Path) -> object:
     """The config.yaml of a run, taken up again and made portable."""
     given = file(data, folder / "run", "config.yaml")
@@ -332,6 +372,7 @@ def configured(data: bytes, folder: Path) -> object:
     return portable(given.read_text(encoding="utf-8"))
 
 
+WIDE = {"dense": ["pred_fp32"], "int8": ["pred_int8"]}
 EMPTY_CELLS = partial(csv_of_empty_cells, header="example_id,label,sex")
 EQUAL_ROWS = partial(
     parquet_of_gigabytes, values={"example_id": "e0", "label": "cat", "sex": "m"}, rows=25_000_000
@@ -352,6 +393,16 @@ TARGETS = {
     ),
     "predictions, CSV": Target(predictions("p.csv"), "predictions-csv", CELLS),
     "predictions, Parquet": Target(predictions("p.parquet"), "predictions-parquet", CELLS),
+    "predictions, arrays": Target(predictions("p.npz"), "arrays", CELLS),
+    "wide predictions, CSV": Target(predictions("p.csv", columns=WIDE), "wide", CELLS),
+    "wide predictions, arrays": Target(
+        predictions("p.npz", columns={"dense": ["members_0"]}), "arrays", CELLS
+    ),
+    "long table, CSV": Target(long, "long", CELLS),
+    "evaluation log": Target(logs, "evallogs", (*JSON, *CELLS)),
+    "values of runs": Target(raw, "raw", (*CELLS, *YAML)),
+    "rule of deciding": Target(rule, "rule", JSON),
+    "command's table, arrays": Target(command("t.npz"), "arrays", CELLS),
     "command's table, CSV": Target(command("t.csv"), "examples-csv", CELLS),
     "command's table, Parquet": Target(command("t.parquet"), "examples-parquet", CELLS),
     "image folder's table": Target(attributes, "attributes", CELLS),

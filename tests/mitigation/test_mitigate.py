@@ -232,13 +232,12 @@ VARIANTS = ["dense", "int8-static", "int8-dynamic", "int8-static-group-balanced"
 (SHARD,) = shards(2, 1)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def untrained(place: Path, text: str, classes: int) -> Run:
     """Members that nothing has trained, compressed and run by the steps."""
-    run = Run.create(tmp_path_factory.mktemp("trained") / "run", parse_config(TRAINED, "test"))
+    run = Run.create(place, parse_config(text, "test"))
     prepare(run)
     for index in SHARD.members:
-        model = build_model("tiny-convnet", 10, index)
+        model = build_model("tiny-convnet", classes, index)
         with torch.no_grad():
             model(torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(index)))
         path = run.member("dense", index)
@@ -249,6 +248,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     quantize(run, SHARD)
     predict(run, SHARD)
     return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return untrained(tmp_path_factory.mktemp("trained") / "run", TRAINED, classes=10)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -316,3 +320,60 @@ def test_balanced_calibration_is_due_again_when_groups_change(trained: Run) -> N
     balanced = calibration_digest(trained, [every["int8-static-group-balanced"]])
     assert balanced.startswith(plain)
     assert len(balanced) == 2 * len(plain) > 0
+
+
+# --- ONNX models whose every score was kept ------------------------------------------------------
+
+
+def test_onnx_models_decide_by_every_score_that_the_audit_kept(
+    trained: Run, tmp_path: Path
+) -> None:
+    """Ten classes: the kept scores are the models' own, whatever the order of the files."""
+    from scotoma.config import OnnxSource
+    from scotoma.predictions.scores import ScoreHeads, write_scores
+
+    examples = Examples.read(trained.examples, images=False, split="test")
+    source = OnnxSource(kind="onnx", models="models", images="pictures", attributes="table.csv")
+    update = {"source": source, "keep_scores": "full"}
+    run = replace(trained, root=tmp_path, config=trained.config.model_copy(update=update))
+    run.examples.write_bytes(trained.examples.read_bytes())
+    own = member_outputs(trained, "int8-static", features=False)
+    for member, scores in enumerate(own):
+        heads = ScoreHeads("int8-static", member, examples.classes)
+        path = run.scores("int8-static", member)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_scores(path, [(examples.ids, scores)], heads)
+    assert (member_outputs(run, "int8-static", features=False) == own).all()
+    mitigated = apply_technique(run, "offsets", "int8-static", None, together=2)
+    assert mitigated.predicted.shape == (int(mitigated.judged.sum()), 2)
+    run.scores("int8-static", 1).unlink()
+    with pytest.raises(DataError, match=r"must have its scores, got no member-001.parquet"):
+        member_outputs(run, "int8-static", features=False)
+
+
+def test_onnx_models_get_a_new_last_layer_on_features_of_their_own(
+    trained: Run, tmp_path: Path
+) -> None:
+    """In a process apart, the members' files give the features that they give here."""
+    import shutil
+
+    from scotoma.config import OnnxSource
+    from scotoma.inference import Preprocessing
+
+    ready = Preprocessing()
+    source = OnnxSource.model_validate(
+        {"kind": "onnx", "models": "models", "images": "pictures", "attributes": "table.csv",
+         "preprocessing": {"scale": ready.scale, "mean": list(ready.mean), "std": list(ready.std)}}
+    )  # fmt: skip
+    run = replace(
+        trained, root=tmp_path, config=trained.config.model_copy(update={"source": source})
+    )
+    shutil.copytree(trained.member("int8-static", 0).parent, run.member("int8-static", 0).parent)
+    run.examples.write_bytes(trained.examples.read_bytes())
+    own = member_outputs(trained, "int8-static", features=True)
+    assert (member_outputs(run, "int8-static", features=True) == own).all()
+    mitigated = apply_technique(run, "dfr", "int8-static", None, together=2)
+    assert (
+        mitigated.predicted
+        == apply_technique(trained, "dfr", "int8-static", None, together=2).predicted
+    ).all()

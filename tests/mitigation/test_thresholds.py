@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from scotoma.mitigation import decide
 from scotoma.mitigation.decide.roc import roc_hull
 from scotoma.mitigation.decide.thresholds import fit_thresholds
+from scotoma.mitigation.held_out import judged_half
 
 pytestmark = pytest.mark.slow  # fairlearn imports pandas and scikit-learn
 
@@ -191,13 +192,46 @@ def test_dfr_on_balanced_rows_is_the_mean_of_scikit_learns_heads() -> None:
     cell = groups * 3 + labels
     smallest = np.bincount(cell).min()
     rows = np.concatenate([np.flatnonzero(cell == c)[:smallest] for c in range(6)])
-    drawn = decide.fit("dfr", z[rows], labels[rows], groups[rows], tolerance=1e-9)
-    whole = decide.fit("dfr", z[rows], labels[rows], balanced=False, tolerance=1e-9)
+    drawn = decide.fit(
+        "dfr", z[rows], labels[rows], groups[rows], inverse_penalty=1.0, tolerance=1e-9
+    )
+    whole = decide.fit(
+        "dfr", z[rows], labels[rows], inverse_penalty=1.0, balanced=False, tolerance=1e-9
+    )
     np.testing.assert_allclose(
         drawn.scores(z),  # type: ignore[attr-defined]
         whole.scores(z),  # type: ignore[attr-defined]
         atol=1e-6,
     )
+
+
+def test_the_penalty_of_dfr_is_that_of_the_best_worst_group_of_held_out_examples() -> None:
+    """A slow twin with scikit-learn, which sees neither the grid's order nor warm starts."""
+    from sklearn.linear_model import LogisticRegression
+
+    z, labels, groups = features(2)
+    held = judged_half(groups * 3 + labels, None, 0)
+    spread = z.std(0)
+    standard = (z - z.mean(0)) / np.where(spread > 0, spread, 1.0)
+    counts = np.bincount((groups * 3 + labels)[~held], minlength=6)
+    random, rows = np.random.default_rng(0), []
+    for cell in range(6):
+        of_cell = np.flatnonzero((groups * 3 + labels)[~held] == cell)
+        rows.append(random.choice(of_cell, counts.min(), replace=False))
+    fit_on = np.flatnonzero(~held)[np.sort(np.concatenate(rows))]
+    worst = {}
+    for penalty in (0.001, 0.01, 0.1, 1.0, 10.0):
+        model = LogisticRegression(C=penalty, tol=1e-8, max_iter=10_000)
+        right = model.fit(standard[fit_on], labels[fit_on]).predict(standard[held]) == labels[held]
+        worst[penalty] = min(
+            np.mean([right[(groups[held] == g) & (labels[held] == y)].mean() for y in range(3)])
+            for g in range(2)
+        )
+    rule = decide.fit("dfr", z, labels, groups)
+    assert worst[rule.inverse_penalty] == max(worst.values())  # type: ignore[attr-defined]
+    one_each = np.arange(6)
+    alone = decide.fit("dfr", z[:6], one_each % 3, one_each // 3)
+    assert alone.inverse_penalty == 1.0  # type: ignore[attr-defined]  # nothing to hold out
 
 
 def test_dfr_helps_the_group_that_a_shortcut_fails() -> None:

@@ -191,6 +191,22 @@ def test_a_predictions_audit_has_only_the_steps_with_work() -> None:
     ]  # fmt: skip
 
 
+def test_an_audit_of_external_models_imports_them_and_trains_nothing() -> None:
+    ir, _ = cluster(
+        MODELS.replace("shards: 3", "training: {gpu: {type: nvidia.com/gpu, count: 1}}")
+    )
+    inside = loop(ir)[1]["dag"]["tasks"]
+    assert inside.keys() == {"import-models", "predict-batch"}
+    artifacts = inside["predict-batch"]["inputs"]["artifacts"]
+    assert artifacts["models"]["taskOutputArtifact"]["producerTask"] == "import-models"
+    assert artifacts.keys() == {"examples", "models"}
+    with_gpu = {
+        name for name, spec in executors(ir).items()
+        if "accelerator" in spec["container"].get("resources", {})
+    }  # fmt: skip
+    assert with_gpu == {"exec-predict-batch"}
+
+
 def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
     wanted = {"parameters": {"run_uri": {"parameterType": "STRING"}}}
     assert audit()["root"]["inputDefinitions"] == wanted
@@ -199,7 +215,7 @@ def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
 
 def test_every_component_is_a_step_of_the_pipeline() -> None:
     corrupted = default_config().model_copy(update={"robustness": Robustness(profile="scaled")})
-    made = (audit(), scheduled(), compiled(build_pipeline(corrupted)))
+    made = (audit(), scheduled(), compiled(build_pipeline(corrupted)), cluster(MODELS)[0])
     found = {name.replace("-", "_") for one in made for name in steps(one)}
     assert sorted(found) == components.__all__
 

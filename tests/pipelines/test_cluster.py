@@ -143,7 +143,10 @@ def test_a_token_file_that_is_not_there_is_named(
         client()
 
 
-@pytest.mark.parametrize("address", ["", "kubeflow.example", "https://u:s3cret@kubeflow.example"])
+@pytest.mark.parametrize(
+    "address",
+    ["", "kubeflow.example", "https://u:s3cret@kubeflow.example", "https://kubeflow.example/?ns=x"],
+)
 def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("KF_PIPELINES_ENDPOINT", address)
     with pytest.raises(ConfigError, match="the address of Kubeflow Pipelines must") as caught:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from scotoma import storage
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
 from scotoma.run import Run
@@ -51,8 +52,11 @@ class Schedule:
     def begin(self, job: str) -> str:
         return scheduled.begin(self.root, job, self.config, self.rules)
 
-    def fail(self, job: str) -> None:
-        record_failure(self.root, job, "FAILED", 1, self.config, scheduled=True)
+    def fail(self, job: str, state: str = "FAILED") -> None:
+        record_failure(self.root, job, state, 1, self.config, scheduled=True)
+
+    def read(self, name: str) -> bytes:
+        return storage.read_bytes(storage.join(self.root, name))
 
     def end(self, job: str) -> None:
         execute("log", f"{self.root}/{job}", self.pointer)
@@ -115,7 +119,7 @@ def test_nothing_new_is_skipped_and_logged(schedule: Schedule) -> None:
     schedule.rules = "version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n"
     schedule.audit("job-1")
     assert schedule.begin("job-2") == scheduled.NOTHING
-    schedule.fail("job-2")  # the exit step runs, and finds nothing
+    schedule.fail("job-2", "COMPLETE")  # the exit step runs, and finds nothing
     assert schedule.failures == []
     assert schedule.skipped == [
         "nothing new: 2026-06 was audited before, with this configuration, gate and code"
@@ -232,9 +236,41 @@ def test_an_id_that_kubeflow_did_not_fill_in_is_refused(schedule: Schedule) -> N
         schedule.begin("{{$.pipeline_job_uuid}}")
 
 
-def test_a_failure_before_anything_began_has_nothing_to_log(schedule: Schedule) -> None:
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ("FAILED", "the step begin-scheduled ended without saying why; see scotoma pipeline logs "
+         "job-1, then scotoma pipeline retry job-1"),
+        ("RUNNING", "the step begin-scheduled had not ended; scotoma pipeline retry job-1 resumes "
+         "it"),
+    ],
+)  # fmt: skip
+def test_an_audit_that_ended_before_it_began_says_so(
+    schedule: Schedule, state: str, why: str
+) -> None:
+    """Its image could not be pulled, or its pod was killed: no step has written anything."""
+    schedule.fail("job-1", state)
+    assert schedule.failures == [why]
+    assert why in json.loads(schedule.read("job-1/error.json"))["message"]
+    schedule.data("2026-06")
+    schedule.audit("job-1")  # a retry
+    assert not [name for name in schedule.s3.names() if name.endswith("error.json")]
+
+
+def test_whatever_ends_the_first_step_is_recorded(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*words: Any, **named: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    schedule.data("2026-06")
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduled, "begin_run", full)
+        with pytest.raises(OSError, match="No space"):
+            schedule.begin("job-1")
     schedule.fail("job-1")
-    assert schedule.failures == []
+    (why,) = schedule.failures
+    assert why.startswith("the step begin-scheduled stopped: ")
 
 
 # --- the compiled pipeline, as kfp runs it --------------------------------------------------------

@@ -29,6 +29,7 @@ from scotoma.stages import verdict as judging
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
 from scotoma.stages.judging.frontier import frontier_rows
+from scotoma.stages.layers import layers_file
 from tests.networks import write_network_predictions
 
 
@@ -155,6 +156,8 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         found = json.loads(content.read_text())
         rows = frontier_rows(read_audit(content), read_part(gate, GateResult), {})
         measured = {"frontier": [row.model_dump() for row in rows], "versions": versions()}
+        if layers_file(run).exists():
+            measured["layers"] = json.loads(layers_file(run).read_text())["variants"]
         return Audit(found, images, page.read_text(), judged, measured, run)
 
     return made

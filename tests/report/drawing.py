@@ -8,6 +8,7 @@ from typing import Any
 from scotoma import report
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.frontier import FrontierRow
+from scotoma.audit.layers import VariantLayers
 from scotoma.report import Beside, model_card
 from scotoma.report import downloads as files
 from scotoma.report import figures as drawings
@@ -38,6 +39,10 @@ def beside(content: Mapping[str, Any] | None) -> Beside:
         tuple(FrontierRow.model_validate(row) for row in kept),
         found.get("versions", {}),
         found.get("newest"),
+        layers={
+            name: VariantLayers.model_validate(layers)
+            for name, layers in (found.get("layers") or {}).items()
+        },
     )
 
 

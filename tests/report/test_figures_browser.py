@@ -126,7 +126,8 @@ def test_threshold_moved_by_keys_says_what_lies_beyond_it(
         )
         shown = "".join(texts(page, "taxicab"))
         assert f"{100 * examples / found['n']:.1f}%" in shown
-        assert f"right: dense {right[0]:.1f}%, compressed {right[1]:.1f}%" in shown
+        assert f"dense right {right[0]:.1f}%" in shown
+        assert f"compressed right {right[1]:.1f}%" in shown
     assert threshold > 0
 
 

@@ -104,6 +104,19 @@ def test_a_table_that_scrolls_says_so(page: Any) -> None:
     assert page.evaluate("document.querySelectorAll('.frame[data-scrolls]').length") > 0
 
 
+def test_on_a_phone_each_variant_is_a_block_that_does_not_scroll(page: Any) -> None:
+    sizes = "f => [f.scrollWidth, f.clientWidth]"
+    page.set_viewport_size({"width": 390, "height": 844})
+    frame = page.locator(".frame[aria-labelledby=t-variants]")
+    scrolled, shown = frame.evaluate(sizes)
+    assert scrolled <= shown
+    cells = frame.locator("td").all()
+    assert all(cell.bounding_box()["width"] <= shown for cell in cells)
+    labels = [cell.get_attribute("data-label") for cell in cells]
+    assert {"Gate", "Predictions that change", "Coarsest margin"} <= set(labels)
+    assert None not in labels
+
+
 def test_folded_parts_are_printed(page: Any) -> None:
     page.emulate_media(media="print")
     for id_ in ("#t-verdict", "#t-topline", "#t-classes-v1", "#downloads"):

@@ -37,7 +37,7 @@ def whole_audit(kind: str, mode: str = "", *, classes: int = 3, groups: bool = T
             whole_audit("int8", "static", classes=2),
             "Without training again: scotoma mitigate RUN --technique dfr (no groups when it "
             "decides) or thresholds (groups at each decision). For int8-static, try calibration: "
-            "group-balanced.",
+            "group-balanced. To leave layers of int8 in float32: scotoma repair RUN.",
         ),
         (
             whole_audit("predictions", classes=2),
@@ -45,7 +45,10 @@ def whole_audit(kind: str, mode: str = "", *, classes: int = 3, groups: bool = T
             "groups at each decision).",
         ),
         (whole_audit("predictions"), ""),
-        (whole_audit("int8", "static", groups=False), ""),
+        (
+            whole_audit("int8", "static", groups=False),
+            "To leave layers of int8 in float32: scotoma repair RUN.",
+        ),
     ],
     ids=["trained", "int8-static", "predictions", "many classes", "no groups"],
 )

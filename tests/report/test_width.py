@@ -5,6 +5,7 @@ Messages on stderr are one sentence on one line, which a terminal wraps and `gre
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from rich.cells import cell_len
 
 from tests.commands import scotoma
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
 pytestmark = pytest.mark.slow
 
 RUN = (
@@ -28,6 +31,15 @@ RUN = (
     ("report", "run"),
     ("verify", "run"),
     ("tables", "run", "--paper", "cie"),
+    ("tables", "run", "--paper", "pie"),
+    ("tables", "run", "--paper", "clarify"),
+    ("tables", "run", "--paper", "variance"),
+    ("tables", "run", "--paper", "autoslicer"),
+    ("diff", "run", "other", "--html", "diff.html"),
+    ("evidence", "run"),
+    ("tidy", "run"),
+    ("tournament", "a=run", "b=other"),
+    ("compare", "base.csv", "int8.csv", "--label", "label", "--group", "sex"),
 )
 TABLE = (
     ("bias", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes"),
@@ -42,7 +54,7 @@ TABLE = (
     ("check", "missing.yaml"),
     ("bias", "t.csv", "--label", "z", "--predicted", "m*", "--group", "sex"),
 )  # fmt: skip
-HELP = ("audit", "check", "gate", "bias", "slices", "variance", "examples", "diff", "trend", "init")
+HEADINGS = re.findall(r"^## scotoma (.+)$", (DOCS / "commands.md").read_text("utf-8"), re.M)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +76,10 @@ def home(make_audit: Callable[..., Any], tmp_path_factory: pytest.TempPathFactor
     sex = rng.choice(["female", "a value that nobody would call short, and still it is one"], 300)
     wrong = (rng.random(300) < 0.2).astype(int)
     pl.DataFrame({"y": y, "sex": sex, "wrong": wrong, **columns}).write_csv(home / "t.csv")
+    for name in ("base", "int8"):
+        given = np.where(rng.random(300) < 0.9, y, "no")
+        compared = {"id": range(300), "label": y, "predicted": given, "sex": sex}
+        pl.DataFrame(compared).write_csv(home / f"{name}.csv")
     pl.DataFrame(
         {
             "technique": ["a", "b"] * 10,
@@ -75,7 +91,9 @@ def home(make_audit: Callable[..., Any], tmp_path_factory: pytest.TempPathFactor
     return home
 
 
-@pytest.mark.parametrize("command", [*RUN, *TABLE, *((name, "--help") for name in HELP)], ids=str)
+@pytest.mark.parametrize(
+    "command", [*RUN, *TABLE, *((*name.split(), "--help") for name in HEADINGS)], ids=str
+)
 def test_output_fits_80_columns(
     home: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

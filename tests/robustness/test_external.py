@@ -24,7 +24,8 @@ groups: {side: {column: side}}
 tracking: {uri: "off"}
 """
 ROBUST = "robustness: {files: 'worse/{variant}.csv'}\n"
-N, SHOWN, MODELS = 240, 160, ("a", "b", "c")
+HARD = "robustness: {hard_sets: [int8]}\n"  # no picture is needed
+N, SHOWN, MODELS = 240, 160, ("a", "b", "c", "d", "e")
 CONDITIONS = [(kind, severity) for kind in ("gaussian_noise", "fog") for severity in (2, 4)]
 
 
@@ -102,6 +103,137 @@ def test_their_losses_are_those_of_the_tables(
     page = (out / "report.html").read_text()
     assert "Corrupted pictures" in page
     assert "data:image/webp" not in page
+
+
+def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
+    answers: tuple[Path, pl.DataFrame], tmp_path: Path
+) -> None:
+    """CIEs by two models each, counted by hand; accuracy there of the three others."""
+    home, worse = answers
+    config, out = write(home, worse), tmp_path / "run"
+    config.write_text(CONFIG + HARD)
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", out)
+    assert code == 0, err
+    report = read_audit(out / "audit.json").robustness
+    assert report is not None
+    labels = pl.read_csv(home / "examples.csv")
+    said = {}
+    for variant in ("dense", "int8"):
+        table = pl.read_parquet(home / "said" / f"{variant}.parquet")
+        wide = table.pivot("model", index="example_id", values="predicted")
+        said[variant] = (
+            labels.join(wide, on="example_id", maintain_order="left").select(MODELS).to_numpy()
+        )
+    # Two votes: a tie goes to the first class, the cat.
+    modes = {name: np.where((own[:, :2] == "cat").any(axis=1), 0, 1) for name, own in said.items()}
+    hard = modes["dense"] != modes["int8"]
+    truth = labels["label"].to_numpy()[hard, None]
+    right = {name: (own[hard, 2:] == truth).mean() for name, own in said.items()}
+    (found,) = report.sets
+    assert (found.name, found.n) == ("CIEs of int8", int(hard.sum()))
+    assert found.n > 5
+    assert found.dense.value == pytest.approx(right["dense"])
+    (row,) = found.rows
+    assert row.accuracy.value == pytest.approx(right["int8"])
+    assert row.difference.value == pytest.approx(right["int8"] - right["dense"])
+    assert row.absolute is None
+    assert "2 models of dense and 2 of int8 chose these" in " ".join(
+        (out / "report.html").read_text().split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("hard", "sentence"),
+    [
+        ("[int9]", "robustness.hard_sets must name compressed variants of this audit, got 'int9'; "
+         "did you mean 'int8'?; they are int8"),
+        ("[dense]", "got 'dense'"),
+        ("[int8, int8]", "robustness.hard_sets names int8 twice; keep one of each"),
+        ("[int8], members: 3", "robustness.hard_sets needs 4 models of dense, half of which choose "
+         "and half are judged, got 3; train more, or leave it out"),
+    ],
+)  # fmt: skip
+def test_hard_sets_that_cannot_be_judged_are_refused(
+    answers: tuple[Path, pl.DataFrame], tmp_path: Path, hard: str, sentence: str
+) -> None:
+    home, worse = answers
+    config = write(home, worse)
+    config.write_text(CONFIG + HARD.replace("[int8]", hard))
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
+    assert code == 2
+    assert sentence in err
+
+
+def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Path) -> None:
+    """One model a variant; `check` lists what is there before anything is imported."""
+    rng = np.random.default_rng(4)
+    classes = [f"c{number:02d}" for number in range(12)]
+    ids = [f"x{row}" for row in range(N)]
+    labels = rng.choice(classes, N)
+    sides = rng.choice(["left", "right"], N)
+    examples = {"example_id": ids, "label": labels, "side": sides}
+    pl.DataFrame(examples).write_csv(tmp_path / "examples.csv")
+
+    def said() -> pl.DataFrame:
+        best = []
+        for label in labels:
+            others = rng.permutation([name for name in classes if name != label])[:5]
+            front = [label] if rng.random() < 0.6 else []
+            best.append([*front, *others][:5])
+        table = {
+            "example_id": ids,
+            "predicted": [row[0] for row in best],
+            "score": rng.uniform(0.2, 1, N),
+        }
+        return pl.DataFrame(table | {"predicted_top5": best})
+
+    (tmp_path / "said").mkdir()
+    (tmp_path / "worse").mkdir()
+    worse = {}
+    for variant in ("dense", "int8"):
+        named = _texts({"variant": variant, "model": "a"})
+        said().with_columns(**named).write_parquet(tmp_path / "said" / f"{variant}.parquet")
+        worse[variant] = pl.concat(
+            said().with_columns(**named, corruption=pl.lit("fog"), severity=pl.lit(severity))
+            for severity in (2, 4)
+        )
+        worse[variant].write_parquet(tmp_path / "worse" / f"{variant}.parquet")
+    config = tmp_path / "audit.yaml"
+    config.write_text(
+        CONFIG + "keep_scores: true\n"
+        "robustness: {files: 'worse/{variant}.parquet', confidence: true}\n"
+    )
+    code, printed, err = scotoma("check", config)
+    assert code == 0, err
+    assert "240 pictures under 2 conditions, 2 models each: 960 predictions that are read" in (
+        " ".join(printed.split())
+    )
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
+    assert code == 0, err
+    report = read_audit(tmp_path / "run" / "audit.json").robustness
+    assert report is not None
+    assert report.confidence is not None
+    truth = pl.DataFrame({"example_id": ids, "label": labels})
+    for row in report.by_corruption:
+        own = worse[row.variant].join(truth, on="example_id")
+        among = own.select(pl.col("label").is_in(pl.col("predicted_top5"))).to_series()
+        assert row.top5_accuracy is not None
+        assert row.top5_accuracy.value == pytest.approx(among.mean())
+    gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
+    assert report.confidence.temperatures == {}
+    for variant, row in gaps.items():
+        if row.group == "all":
+            own = worse[variant].join(truth, on="example_id")
+            gap = own["score"].mean() - (own["predicted"] == own["label"]).mean()
+            assert row.gap.value == pytest.approx(gap, abs=1e-3)  # kept in 16 bits
+            assert row.tempered_gap is None
+    assert {row.measure for row in report.confidence.detection} == {"confidence"}
+    code, printed, _ = scotoma("tables", tmp_path / "run", "--paper", "pie", "--csv")
+    assert code == 0
+    assert "top 5 relative" in printed
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.config import load_config
-from scotoma.run import Run
+from scotoma.config import load_config, parse_config
+from scotoma.run import Run, shareable
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -42,14 +42,22 @@ tournament:
          "a tournament needs 8 runs of each technique, got population.models 7: raise it"),
         ("tournament:\n  techniques: [RS, DI1, DI2]\n  attribute: style\n", "",
          "configuration three.yaml has no section tournament; add tournament.techniques"),
-        ("[RS, DI1, DI2]", "[RS, RS]", "tournament.techniques names RS twice; keep one of them"),
+        ("[RS, DI1, DI2]", "[RS, RS]", "tournament.techniques names RS twice; keep "
+         "one of them, or give each a name"),
         ("  attribute: style\n", "",
-         "mitigation.technique RS needs an attribute, got none; name one of groups as "
-         "mitigation.attribute"),
+         "tournament.techniques RS needs an attribute, got none; name one of groups as "
+         "tournament.attribute"),
         ("attribute: style", "attribute: stile",
          "mitigation.attribute 'stile' is not among groups ['style']; did you mean 'style'?"),
         ("tournament:", "mitigation: {technique: RS, attribute: style}\ntournament:",
          "tournament trains a baseline without mitigation; leave out one of the two"),
+        ("[RS, DI1, DI2]\n  attribute: style", "[dfr]\n  attribute: stile",
+         "tournament.techniques dfr needs one of groups ['style'], got 'stile'; name it as "
+         "tournament.attribute"),
+        ("[RS, DI1, DI2]", "[{technique: RS, name: base}]",
+         "tournament.techniques calls one base, as the baseline; rename it"),
+        ("[RS, DI1, DI2]", "[{technique: RS, alpha: 2}]",
+         "mitigation.alpha is for UC and GR, and the technique is RS; leave it out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_tournament_trains_nothing(
@@ -68,7 +76,10 @@ def test_what_cannot_be_a_tournament_trains_nothing(
 def test_each_technique_has_a_configuration_of_its_own() -> None:
     config = load_config(EXAMPLE)
     each = config.contestants()
-    assert list(each) == ["base", *config.tournament.techniques]  # type: ignore[union-attr]
+    contest = config.tournament
+    assert contest is not None
+    assert list(each) == ["base", *contest.mitigations()]
+    assert list(contest.refits()) == ["dfr", "dfr-dense"]
     assert all(one.tournament is None for one in each.values())
     digests = {one.digest() for one in each.values()}
     assert len(digests) == len(each)
@@ -76,26 +87,55 @@ def test_each_technique_has_a_configuration_of_its_own() -> None:
     assert config.digest() == each["base"].digest()
 
 
+def test_settings_of_a_technique_are_its_own_and_survive_writing() -> None:
+    text = CONFIG.replace(
+        "[RS, DI1, DI2]", "[UC, {technique: UC, alpha: 0.1, name: UC-0.1}, JTT, dfr]"
+    )
+    config = parse_config(text, "three.yaml")
+    again = parse_config(shareable(config), "again.yaml")
+    for one in (config, again):
+        contest = one.tournament
+        assert contest is not None
+        assert list(contest.mitigations()) == ["UC", "UC-0.1", "JTT"]
+        assert [m.alpha for m in contest.mitigations().values()] == [1.0, 0.1, 1.0]
+        assert contest.mitigations()["JTT"].attribute is None
+        assert list(one.contestants()) == ["base", "UC", "UC-0.1", "JTT"]
+
+
 @pytest.mark.thorough
 def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
     (tmp_path / "three.yaml").write_text(CONFIG)
     with steps_in_this_process(tmp_path):
+        text = CONFIG.replace("[RS, DI1, DI2]", "[RS, DI1, DI2, dfr, dfr-dense]")
+        (tmp_path / "three.yaml").write_text(text)
         code, out, err = scotoma("tournament", "three.yaml", "--json")
         assert code == 0, err
+        names = ("base", "RS", "DI1", "DI2", "dfr", "dfr-dense")
         assert err.splitlines() == [
-            *(
-                f"note    {name}, {n} of 4"
-                for n, name in enumerate(("base", "RS", "DI1", "DI2"), 1)
-            ),
+            *(f"note    {name}, {n} of 6" for n, name in enumerate(names, 1)),
             "note    page written to tournament.html",
         ]
         found = json.loads(out)
-        assert len(found["cells"]) == 3 * 7
+        assert len(found["cells"]) == 5 * 7
         assert {(one["technique"], one["other"]) for one in found["paired"]} == {("DI1", "DI2")}
-        reads, unpaired = found["remarks"]
+        reads, unpaired, both = found["remarks"]
         assert reads.startswith("Technique 'DI1' reads the group")
         assert unpaired.startswith("Members of prune-0.8 do not derive from the dense ones")
+        assert "(8 seeds) and another test set like this one (1,194 test examples in 597" in both
         assert {cell["variant"] for cell in found["survival"]} == {"prune-0.8"}
+        assert {cell["technique"] for cell in found["minority"]} == set(names)
+        assert {cell["beside"] for cell in found["equal_accuracy"]} <= {"dense", "prune-0.8"}
+        # DI2 decides on the members that DI1 trained, and the baseline is fairer once refitted.
+        files = [
+            tmp_path / "runs" / "three" / name / "populations" / "dense" / "member-003.json"
+            for name in ("DI1", "DI2")
+        ]
+        assert files[0].samefile(files[1])
+        gains = {
+            (one["technique"], one["metric"]): one["gain_dense"]["value"]
+            for one in found["survival"]
+        }
+        assert gains["dfr", "BA"] == gains["dfr-dense", "BA"] > 0  # one layer while dense
         mitigation = Run.open(str(tmp_path / "runs" / "three" / "DI2")).config.mitigation
         assert mitigation is not None
         assert mitigation.technique == "DI2"

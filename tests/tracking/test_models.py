@@ -16,10 +16,10 @@ from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
 from scotoma.run import Run, portable, read_json, shareable
 from scotoma.stages.external.registered import fetch_models, models_here
+from scotoma.stages.import_models import import_models
 from scotoma.stages.newest import resolved
 from scotoma.stages.prepare import prepare
 from scotoma.stages.shards import shards
-from scotoma.stages.train import train
 from tests.test_taking_in import CONFIG, home, model
 
 __all__ = ["home"]  # a fixture, used by its name
@@ -136,7 +136,7 @@ def test_they_are_audited(registry: Any, home: Path, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", Config.model_validate(text))
     assert run.path("models", "int8", "m1.onnx") in prepare(run)
     (shard,) = shards(3, 1)
-    train(run, shard)
+    import_models(run, shard)
     members = read_json(run.member("int8", 1).with_suffix(".json"))
     assert members["taken_from"] == "m1.onnx"
     taken = onnx.load_model(run.member("int8", 1))

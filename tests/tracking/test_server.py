@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -50,9 +51,11 @@ class Audited:
         """The runs that the link's query finds, in its order."""
         fragment = urlsplit(urlsplit(self.link).fragment)
         experiment = fragment.path.split("/")[2]
-        query = {name: values[0] for name, values in parse_qs(fragment.query).items()}
-        order = f"{query['orderByKey']} {'ASC' if query['orderByAsc'] == 'true' else 'DESC'}"
-        found = self.client.search_runs([experiment], query["searchFilter"], order_by=[order])
+        (key,) = parse_qs(fragment.query)["viewStateShareKey"]
+        tags = self.client.get_experiment(experiment).tags
+        view = json.loads(tags[f"mlflow.sharedViewState.{key}"])
+        order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
+        found = self.client.search_runs([experiment], view["searchFilter"], order_by=[order])
         return list(found)
 
     def run(self, name: str) -> Any:
@@ -185,7 +188,9 @@ def test_the_link_opens_the_variants_beside_their_charts(audited: Audited, page:
     links = page.get_by_role("grid").get_by_role("link").all_inner_texts()
     assert list(map(short, links)) == VARIANTS
     headings = page.get_by_test_id("experiment-view-compare-runs-section-header")
-    assert [text.split()[0] for text in headings.all_inner_texts()][: len(SECTIONS)] == SECTIONS
+    headings.filter(has_text="0_charts").wait_for()
+    shown = [text.split()[0] for text in headings.all_inner_texts()]
+    assert shown[: len(SECTIONS) + 1] == ["0_charts", *SECTIONS]
 
     cards = page.get_by_test_id("experiment-view-compare-runs-card")
     runs = [run.data.metrics for run in audited.listed()]
@@ -198,11 +203,31 @@ def test_the_link_opens_the_variants_beside_their_charts(audited: Audited, page:
         assert sorted(drawn.all_text_contents()) == sorted(wanted), chart
         fills = card.locator(".barlayer path").evaluate_all("all => all.map(one => one.style.fill)")
         assert len(set(fills)) == bars, f"{chart}: {fills}"
+
+
+def test_the_view_shows_verdicts_and_the_worst_group_against_accuracy(
+    audited: Audited, page: Any
+) -> None:
+    page.goto(audited.link)
+    cards = page.get_by_test_id("experiment-view-compare-runs-card")
+    card = cards.filter(has_text="1_quality/top1 vs. 3_worst/error_points")
+    card.locator(".scatterlayer .point").nth(1).wait_for()
+    assert card.locator(".scatterlayer .point").count() == 2  # dense has no worst change
     if PICTURE:
-        page.get_by_placeholder("Search metric charts").fill("")
-        page.get_by_role("heading", name="Runs", exact=True).click()
-        cards.nth(3).locator(".bartext").first.wait_for()
+        page.locator("[data-component-id='mlflow.assistant.chat_panel.close']").click()
+        page.wait_for_timeout(5_000)  # until the parallel coordinates are drawn, too
         page.screenshot(path=PICTURE)
+    page.goto(audited.link.replace("CHART", "TABLE"))
+    cells = page.locator("[role=gridcell][col-id*=verdict]")
+    cells.nth(2).wait_for()
+    shown = {text.strip() for text in cells.all_inner_texts()}
+    assert shown == {run.data.params["verdict"] for run in audited.listed()}
+    assert sum(verdict.startswith("audit: ") for verdict in shown) == 1  # dense has the worst
+    page.goto(audited.link.partition("?")[0])
+    page.get_by_role("button", name="Views").click()
+    named = audited.listed()[0].info.run_name.partition(" · ")[0]
+    page.get_by_role("menuitem", name=named).click()
+    page.get_by_text("viewing a shared view").wait_for()
 
 
 def test_the_artifact_viewer_shows_the_report(audited: Audited, page: Any) -> None:
@@ -214,7 +239,7 @@ def test_the_artifact_viewer_shows_the_report(audited: Audited, page: Any) -> No
     )
     report = page.frame_locator("iframe")
     report.get_by_role("heading", name="small: what compression changed").wait_for()
-    assert report.get_by_role("heading", name="Which groups are affected").count() == 1
+    assert report.get_by_role("heading", name="Who is affected by").count() == 1
     # Its own style holds, and its pictures are drawn, inside the viewer's sandbox.
     table = report.locator("table").first
     assert table.evaluate("table => getComputedStyle(table).borderCollapse") == "collapse"

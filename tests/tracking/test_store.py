@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -166,12 +167,16 @@ def test_the_link_shows_the_variants_of_this_audit(logged: Logged) -> None:
         return
     fragment = urlsplit(urlsplit(tracked.link).fragment)
     experiment = client.get_experiment_by_name("read back").experiment_id
-    assert tracked.link.startswith(f"{uri}/#/experiments/{experiment}/runs?searchFilter=")
+    assert tracked.link.startswith(f"{uri}/#/experiments/{experiment}/runs?viewStateShareKey=")
     query = {name: values[0] for name, values in parse_qs(fragment.query).items()}
-    assert (query["startTime"], query["compareRunsMode"]) == ("ALL", "CHART")
-    assert query["orderByKey"] == "attributes.start_time"
+    assert query["compareRunsMode"] == "CHART"
     assert query["workflowType"] == "machine_learning"
-    found = client.search_runs([experiment], query["searchFilter"])
+    tags = client.get_experiment(experiment).tags
+    view = json.loads(tags[f"mlflow.sharedViewState.{query['viewStateShareKey']}"])
+    assert json.loads(view["state"]).items() <= view.items()  # versions before 3.17 read these
+    assert (view["startTime"], view["orderByKey"]) == ("ALL", "attributes.start_time")
+    assert view["selectedColumns"][0] == "params.`verdict`"
+    found = client.search_runs([experiment], view["searchFilter"])
     assert {run.info.run_id for run in found} == set(tracked.runs.values())
 
 

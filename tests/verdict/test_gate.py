@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.config.gate import parse_rules
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
 from scotoma.uncertainty import Estimate
 from scotoma.verdict import Finding, Gate, VariantVerdict
 from scotoma.verdict.margins import sampling_margin, too_small
@@ -441,10 +441,10 @@ def test_the_exit_code_may_be_that_of_the_variant_that_is_shipped(whole_audit: A
     gate = judge(audit, rules(), TODAY)
     assert gate.exit_code() == 1
     assert (gate.exit_code("prune-0.9"), gate.exit_code("int8")) == (1, 0)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(ConfigError) as caught:
         gate.exit_code("int9")
     assert str(caught.value) == (
         "--variant must name a variant that was judged, got 'int9'; did you mean 'int8'?"
     )
-    with pytest.raises(DataError, match="got 'dense'"):
+    with pytest.raises(ConfigError, match="got 'dense'"):
         gate.exit_code("dense")

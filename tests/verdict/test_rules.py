@@ -29,7 +29,8 @@ waivers:
 """
 METRICS = (
     "fpr, fnr, error, cie_share_excess, labels_changed, classes_hurt, slices_hurt, "
-    "robustness_loss, since_previous, clarify.DI, fairness.DI and 26 more of Clarify and fairness"
+    "robustness_loss, since_previous, mean_score, 5 more of corrupted pictures, clarify.DI, "
+    "fairness.DI and 26 more of Clarify and fairness"
 )
 FAULTS = {
     "an unknown key": (

@@ -35,6 +35,7 @@ Array = npt.NDArray[np.float64]
 FEW = 10.0  # fewer examples that carry a metric are marked
 TOO_FEW = 5.0  # fewer leave a ratio without an interval
 RATIOS = ("DI", "DCA", "DCR", "TE")  # not bounded: a few examples in a denominator move them far
+UNBOUNDED = (*RATIOS, "GE")  # the others lie in [-1, 1]
 POST_TRAINING = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
 BOUND_NOTE = "upper bound only: a distance is never negative, so no interval around it can hold 0"
 
@@ -196,7 +197,9 @@ def metric_changes(
     Returns:
         Metric name to the absolute difference of the metric's means, with an interval over examples
         and members, crossed. Where no prediction that enters changes, it is that of the variance
-        floor (`flip_floor`).
+        floor (`flip_floor`). Where a member has no denominator, the difference is that of all
+        members' predictions counted together, and the note says so. Where there is none even so,
+        the value is nan and the interval all that the change can be: [-2, 2], or unbounded.
 
     Raises:
         DataError: As for `metric`, or populations that do not fit together.
@@ -325,17 +328,33 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
     if name == "CDDPL":  # of the same strata on both sides, or its change would be theirs
         usable = usable_strata(name, before.cells) & usable_strata(name, after.cells)
     dense, compressed = (metric_scores(name, case, usable) for case in (before, after))
-    n = max(dense.n, compressed.n)
+    n, note = max(dense.n, compressed.n), dense.note
+    reason = dense.reason or compressed.reason
+    if reason and max(before.members, after.members) > 1:
+        dense, compressed = (
+            metric_scores(name, case, usable, together=True) for case in (before, after)
+        )
+        note = f"all members counted together: {_inner(reason)}"
+        reason = dense.reason or compressed.reason
     value = float(compressed.values.mean() - dense.values.mean())
     if math.isnan(value):
-        reason = dense.reason or compressed.reason
-        return undefined(reason, n=n, members=members, level=level)
+        most = math.inf if name in UNBOUNDED else 2.0
+        known = "may be anything" if name in UNBOUNDED else "lies within [-2, 2]"
+        return undefined(
+            f"{reason}, so that its change {known}", n=n, members=members, level=level, low=-most,
+            high=most,
+        )  # fmt: skip
     events = pair.moved
     variance = crossed_variance(
         dense.scores, compressed.scores, paired=paired, times=dense.times, unit=None
     ).floored(_floor(pair, dense, compressed))
-    note = "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", dense.note]))
+    note = "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note]))
     return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
+
+
+def _inner(reason: str) -> str:
+    """Take what is in brackets: "no examples" of "undefined (no examples)"."""
+    return reason.removeprefix("undefined (").removesuffix(")")
 
 
 def _floor(pair: _Pair, dense: Scores, compressed: Scores) -> float:

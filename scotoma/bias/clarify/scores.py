@@ -21,8 +21,10 @@ class Scores:
     """A metric as the mean of scores over examples (or clusters) and members.
 
     Attributes:
-        values: The metric on each member, shape (K,); nan where undefined.
-        scores: Shape (n, K): each column has its member's value as mean.
+        values: The metric on each member, shape (K,), or on all together, shape (1,); nan where
+            undefined.
+        scores: Shape (n, K): each column has its member's value as mean; of members together all
+            columns have theirs.
         effects: What the other prediction for an example would move, mean over members, times N;
             shape (N,) in rows of the case.
         n: Examples or clusters that enter.
@@ -49,13 +51,17 @@ class Scores:
         return crossed_variance(self.scores * gradient, times=self.times)
 
 
-def metric_scores(name: str, case: Case, usable: Bools | None = None) -> Scores:
+def metric_scores(
+    name: str, case: Case, usable: Bools | None = None, *, together: bool = False
+) -> Scores:
     """Scores of a metric other than the distances.
 
     Args:
         name: A key of METRICS whose needs the case meets.
         case: Checked arguments.
         usable: Strata that may enter CDDL and CDDPL, shape (S,); None for all that can.
+        together: Count the predictions of all members as if one had made them: the metric is then
+            defined where one of them has no denominator. FT has none and is left as it is.
 
     >>> from scotoma.bias.clarify.arguments import read_case
     >>> case = read_case(d=[True, True, False, False], p=[True, False, True, True])
@@ -64,7 +70,8 @@ def metric_scores(name: str, case: Case, usable: Bools | None = None) -> Scores:
     """
     if name == "FT":
         return _flip_scores(case)
-    measured = measure(name, case.cells, strata=case.strata_names, usable=usable)
+    cells = case.cells.mean(axis=0, keepdims=True) if together else case.cells
+    measured = measure(name, cells, strata=case.strata_names, usable=usable)
     influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
     positive, negative = influence.take(case.index | 1), influence.take(case.index & ~1)
     entering = np.broadcast_to(measured.at_risk > 0, (2, 2, 2)).ravel()

@@ -13,7 +13,7 @@ from pydantic import Field
 from scipy.special import softmax
 
 from scotoma.errors import DataError
-from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_scores
+from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, check_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +93,7 @@ class _Prior(Rule):
     """Probabilities over the training counts of their pairs."""
 
     needs: ClassVar[Needs] = Needs("fit")
-    training_counts: tuple[tuple[Count, ...], ...]
+    training_counts: Annotated[tuple[tuple[Count, ...], ...], EqualRows]
 
     def weights(self, scores: NDArray[np.float64], who: str) -> NDArray[np.float64]:
         """w(y, g) = p(y, g) / n_train(y, g), shape (N, G, C)."""

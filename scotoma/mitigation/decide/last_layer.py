@@ -6,13 +6,15 @@ Spurious Correlations". The features stay as they are, so it can follow compress
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, model_validator
+from scipy.special import logsumexp
 
 from scotoma.mitigation.decide.logistic import logistic_regression
-from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_scores
+from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, check_scores
+from scotoma.mitigation.held_out import judged_half
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["LastLayer", "fit_last_layer"]
 
 DRAWS = 10
+PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # inverse ones, the strongest first
+UNCHOSEN = 1.0  # where a class and group have one example, and none can be held out
 
 
 class LastLayer(Rule):
@@ -27,13 +31,28 @@ class LastLayer(Rule):
 
     rule: Literal["dfr"] = "dfr"
     needs: ClassVar[Needs] = Needs("fit")
-    weight: tuple[tuple[FiniteFloat, ...], ...] = Field(min_length=1)
+    weight: Annotated[tuple[tuple[FiniteFloat, ...], ...], EqualRows]
     bias: tuple[FiniteFloat, ...]
+    inverse_penalty: FiniteFloat | None = Field(None, gt=0)  # of the fit, where there was one
+
+    @model_validator(mode="after")
+    def _bias_of_each_class(self) -> LastLayer:
+        if len(self.bias) != len(self.weight):
+            raise ValueError(f"bias must have {len(self.weight)} values, one a row of weight")
+        return self
 
     @classmethod
-    def of(cls, weight: NDArray[Any], bias: NDArray[Any]) -> LastLayer:
+    def of(
+        cls, weight: NDArray[Any], bias: NDArray[Any], inverse_penalty: float | None = None
+    ) -> LastLayer:
         """Make a rule of a layer's arrays, shapes (C, features) and (C,)."""
-        return cls.model_validate({"weight": weight.tolist(), "bias": bias.tolist()})
+        return cls.model_validate(
+            {
+                "weight": weight.tolist(),
+                "bias": bias.tolist(),
+                "inverse_penalty": inverse_penalty,
+            }
+        )
 
     def scores(self, features: NDArray[Any]) -> NDArray[np.float64]:
         """The layer's output, shape (N, C)."""
@@ -54,7 +73,7 @@ def fit_last_layer(
     attributes: NDArray[Any] | None = None,
     *,
     classes: int | None = None,
-    inverse_penalty: float = 1.0,
+    inverse_penalty: float | None = None,
     draws: int = DRAWS,
     seed: int = 0,
     balanced: bool = True,
@@ -71,7 +90,8 @@ def fit_last_layer(
         labels: Class ids, shape (N,).
         attributes: Group ids, shape (N,); may be None if not `balanced`.
         classes: C, where the labels do not name all.
-        inverse_penalty: As scikit-learn's `C`.
+        inverse_penalty: As scikit-learn's `C`; None: that of `PENALTIES` whose layer, fitted on one
+            half of every class and group, decides best for the worst group of the other half.
         draws: How many.
         seed: Seed of the draws.
         balanced: False: one fit on all examples.
@@ -90,6 +110,10 @@ def fit_last_layer(
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 1e-12 * (1 + np.abs(mean)), spread, 1.0)
     standard = (features - mean) / spread
+    if inverse_penalty is None:
+        inverse_penalty = _chosen_penalty(
+            standard, labels, attributes if balanced else None, count, seed
+        )
     chosen = (
         _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
     )
@@ -106,7 +130,48 @@ def fit_last_layer(
         layers.append(layer)
     weight = np.mean([weight for weight, _ in layers], axis=0) / spread
     bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
-    return LastLayer.of(weight, bias)
+    return LastLayer.of(weight, bias, inverse_penalty)
+
+
+def _chosen_penalty(
+    standard: NDArray[np.float64],
+    labels: NDArray[Any],
+    attributes: NDArray[Any] | None,
+    classes: int,
+    seed: int,
+) -> float:
+    """Choose the inverse penalty by the worst group of held-out examples, classes alike.
+
+    Ties go to the lower loss of held-out examples, whose cells weigh alike.
+    """
+    group = np.zeros(len(labels), np.int64) if attributes is None else np.asarray(attributes)
+    cell = group * classes + labels
+    counts = np.bincount(cell)
+    if counts[counts > 0].min() < 2:
+        return UNCHOSEN
+    held = judged_half(cell, None, seed)
+    draws = _draws(labels[~held], group[~held], classes, 1, seed)[0]
+    rows = np.flatnonzero(~held)[draws]
+    layer, scored = None, []
+    for penalty in PENALTIES:
+        layer = logistic_regression(
+            standard[rows], labels[rows], classes, inverse_penalty=penalty, start=layer
+        )
+        scores = standard[held] @ layer[0].T + layer[1]
+        right = scores.argmax(axis=1) == labels[held]
+        loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), labels[held]]
+        accuracy, losses = (_cell_means(x, cell[held], len(counts)) for x in (right, loss))
+        worst = min(
+            float(np.nanmean(accuracy[at : at + classes])) for at in range(0, len(counts), classes)
+        )
+        scored.append((-worst, float(np.nanmean(losses)), penalty))
+    return min(scored)[2]
+
+
+def _cell_means(values: NDArray[Any], cell: NDArray[Any], cells: int) -> NDArray[np.float64]:
+    count = np.bincount(cell, minlength=cells)
+    total = np.bincount(cell, weights=values, minlength=cells)
+    return np.asarray(np.divide(total, count, out=np.full(cells, np.nan), where=count > 0))
 
 
 def _draws(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import FiniteFloat
 from scipy.special import logsumexp, softmax
 
 from scotoma.mitigation.decide.rule import (
+    EqualRows,
     Needs,
     Rule,
     cell_counts,
@@ -29,7 +30,7 @@ class Offsets(Rule):
 
     rule: Literal["offsets"] = "offsets"
     needs: ClassVar[Needs] = Needs("each example")
-    offsets: tuple[tuple[FiniteFloat, ...], ...] = Field(min_length=1)
+    offsets: Annotated[tuple[tuple[FiniteFloat, ...], ...], EqualRows]
 
     def decide(
         self, scores: NDArray[np.float64], attributes: NDArray[Any] | None

@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from scotoma.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Needs", "Rule", "cell_counts", "check_groups", "check_scores"]
+__all__ = ["EqualRows", "Needs", "Rule", "cell_counts", "check_groups", "check_scores"]
+
+
+def _equal_rows(table: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
+    if len(widths := {len(row) for row in table}) != 1 or not widths.pop():
+        raise ValueError("rows must be there, of one length and not empty")
+    return table
+
+
+EqualRows = AfterValidator(_equal_rows)  # of a table of numbers, as an annotation
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from scotoma.errors import DataError
 from scotoma.mitigation.decide.roc import RocHull, roc_hull
@@ -49,7 +49,7 @@ class Thresholds(Rule):
     needs: ClassVar[Needs] = Needs("each example")
     equal: Equal
     groups: tuple[GroupThresholds, ...] = Field(min_length=1)
-    seed: int = 0
+    seed: NonNegativeInt = 0
 
     def probability(
         self, scores: NDArray[Any], attributes: NDArray[Any] | None

@@ -9,6 +9,7 @@ __all__ = [
     "balanced_batch",
     "balanced_draw",
     "cell_counts",
+    "ratio_rows",
     "ratio_subset",
     "repeated_rows",
     "rows_with_repeats",
@@ -185,6 +186,23 @@ def ratio_subset(
         row = int(merit.argmax())
         stays[row] = False
         counts[groups[row]] -= held[row]
+
+
+def ratio_rows(
+    labels: NDArray[np.int64], groups: NDArray[np.int64], ratio: float
+) -> NDArray[np.int64]:
+    """Choose the rows of R1, R2 and R3, of one label or several; see `ratio_subset`.
+
+    Args:
+        labels: Class ids, shape (N,); of several labels 0 and 1, shape (N, L).
+        groups: Group codes 0 and 1, shape (N,).
+        ratio: Of the two groups, at most.
+
+    >>> ratio_rows(np.array([3, 3, 3, 0]), np.array([0, 0, 1, 1]), 1.0).tolist()
+    [1, 2]
+    """
+    held = labels if labels.ndim == 2 else labels[:, None] == np.unique(labels)
+    return ratio_subset(held, groups, ratio)
 
 
 def size_matched_subset(examples: int, size: int, seed: int) -> NDArray[np.int64]:

@@ -166,6 +166,9 @@ def _change(decided: DecidingInterval) -> numbers.Shown:
     if decided.kind == "level":
         shown = numbers.unitless(decided.interval)
         return replace(shown, notes=(decided.subject, *shown.notes))
+    if decided.kind == "score":
+        shown = numbers.unitless_change(decided.interval)
+        return replace(shown, notes=tuple(note for note in shown.notes if note not in FEW_RUNS))
     relative = decided.kind == "relative"
     shown = (numbers.percent if relative else numbers.points)(decided.interval)
     value = shown.value if relative or not shown.value else f"{shown.value} points"
@@ -181,7 +184,8 @@ def _margin(test: TestResult) -> str:
     if margins.relative is not None:
         parts.append(f"+{100 * margins.relative:g}%")
     if margins.absolute is not None:
-        parts.append(f"+{100 * margins.absolute:g} points")
+        scored = test.metric == "mean_score"
+        parts.append(f"{margins.absolute:+g}" if scored else f"+{100 * margins.absolute:g} points")
     return " and ".join(parts)
 
 

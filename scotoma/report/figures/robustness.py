@@ -52,7 +52,7 @@ FAMILIES = {
 def draw_robustness(audit: Audit) -> Figure | None:
     """Accuracy against severity: one panel a family, one line a variant."""
     report = audit.robustness
-    if report is None:
+    if report is None or not report.corruptions:
         return None
     names = _drawn(audit, report)
     points = [point for point in report.curves if point.variant in names]

@@ -191,8 +191,8 @@ def _histogram(
     )
     if all(binned[name].dense_right is not None for name in order):
         caption += (
-            f", 'right: dense ' + {percent('datum.before', 'datum.of_before')} + "
-            f"', compressed ' + {percent('datum.after', 'datum.of_after')}"
+            f", 'dense right ' + {percent('datum.before', 'datum.of_before')}"
+            f", 'compressed right ' + {percent('datum.after', 'datum.of_after')}"
         )
     caption += "]"
     domain = [0, largest + step / 2]
@@ -243,7 +243,7 @@ def _histogram(
                 "mark": {"type": "text", "align": "left", "baseline": "top", "lineHeight": 16},
                 "encoding": {
                     "x": {"value": 0},
-                    "y": {"value": -40},
+                    "y": {"value": -54},
                     "text": {"field": "caption"},
                 },
             },

@@ -27,7 +27,7 @@ from scotoma.tournament import AccuracyCell, Cell, SurvivalCell, Tournament
 from scotoma.uncertainty import Estimate
 from scotoma.variance import THIS_TEST_SET
 
-__all__ = ["LETTERS", "tournament_figures"]
+__all__ = ["LETTERS", "estimate_text", "tournament_figures"]
 
 BETTER, WORSE, NEITHER = "better", "worse", "neither"
 FILLS = {BETTER: FAMILY[0], WORSE: FAMILY[1], NEITHER: SOFT}  # blue, orange: safe for all eyes
@@ -99,10 +99,10 @@ def _bias(tournament: Tournament, aims: Aims) -> Figure:
                     cell.metric,
                     f"{cell.verdict}{': ' if cell.costs else ''}{', '.join(cell.costs)}",
                     f"{len(cell.values)}, {len(cell.base_values)}",
-                    _text(cell.tests.difference, numbers.points),
-                    _text(cell.tests.cohens_d, numbers.unitless_change),
-                    _p(cell.tests.u_p_adjusted),
-                    _text(cell.risk, numbers.rate),
+                    estimate_text(cell.tests.difference, numbers.points),
+                    estimate_text(cell.tests.cohens_d, numbers.unitless_change),
+                    numbers.p_value(cell.tests.u_p_adjusted),
+                    estimate_text(cell.risk, numbers.rate),
                 )
                 for cell in cells
             ),
@@ -143,10 +143,10 @@ def _spread(tournament: Tournament) -> Figure:
                 (
                     cell.technique,
                     cell.metric,
-                    _text(cell.raw.spread_ratio, numbers.unitless),
-                    _p(cell.raw.levene_p_adjusted),
-                    _text(cell.relative.spread_ratio, numbers.unitless),
-                    _p(cell.relative.levene_p_adjusted),
+                    estimate_text(cell.raw.spread_ratio, numbers.unitless),
+                    numbers.p_value(cell.raw.levene_p_adjusted),
+                    estimate_text(cell.relative.spread_ratio, numbers.unitless),
+                    numbers.p_value(cell.relative.levene_p_adjusted),
                 )
                 for cell in cells
             ),
@@ -191,12 +191,12 @@ def _accuracy(tournament: Tournament) -> Figure:
             tuple(
                 (
                     cell.technique,
-                    _text(cell.tests.difference, numbers.points),
-                    _text(cell.tests.cohens_d, numbers.unitless_change),
-                    _p(cell.tests.u_p_adjusted),
-                    _text(cell.raw.spread_ratio, numbers.unitless),
-                    _p(cell.raw.levene_p_adjusted),
-                    _p(cell.relative.levene_p_adjusted),
+                    estimate_text(cell.tests.difference, numbers.points),
+                    estimate_text(cell.tests.cohens_d, numbers.unitless_change),
+                    numbers.p_value(cell.tests.u_p_adjusted),
+                    estimate_text(cell.raw.spread_ratio, numbers.unitless),
+                    numbers.p_value(cell.raw.levene_p_adjusted),
+                    numbers.p_value(cell.relative.levene_p_adjusted),
                 )
                 for cell in cells
             ),
@@ -241,8 +241,8 @@ def _every_run(tournament: Tournament) -> Figure:
                     one.technique,
                     one.metric,
                     str(one.spread.runs),
-                    _text(one.mean, numbers.rate),
-                    _text(one.spread.sigma, numbers.rate),
+                    estimate_text(one.mean, numbers.rate),
+                    estimate_text(one.spread.sigma, numbers.rate),
                     f"{100 * one.spread.max_diff:.2f}",
                 )
                 for one in tournament.spreads
@@ -297,11 +297,11 @@ def _survival(cells: Sequence[SurvivalCell]) -> Figure:
                     cell.variant,
                     cell.metric,
                     str(cell.seeds),
-                    _text(cell.harm, numbers.points),
-                    _text(cell.interaction, numbers.points),
-                    _p(cell.p_adjusted),
+                    estimate_text(cell.harm, numbers.points),
+                    estimate_text(cell.interaction, numbers.points),
+                    numbers.p_value(cell.p_adjusted),
                     f"{100 * cell.floor:.2f}",
-                    _text(cell.survival, numbers.unitless),
+                    estimate_text(cell.survival, numbers.unitless),
                     "not known" if math.isnan(cell.baseline_loss)
                     else f"{100 * cell.baseline_loss:.2f}{' †' * cell.collapsed}",
                 )
@@ -421,16 +421,12 @@ def _coloured(field: str, colours: Mapping[str, str]) -> dict[str, Any]:
     return {"field": field, "type": "nominal", "scale": scale, "legend": None}
 
 
-def _text(estimate: Estimate, shown: Callable[[numbers.Ranged], numbers.Shown]) -> str:
+def estimate_text(estimate: Estimate, shown: Callable[[numbers.Ranged], numbers.Shown]) -> str:
     """An estimate with its interval; what all are about stands in the caption."""
     cell = cell_text(shown(Quantity.of(estimate)))
     for beside in (f" ({THIS_TEST_SET})", f"; {THIS_TEST_SET}", f"{THIS_TEST_SET}; "):
         cell = cell.replace(beside, "")
     return cell.replace(" (takes the runs as normal)", "")
-
-
-def _p(value: float) -> str:
-    return "not tested" if math.isnan(value) else numbers.p_value(value)
 
 
 def _task(base: str) -> str:

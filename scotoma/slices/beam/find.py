@@ -272,6 +272,7 @@ def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
         members=min(sizes),
         widths=tuple(size for size in several if size > 1),
         mean=overview.centre.mean,
+        flips=overview.binary and settings.reference == "baseline",
     )
 
 

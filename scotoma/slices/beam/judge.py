@@ -12,8 +12,13 @@ from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, replicate_spread
 from scotoma.slices.judging.crossed import CrossedReference, CrossedTest
 from scotoma.slices.judging.protocols import Test
-from scotoma.slices.judging.rates import judge_changes, judge_rates, rate_effect
-from scotoma.uncertainty import Estimate, single_mean
+from scotoma.slices.judging.rates import (
+    change_effect,
+    judge_changes,
+    judge_rates,
+    rate_effect,
+)
+from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class SumsTest:
         members: Members of the smaller population.
         widths: Members of each population that has several, where means are tested.
         mean: The value that the lanes of means are centred on.
+        flips: Whether a mean is a change of events, as for `CrossedTest`.
     """
 
     test: Test
@@ -39,6 +45,7 @@ class SumsTest:
     members: int
     widths: tuple[int, ...] = ()
     mean: float = 0.0
+    flips: bool = False
 
     def judge(self, sums: Sums, whole: Sums) -> JudgedCells:
         """Test every slice of a feature set.
@@ -87,8 +94,7 @@ class SumsTest:
         events = lanes[0].astype(int).tolist()
         if self.test == "change":
             up, down = events
-            change = np.repeat([1, -1, 0], [up, down, n - up - down])
-            return single_mean(change[:, None], level=level)
+            return change_effect(np.repeat([1, -1, 0], [up, down, n - up - down]), level)
         every = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
         return rate_effect(events[0], n, every, level)
 
@@ -104,6 +110,7 @@ class SumsTest:
             self.mean,
             totals,
             squares,
+            self.flips,
         )
 
     def _ratios(self, lanes: Floats) -> list[Floats]:

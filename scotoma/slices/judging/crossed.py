@@ -15,7 +15,7 @@ from scotoma.slices.evidence.clusters import ClusterVariance
 from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.tails import two_sided
-from scotoma.uncertainty import Estimate, Variance, of_variance, undefined
+from scotoma.uncertainty import Estimate, Variance, flip_floor, of_variance, undefined
 
 CrossedReference = Literal["rest", "baseline"]
 MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
@@ -89,6 +89,8 @@ class CrossedTest:
         mean: What psi is centred on.
         totals: Sums of the lanes over all rows, shape (W,).
         squares: Sum of the squared events over all rows, or over all clusters.
+        flips: Whether the effect is a change of predictions, so that its interval has the variance
+            floor (`flip_floor`); a search asks for 10 effective events instead.
     """
 
     reference: CrossedReference
@@ -99,6 +101,7 @@ class CrossedTest:
     mean: float
     totals: Floats
     squares: float
+    flips: bool = False
 
     def testable(self, size: Rows) -> Rows:
         """List the cells that hold enough rows and leave a rest, ascending."""
@@ -157,6 +160,8 @@ class CrossedTest:
         effect = float(self.effect(sums, size)[0])
         variance, df = (float(part[0]) for part in self.variance(sums, size, over))
         parts = Variance(variance, math.nan, math.nan, math.nan, df)
+        if self.flips:
+            parts = parts.floored(float(_floor(sums, size, over)[0]))
         return of_variance(effect, parts, n=clusters, members=self.members, level=level)
 
     def _has_enough_events(
@@ -226,6 +231,14 @@ def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
         fourth = fourth - 3 * mean**4
         excess = np.where(second > 0, fourth / second**2 - 1.0, 0.0)
     return second * n / (n - 1), np.maximum(excess, 0.0)
+
+
+def _floor(sums: Floats, n: Floats, over: ClusterVariance | None) -> Floats:
+    """Compute the variance floor of a change, of examples or of clusters."""
+    if over is not None:
+        return flip_floor(over.variance, 2 * over.clusters / over.df, over.clusters)
+    variance, excess = _spread(sums, n)
+    return flip_floor(variance / n, excess, n)
 
 
 def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:

@@ -54,6 +54,7 @@ class Means:
         clusters: Code of each row's cluster, shape (N,): the variance over examples is then no
             smaller than that over clusters, and events are those of clusters; None: every row is
             its own.
+        flips: Whether the difference from the baseline is one of events, as for `CrossedTest`.
         part_of: The same evidence on more rows, and which of them these are. Sums are of its
             numbers: the mean that those are centred on changes nothing but rounding.
         swapped: The evidence whose two populations changed places here, and on which rows.
@@ -66,6 +67,7 @@ class Means:
     direction: Direction
     min_size: int
     clusters: Codes | None = None
+    flips: bool = False
     part_of: tuple[Means, Rows] | None = None
     swapped: tuple[Means, Flags] | None = None
 
@@ -158,6 +160,7 @@ class Means:
             self._mean,
             totals,
             float(squares),
+            self.flips,
         )
 
     @cached_property

@@ -86,6 +86,7 @@ def evidence_of(
         direction,
         max(min_size, 2),
         clusters,
+        flips=binary and against is not None,
     )
     if outcome.metric.kind == "ratio":
         return LinearRatio.of(model, other, means)

@@ -14,7 +14,13 @@ from scotoma.inputs import Flags
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
-from scotoma.uncertainty import Estimate, few_runs, single_mean, undefined
+from scotoma.uncertainty import (
+    Estimate,
+    crossed_variance,
+    few_runs,
+    of_variance,
+    undefined,
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class RateChanges:
 
     def effect(self, inside: Flags, level: float) -> Estimate:
         """Estimate the second model's rate minus the first's on the slice, with the t interval."""
-        return single_mean(self.change[inside][:, None], level=level)
+        return change_effect(self.change[inside], level)
 
     def take(self, rows: Rows) -> RateChanges:
         """Keep some of the rows."""
@@ -181,6 +187,22 @@ def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimat
     low, high = newcombe(k, n, j, m, level)
     nan = math.nan
     return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=few_runs(1))
+
+
+def change_effect(change: npt.NDArray[np.signedinteger], level: float) -> Estimate:
+    """Estimate the change of the rate of one model, its variance with the floor of flips.
+
+    Args:
+        change: 1 where an example gains the event, -1 where it loses it, else 0, shape (n,).
+        level: Coverage, a fraction in (0, 1).
+
+    >>> round(change_effect(np.zeros(388, np.int8), 0.95).high, 4)  # as of a group (`flip_floor`)
+    0.01
+    """
+    n = change.size
+    value = float(change.mean()) if n else math.nan
+    variance = crossed_variance(np.zeros((n, 1)), change[:, None], paired=True)
+    return of_variance(value, variance, n=n, members=1, level=level)
 
 
 def judge_changes(

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
-from scotoma.config import PredictionsSource
+from scotoma.config import Config, PredictionsSource
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -36,7 +36,7 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.stages.robustness_plan import Plan
 
-__all__ = ["Conditions", "find_conditions", "import_corrupted"]
+__all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
 
 CLASSES = 1_000  # of ImageNet
 SHOWN = 5  # cells that a message lists
@@ -58,22 +58,23 @@ class Conditions:
     rows: NDArray[np.intp]
 
 
-def find_conditions(run: Run, members: Mapping[str, int], examples: Examples) -> Conditions:
+def find_conditions(
+    config: Config, models: Mapping[str, Sequence[str]], examples: Examples
+) -> Conditions:
     """Read which models predict under which corruption, at which severity, of which examples.
 
     Args:
-        run: Whose configuration names the files, and whose members are known.
-        members: Variant to how many of its models are asked for.
+        config: Names the files.
+        models: By what files call a variant, the models that are asked for.
         examples: The test examples.
 
     Raises:
         DataError: A corruption or severity that is unknown, or a model that lacks a cell: means
             over other cells for other models would be no comparison.
     """
-    tables = _tables(run)
-    models = _models(run, members)
+    tables = _tables(config)
     there: dict[tuple[str, int], dict[str, Sequence[str]]] = {}
-    for name, known in models_by_variant(tables, run.config.limits).items():
+    for name, known in models_by_variant(tables, config.limits).items():
         called, kind, severity = _parsed(name)
         if called in models:
             there.setdefault((kind, severity), {})[called] = known
@@ -99,10 +100,10 @@ def find_conditions(run: Run, members: Mapping[str, int], examples: Examples) ->
                 "or severity out for all"
             )
         )
-    _refuse_other_files(run, severities, len(examples.classes))
+    _refuse_other_files(config, severities, len(examples.classes))
     ids: set[str] = set()
     for table in tables:
-        frame = read_columns(table, "example_id", "predicted", limits=run.config.limits)
+        frame = read_columns(table, "example_id", "predicted", limits=config.limits)
         ids.update(frame["example_id"].drop_nulls().unique())
     rows = [place for place, example_id in enumerate(examples.ids) if example_id in ids]
     return Conditions(kinds, severities, np.array(rows, np.intp))
@@ -117,7 +118,7 @@ def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
     from scotoma.stages.robustness_plan import corrupted_file
 
     outputs = {condition: corrupted_file(run, condition) for condition in plan.conditions}
-    pattern, tables = _pattern(run), _tables(run)
+    pattern, tables = _pattern(run.config), _tables(run.config)
     root = split_pattern(pattern)[0]
     folder = PurePosixPath(storage.join(root))
     names = tuple(PurePosixPath(t.place).relative_to(folder).as_posix() for t in tables)
@@ -127,7 +128,7 @@ def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
     with run.step("robustness-files", outputs.values(), made_with=seen, opens=opens) as due:
         if not due:
             return
-        models = _models(run, plan.members)
+        models = imported_models(run, plan.members)
         ids = [examples.ids[row] for row in plan.rows]
         asked = {
             condition_name(called, condition.kind, condition.severity): names
@@ -157,14 +158,18 @@ def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
             scores = [one.scores.astype(np.float32) for one in each if one.scores is not None]
             if scores:
                 frame["score"] = np.concatenate(scores, axis=1)
+            best = [one.top5 for one in each if one.top5 is not None]
+            if len(best) == len(each):
+                truth = examples.labels[plan.rows][:, None, None]
+                frame["top5"] = (np.concatenate(best, axis=1) == truth).any(axis=2)
             with written(path) as temporary:
                 pl.DataFrame(frame).write_parquet(temporary)
             progress.advance("import predictions on corrupted pictures")
 
 
-def _refuse_other_files(run: Run, severities: tuple[int, ...], classes: int) -> None:
+def _refuse_other_files(config: Config, severities: tuple[int, ...], classes: int) -> None:
     """Refuse what cannot stand above AlexNet's errors on the published files."""
-    asked = run.config.robustness
+    asked = config.robustness
     if asked is None or asked.published is None:
         return
     if severities != SEVERITIES:
@@ -179,20 +184,25 @@ def _refuse_other_files(run: Run, severities: tuple[int, ...], classes: int) -> 
         )
 
 
-def _pattern(run: Run) -> str:
-    asked = run.config.robustness
+def _pattern(config: Config) -> str:
+    asked = config.robustness
     assert asked is not None
     assert asked.files is not None
     return asked.files
 
 
-def _tables(run: Run) -> list[PredictionTable]:
-    assert isinstance(run.config.source, PredictionsSource)
-    return find_tables(_pattern(run), run.config.source.id_column, by_condition=True)
+def _tables(config: Config) -> list[PredictionTable]:
+    assert isinstance(config.source, PredictionsSource)
+    return find_tables(_pattern(config), config.source.id_column, by_condition=True)
 
 
-def _models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:
-    """By what files call a variant, the models that its members were taken from."""
+def imported_models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:
+    """List, by what files call a variant, the models that its members were taken from.
+
+    Args:
+        run: Whose predictions are imported.
+        members: Variant to how many of its members are asked for.
+    """
     models = {}
     for name, count in members.items():
         called = (run.config.baseline or "dense") if name == "dense" else name

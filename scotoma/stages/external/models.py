@@ -11,31 +11,21 @@ from scotoma import progress
 from scotoma.config import Config, OnnxSource
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import DataError
-from scotoma.inference import Network, Preprocessing
 from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
+from scotoma.stages.external.network import network_of
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
 from scotoma.storage import Files
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["find_models", "model_sources", "network_of", "take_in"]
+__all__ = ["copy_models", "find_models", "model_sources"]
 
-TRIED = 4  # images that every model is run on before it is taken in
-
-
-def network_of(config: Config, classes: int) -> Network:
-    """What the members of an audit are run as."""
-    if not isinstance(config.source, OnnxSource):
-        return Network(config.source.model, classes, deterministic=config.deterministic)
-    asked = config.source.preprocessing
-    mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
-    ready = Preprocessing(asked.scale, mean, std, asked.layout)
-    return Network("onnx", classes, ready, deterministic=config.deterministic, limits=config.limits)
+TRIED = 4  # images that every model is run on before it is copied
 
 
 def find_models(config: Config) -> dict[str, list[Path]]:
@@ -79,7 +69,7 @@ def model_sources(config: Config, shard: Shard | None = None) -> Files:
     return Files(str(folder), tuple(names))
 
 
-def take_in(run: Run, shard: Shard) -> None:
+def copy_models(run: Run, shard: Shard) -> None:
     """Check the models of a shard, each without running it and then on a few images, and copy them.
 
     External data are put into the copies.
@@ -90,7 +80,7 @@ def take_in(run: Run, shard: Shard) -> None:
     network = network_of(run.config, len(examples.classes))
     height, width = images.shape[2:]
     total = sum(len(members_of(run.config, name, shard)) for name in models)
-    progress.start("take in models", total)
+    progress.start("import models", total)
     with trials() as attempt:
         for name, files in models.items():
             for index in members_of(run.config, name, shard):
@@ -120,4 +110,4 @@ def take_in(run: Run, shard: Shard) -> None:
                     record["paired_with"] = {"variant": base, "sha256": made_of}
                 write_json(path.with_suffix(".json"), record)
                 run.publish(path, path.with_suffix(".json"))
-                progress.advance("take in models")
+                progress.advance("import models")

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
-from scotoma.config import Config, PredictionsSource
+from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.model import Population, Predicted
 from scotoma.config.variants import NAME_BYTES, VariantEntry
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.parts import PartDigests, part_digest
+from scotoma.detection import BoxReading
 from scotoma.errors import ConfigError, DataError
-from scotoma.predictions import Predictions
+from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
 from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
 from scotoma.predictions.tables import (
@@ -34,6 +35,8 @@ from scotoma.predictions.tables import (
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
+from scotoma.stages.external.precision import leave_precision, precision_file
+from scotoma.stages.external.scores import as_scores
 from scotoma.stages.gather import population_facts
 from scotoma.storage.files import written
 
@@ -46,6 +49,8 @@ __all__ = [
     "prediction_sources",
     "prepare_predicted",
     "rows_of_reruns",
+    "supplied_models",
+    "supplied_scores",
 ]
 
 ELSEWHERE = "made elsewhere"
@@ -71,7 +76,7 @@ def complete(config: Config) -> Config:
     source = config.source
     if not isinstance(source, PredictionsSource):
         return config
-    tables = find_tables(source.files, source.id_column, source.columns)
+    tables = prediction_tables(source)
     supplied = models_by_variant(tables, config.limits)
     for name in supplied:
         if not NAME.fullmatch(name) or len(name.encode()) > NAME_BYTES:
@@ -109,11 +114,21 @@ def complete(config: Config) -> Config:
     counted = [_counted(config, entry, models, population.models) for entry in variants]
     variants = [entry for entries in counted for entry in entries]
     config = config.model_copy(update={"variants": variants, "population": population})
+    if isinstance(source, ScoresSource):
+        return config
     if config.label.column is None and config.label.threshold is None and not source.classes:
         found = predicted_classes(tables, _named(config).values(), config.limits)
         source = source.model_copy(update={"classes": found})
         return config.model_copy(update={"source": source})
     return config
+
+
+def prediction_tables(source: PredictionsSource) -> list[PredictionTable]:
+    """List the files of predictions, or of detections; see `find_tables`."""
+    if not isinstance(source, DetectionsSource):
+        return find_tables(source.files, source.id_column, source.columns)
+    boxes = BoxReading(source.examples, source.iou, source.min_score)
+    return find_tables(source.files, boxes=boxes)
 
 
 def _baseline(config: Config, known: Sequence[str]) -> str:
@@ -188,8 +203,14 @@ def prepare_predicted(run: Run) -> None:
     assert isinstance(run.config.source, PredictionsSource)
     progress.start("read examples", 1)
     source = run.config.source
-    tables = find_tables(source.files, source.id_column, source.columns)
-    examples = with_reruns(load_examples(run.config), _rows(run.config, tables))
+    tables = prediction_tables(source)
+    rows = _rows(run.config, tables)
+    if rows > 1 and run.config.label.columns:
+        raise DataError(
+            f"predictions of several labels must hold one run of each model, got {rows} reruns; "
+            "name the reruns as models, or keep one"
+        )
+    examples = with_reruns(load_examples(run.config), rows)
     left = _left_out(run.config, models_by_variant(tables, run.config.limits))
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
@@ -204,7 +225,7 @@ def rows_of_reruns(config: Config) -> int:
     if not isinstance(config.source, PredictionsSource):
         return 1
     source = config.source
-    return _rows(config, find_tables(source.files, source.id_column, source.columns))
+    return _rows(config, prediction_tables(source))
 
 
 def _rows(config: Config, tables: Sequence[PredictionTable]) -> int:
@@ -224,7 +245,7 @@ def _reruns(config: Config, tables: Sequence[PredictionTable]) -> dict[str, dict
 def prediction_sources(source: PredictionsSource) -> storage.Files:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in find_tables(source.files)]
+    places = [PurePosixPath(table.place) for table in prediction_tables(source)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
     return storage.Files(split_pattern(source.files)[0], names)
 
@@ -253,17 +274,23 @@ def import_predictions(run: Run) -> list[Path]:
     assert isinstance(source, PredictionsSource)
     names = _named(config)
     outputs = [run.predictions(name) for name in names]
+    if isinstance(source, DetectionsSource):
+        outputs.append(precision_file(run.root))
     records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
     files = {"files": prediction_sources(source)}
-    seen = confirmed(files, read_sources(run.mirror))
+    known = read_sources(run.mirror)
+    seen = confirmed(files, known)
     made_with = f"{seen.key('files')}/{part_digest(run, 'shown')}"
+    if isinstance(source, ScoresSource):  # true numbers are no part of what examples show
+        made_with += f"/{known.key('examples')}"
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, find_tables(source.files, source.id_column, source.columns))
+            _import(run, prediction_tables(source))
             confirmed(files, seen)
+    held = outputs[: len(names)]
     manifests = [run.population(name) / "manifest.json" for name in names]
-    with run.step("prepare-001", manifests, [run.examples, *outputs, *records]) as due:
+    with run.step("prepare-001", manifests, [run.examples, *held, *records]) as due:
         if due:
             for name, manifest in zip(names, manifests, strict=True):
                 write_json(manifest, population_facts(run, name))
@@ -273,24 +300,71 @@ def import_predictions(run: Run) -> list[Path]:
 def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
-    reruns, rows = _reruns(config, tables), _rows(config, tables)
+    reruns = _reruns(config, tables)
     progress.start("import predictions", len(names))
+    for name, answers in _answers(config, tables, examples, _rows(config, tables)):
+        _write(run, name, list(reruns[names[name]]), answers, examples)
+        progress.advance("import predictions")
+    if isinstance(config.source, DetectionsSource):
+        supplied = {name: (called, list(reruns[called])) for name, called in names.items()}
+        leave_precision(run, tables, supplied)
+
+
+def _answers(
+    config: Config, tables: Sequence[PredictionTable], examples: Examples, rows: int
+) -> Iterator[tuple[str, ExternalPredictions]]:
+    """What the models of each variant predict, or score, a column a model.
+
+    Args:
+        config: As `complete` leaves it.
+        tables: The files.
+        examples: The test examples, a row for each rerun.
+        rows: Rows of an example.
+    """
+    source, ids, reruns = config.source, examples.ids, _reruns(config, tables)
     asked = PredictionRequest(
         {
             called: [again for own in models.values() for again in own]
             for called, models in reruns.items()
         },
-        examples.ids if rows == 1 else list(map(example_of_row, examples.ids[::rows])),
+        ids if rows == 1 else list(map(example_of_row, ids[::rows])),
         examples.classes,
         bool(config.keep_scores),
         config.label.threshold,
         config.limits,
+        config.label.several,
+        source.score_column if isinstance(source, ScoresSource) else "",
     )
     answers = read_external(tables, asked)
-    for name, called in names.items():
-        predicted = join_reruns(answers[called], reruns[called], rows)
-        _write(run, name, list(reruns[called]), predicted, examples)
-        progress.advance("import predictions")
+    for name, called in _named(config).items():
+        own = answers[called]
+        if isinstance(source, ScoresSource):
+            own = replace(own, predicted=as_scores(own.predicted, config, asked.ids))
+        yield name, join_reruns(own, reruns[called], rows)
+
+
+def supplied_scores(
+    config: Config, examples: Examples
+) -> tuple[Examples, dict[str, NDArray[np.float64]]]:
+    """Read the scores of every variant without a run.
+
+    Args:
+        config: Of an audit of scores, as `complete` leaves it.
+        examples: Its test examples.
+
+    Returns:
+        The examples, a row for each rerun; and by variant the scores of its models, shape (N, K).
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    tables = prediction_tables(source)
+    rows = _rows(config, tables)
+    repeated = with_reruns(examples, rows)
+    found = _answers(config, tables, repeated, rows)
+    return repeated, {name: answers.predicted for name, answers in found}
 
 
 def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
@@ -311,15 +385,32 @@ def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] |
     if not examples.labelled:
         return None
     called = _named(config)["dense"]
-    tables = find_tables(source.files, source.id_column, source.columns)
-    models = models_by_variant(tables, config.limits)[called][: config.models_of("dense")]
+    tables = prediction_tables(source)
+    models = supplied_models(config, {"dense": config.models_of("dense")})[called]
     asked = PredictionRequest(
         {called: models}, examples.ids, examples.classes,
-        threshold=config.label.threshold, limits=config.limits,
+        threshold=config.label.threshold, limits=config.limits, labels=config.label.several,
     )  # fmt: skip
     predicted = read_external(tables, asked)[called].predicted
     wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
     return wrong
+
+
+def supplied_models(config: Config, members: Mapping[str, int]) -> dict[str, list[str]]:
+    """List the models that the files of an audit hold.
+
+    Args:
+        config: As `complete` leaves it.
+        members: Variant to how many of its models are asked for.
+
+    Returns:
+        By what files call a variant, its first models in natural order.
+    """
+    source = config.source
+    assert isinstance(source, PredictionsSource)
+    tables = prediction_tables(source)
+    supplied, named = models_by_variant(tables, config.limits), _named(config)
+    return {named[name]: supplied[named[name]][:count] for name, count in members.items()}
 
 
 def _write(
@@ -327,18 +418,24 @@ def _write(
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
     paired = run.config.variant(name).derived_from
-    with written(run.predictions(name)) as temporary:
-        Predictions(
+    ids, members = tuple(examples.ids), tuple(range(len(models)))
+    held: Predictions | ScoredExamples
+    if isinstance(run.config.source, ScoresSource):
+        held = ScoredExamples(name, ids, members, answers.predicted, paired or "")
+    else:
+        held = Predictions(
             variant=name,
-            example_ids=tuple(examples.ids),
-            members=tuple(range(len(models))),
+            example_ids=ids,
+            members=members,
             classes=examples.classes,
             predicted=answers.predicted,
             paired_with=paired,
             scores=answers.scores,
             top5=answers.top5,
             runtimes=(ELSEWHERE,),
-        ).write(temporary)
+        )
+    with written(run.predictions(name)) as temporary:
+        held.write(temporary)
     for index, model in enumerate(models):
         labels = answers.predicted[:, index].tobytes()
         record = {

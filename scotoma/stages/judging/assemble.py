@@ -11,12 +11,16 @@ from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
 from scotoma.audit.robustness import RobustnessReport
+from scotoma.audit.scores import ChangedScore, ScoredMeans
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
+from scotoma.config import ScoresSource
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
+from scotoma.stages.external.precision import read_precision
+from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
 from scotoma.uncertainty.rates import FEW
@@ -27,6 +31,10 @@ UNLABELLED = (
     "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
     "needs labels are not measured."
 )
+SCORED = (
+    "Every example has a score of each model and no class: means and quantiles are measured, and "
+    "no CIEs, error rates or fairness metrics."
+)
 
 
 def assemble(run: Run, examples: Examples) -> Audit:
@@ -35,8 +43,8 @@ def assemble(run: Run, examples: Examples) -> Audit:
     partition = test.partition()
     positive = None if config.label.positive is None else str(config.label.positive)
     sources = read_sources(run.mirror)
-    bias = read_part(run.section("bias"), BiasSection)
-    divergence = read_part(run.section("divergence"), DivergenceSection)
+    scored = isinstance(config.source, ScoresSource)
+    unlabelled = SCORED if scored else "" if examples.labelled else UNLABELLED
     content = {
         "version": VERSION,
         "scotoma": __version__,
@@ -56,7 +64,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
             "classes": examples.classes,
             "positive": positive,
             "notes": examples.notes,
-            "unlabelled": "" if examples.labelled else UNLABELLED,
+            "unlabelled": unlabelled,
         },
         "inputs": [
             {
@@ -90,6 +98,17 @@ def assemble(run: Run, examples: Examples) -> Audit:
             }
             for variant in config.resolved_variants
         ],
+        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
+    }
+    measured = _scored(run) if scored else _classified(run)
+    return Audit.model_validate(content | measured)
+
+
+def _classified(run: Run) -> dict[str, Any]:
+    """What is measured where every example has a class of each model."""
+    bias = read_part(run.section("bias"), BiasSection)
+    divergence = read_part(run.section("divergence"), DivergenceSection)
+    return {
         "accuracy": bias.accuracy,
         "divergence": divergence.divergence,
         "classes": bias.classes,
@@ -97,7 +116,6 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "gaps": _adjusted(bias.gaps),
         "clarify": bias.clarify,
         "run_to_run": bias.run_to_run,
-        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
         "parity": divergence.parity,
@@ -105,11 +123,32 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
         if bias.class_rates
         else None,
+        "labels": bias.labels,
+        "precision": read_precision(run) or None,
         "robustness": None
-        if config.robustness is None
+        if run.config.robustness is None
         else read_part(run.section("robustness"), RobustnessReport),
     }
-    return Audit.model_validate(content)
+
+
+def _scored(run: Run) -> dict[str, Any]:
+    """What is measured where every example has a number of each model."""
+    source = run.config.source
+    assert isinstance(source, ScoresSource)
+    means = read_part(run.section("bias"), ScoredMeans)
+    parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
+    return {part: {} for part in parts} | {
+        "clarify": {"questions": (), "data": (), "variants": {}},
+        "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
+        "scores": {
+            **dict(means),
+            "name": source.score_name,
+            "unit": source.unit,
+            "lower_is_better": source.is_lower_better,
+            "examples": read_part(run.section("divergence"), dict[str, tuple[ChangedScore, ...]]),
+            "shown": SHOWN,
+        },
+    }
 
 
 def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:

@@ -63,6 +63,8 @@ class ClarifyMetrics:
         advantaged: Attribute to the value that is facet a.
         training: The training examples; there may be none.
         features: Columns of numbers by which FT finds an example's likes; none for no FT.
+        of_labels: The attribute whose values are labels, where examples have several: it forms
+            strata and no facets, for a label is nobody.
     """
 
     examples: Examples
@@ -71,6 +73,7 @@ class ClarifyMetrics:
     advantaged: Mapping[str, str] = field(default_factory=dict)
     training: Examples | None = None
     features: Sequence[str] = ()
+    of_labels: str = ""
 
     def guide(self) -> list[dict[str, Any]]:
         """List the worries that the metrics answer."""
@@ -188,7 +191,8 @@ class ClarifyMetrics:
 
     @cached_property
     def _facets(self) -> list[FacetPair]:
-        return facet_pairs(self.examples, self.advantaged, self.training)
+        pairs = facet_pairs(self.examples, self.advantaged, self.training)
+        return [pair for pair in pairs if pair.attribute != self.of_labels]
 
     @cached_property
     def _labels(self) -> NDArray[np.int64] | None:

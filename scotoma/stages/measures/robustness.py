@@ -32,8 +32,10 @@ from scotoma.robustness import (
     relative_robustness,
 )
 from scotoma.run import Run
+from scotoma.stages.measures.activation_ranges import activation_range_rows
 from scotoma.stages.measures.confidence import confidence_report
-from scotoma.stages.measures.other_sets import other_set_reports
+from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
+from scotoma.stages.measures.sequences import sequence_rows
 from scotoma.uncertainty import Estimate
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ __all__ = ["measure_robustness"]
 
 HALVES = 4  # dense members from which one half is compared with the other
 PICTURES = "of these pictures and models: the interval is over examples alone"
+NOTHING_CORRUPTED: dict[str, Any] = {
+    **dict.fromkeys(("curves", "by_corruption", "distortion"), ()),
+    **{key: {} for key in ("losses", "floor", "disagreement")},
+}
 Labels = NDArray[np.unsignedinteger[Any]]
 Mask = NDArray[np.bool_]
 
@@ -93,12 +99,39 @@ def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, An
     Returns:
         `audit.robustness.RobustnessReport` as JSON values.
     """
+    content = {
+        "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
+        "note": "" if plan.profile is None else plan.profile.note,
+        "examples": len(plan.rows),
+        "test": len(examples.ids),
+        "severities": plan.severities,
+        "corruption_seeds": plan.draws,
+        "members": plan.members,
+        "corruptions": [
+            {"kind": kind, "family": family_of(kind), "standard": kind in STANDARD}
+            for kind in plan.kinds
+        ],
+        "left_out": plan.left_out,
+        **(_of_corrupted(run, plan, examples) if plan.kinds else NOTHING_CORRUPTED),
+        "sets": [
+            *other_set_reports(run, plan, examples),
+            *hard_set_reports(run, plan, examples),
+        ],
+    }
+    whole: dict[str, Any] = jsonable(content)
+    return whole
+
+
+def _of_corrupted(run: Run, plan: Plan, examples: Examples) -> dict[str, Any]:
+    """Measure the fields of the section that corrupted pictures fill."""
     answers = _read(run, plan, examples)
     config, families = run.config, _families(plan)
     right = {name: answers.right(name) for name in plan.members}
     compressed = [v for v in config.resolved_variants if v.name != "dense"]
     progress.start("measure robustness", len(compressed))
-    losses, differing, rows = {}, {}, list(_of_corruptions(plan, answers, right, config))
+    ranked = _top5(run, plan, answers)
+    losses, differing = {}, {}
+    rows = list(_of_corruptions(plan, answers, right, ranked, config))
     for variant in compressed:
         losses[variant.name] = _losses(
             answers,
@@ -112,36 +145,23 @@ def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, An
             answers, variant.name, plan, len(examples.classes), paired=variant.paired
         )
         progress.advance("measure robustness")
-    content: dict[str, Any] = jsonable(
-        {
-            "profile": "predictions" if plan.profile is None else plan.profile.name,
-            "note": "" if plan.profile is None else plan.profile.note,
-            "examples": len(plan.rows),
-            "test": len(examples.ids),
-            "severities": plan.severities,
-            "corruption_seeds": plan.draws,
-            "members": plan.members,
-            "corruptions": [
-                {"kind": kind, "family": family_of(kind), "standard": kind in STANDARD}
-                for kind in plan.kinds
-            ],
-            "left_out": plan.left_out,
-            "curves": list(_curves(plan, answers, right, families)),
-            "by_corruption": rows,
-            "losses": losses,
-            "floor": _floor(answers, right["dense"], families),
-            "distortion": list(_distortion(answers, families)) if plan.profile else [],
-            "disagreement": differing,
-            "confidence": confidence_report(
-                run, plan, right, families, answers.partition, answers.clusters
-            )
-            if plan.config.confidence
-            else None,
-            "matched": list(_matched(plan, answers, right, families)),
-            "sets": list(other_set_reports(run, plan, examples)),
-        }
-    )
-    return content
+    confidence = None
+    if plan.config.confidence:
+        confidence = confidence_report(
+            run, plan, right, families, answers.partition, answers.clusters
+        )
+    return {
+        "curves": list(_curves(plan, answers, right, families)),
+        "by_corruption": rows,
+        "losses": losses,
+        "floor": _floor(answers, right["dense"], families),
+        "distortion": list(_distortion(answers, families)) if plan.profile else [],
+        "disagreement": differing,
+        "confidence": confidence,
+        "activation_ranges": list(activation_range_rows(run, plan, answers.clusters)),
+        "sequences": list(sequence_rows(run, plan, answers.partition, answers.clusters)),
+        "matched": list(_matched(plan, answers, right, families)),
+    }
 
 
 def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
@@ -173,6 +193,29 @@ def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
         corrupted=dict(zip(plan.members, parts, strict=True)),
         distances=distances.reshape(*shape, 2),
     )
+
+
+def _top5(run: Run, plan: Plan, answers: _Answers) -> dict[str, RightAnswers]:
+    """Whether labels are among five classes, by variant; empty where any of these is not known."""
+    from scotoma.stages.robustness_plan import corrupted_file
+
+    clean = {name: Predictions.read(run.predictions(name), top5=True).top5 for name in plan.members}
+    paths = [corrupted_file(run, condition) for condition in plan.conditions]
+    frames = [pl.scan_parquet(path) for path in paths]
+    there = all("top5" in frame.collect_schema() for frame in frames)
+    if not there or any(best is None for best in clean.values()):
+        return {}
+    every = np.stack([frame.select("top5").collect()["top5"].to_numpy() for frame in frames])
+    every = every.reshape(*answers.distances.shape[:3], -1)
+    parts = np.split(every, np.cumsum(list(plan.members.values()))[:-1], axis=-1)
+    truth = answers.labels[:, None, None]
+    return {
+        name: RightAnswers((best[plan.rows, :members] == truth).any(axis=2), own)
+        for (name, members), best, own in zip(
+            plan.members.items(), clean.values(), parts, strict=True
+        )
+        if best is not None
+    }
 
 
 def _families(plan: Plan) -> dict[str, list[int]]:
@@ -212,7 +255,11 @@ def _curves(
 
 
 def _of_corruptions(
-    plan: Plan, answers: _Answers, right: Mapping[str, RightAnswers], config: Config
+    plan: Plan,
+    answers: _Answers,
+    right: Mapping[str, RightAnswers],
+    ranked: Mapping[str, RightAnswers],
+    config: Config,
 ) -> Iterator[dict[str, Any]]:
     """One row a variant and corruption, and one of all standard ones."""
     standard = [place for place, kind in enumerate(plan.kinds) if kind in STANDARD]
@@ -230,20 +277,32 @@ def _of_corruptions(
                 right["dense"], own, standard, clusters=answers.clusters, paired=paired
             ) if standard else None  # fmt: skip
         for place, (kind, places) in enumerate(everything.items()):
-            members = own.corrupted[places].mean(axis=(0, 2)).T
             every = kind == ALL_KINDS
+            accuracy, relative = _accuracies(own, places, answers)
+            top5, top5_relative = (
+                _accuracies(ranked[variant], places, answers) if ranked else (None, None)
+            )
             ce = None
             if errors is not None:
                 ce = of_all.mce if every and of_all is not None else errors.ce[place]
             yield {
                 "variant": variant,
                 "kind": kind,
-                "accuracy": own.accuracy(places, clusters=answers.clusters),
-                "relative_robustness": float(relative_robustness(members, own.clean.mean(axis=0))),
+                "accuracy": accuracy,
+                "relative_robustness": relative,
+                "top5_accuracy": top5,
+                "top5_relative_robustness": top5_relative,
                 "ce": ce,
                 "relative_ce": None if errors is None or every else errors.relative_ce[place],
                 "alexnet_ce": _over_alexnet(plan, own, places, answers.clusters),
             }
+
+
+def _accuracies(own: RightAnswers, places: list[int], answers: _Answers) -> tuple[Estimate, float]:
+    """Accuracy under some corruptions, and as a percentage of that on clean pictures."""
+    members = own.corrupted[places].mean(axis=(0, 2)).T
+    relative = float(relative_robustness(members, own.clean.mean(axis=0)))
+    return own.accuracy(places, clusters=answers.clusters), relative
 
 
 def _over_alexnet(

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.member_fairness import MemberFairness, member_fairness
+from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import Examples
 from scotoma.inputs import StatisticsProtocol
 from scotoma.uncertainty import undefined
 from scotoma.variance import Comparison, RunSpread, compare_family, spread
 
-__all__ = ["FairnessOfRuns"]
+__all__ = ["FairnessOfRuns", "LabelRows"]
 
 PROTOCOLS: tuple[StatisticsProtocol, ...] = ("sound", "published")
 EFFECTS = ("difference", "cohens_d", "effect")
@@ -25,6 +25,21 @@ TESTS = (
     "u_p", "u_p_adjusted", "levene_p", "levene_p_adjusted", "spread_ratio", "reason",
 )  # fmt: skip
 Measured = Mapping[tuple[str, str], MemberFairness]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows:
+    """Which label each row is about, where examples have several.
+
+    Attributes:
+        attribute: The attribute whose values are the labels.
+        names: The labels.
+        codes: Which label, shape (N,).
+    """
+
+    attribute: str
+    names: tuple[str, ...]
+    codes: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +52,13 @@ class FairnessOfRuns:
         examples: The test examples.
         positive: Id of the positive class; None for the mean over the classes.
         dense: Class ids of the dense members, shape (N, K).
+        labels: Several labels, which the metrics are then averaged over; None for one.
     """
 
     examples: Examples
     positive: int | None
     dense: NDArray[np.unsignedinteger[Any]]
+    labels: LabelRows | None = None
 
     def of_dense(self) -> list[dict[str, Any]]:
         """Measure the dense members: one row an attribute and metric."""
@@ -74,12 +91,24 @@ class FairnessOfRuns:
         groups = self.examples.partition()
         found: dict[tuple[str, str], MemberFairness] = {}
         for attribute in self.examples.attributes:
-            rows = [of == (attribute,) for of in groups.attributes]
-            metrics = member_fairness(
-                self.examples.known_labels, predicted, groups.masks[rows],
-                n_classes=len(self.examples.classes), class_id=self.positive,
-                clusters=self.examples.clusters,
-            )  # fmt: skip
+            masks = groups.masks[[of == (attribute,) for of in groups.attributes]]
+            if self.labels is None:
+                metrics = member_fairness(
+                    self.examples.known_labels, predicted, masks,
+                    n_classes=len(self.examples.classes), class_id=self.positive,
+                    clusters=self.examples.clusters,
+                )  # fmt: skip
+            elif attribute == self.labels.attribute:
+                continue  # a label is nobody
+            else:
+                metrics = label_fairness(
+                    (self.examples.labels == self.positive).astype(np.uint8),
+                    (predicted == self.positive).astype(np.uint8),
+                    masks,
+                    self.labels.codes,
+                    n_labels=len(self.labels.names),
+                    clusters=self.examples.clusters,
+                )
             found |= {(attribute, name): one for name, one in metrics.items()}
         return found
 
@@ -90,7 +119,9 @@ class FairnessOfRuns:
         compared: Mapping[StatisticsProtocol, Comparison | None] | None = None,
     ) -> dict[str, Any]:
         attribute, metric = key
-        of_classes = one.values if self.positive is not None else one.per_class
+        classes = self.examples.classes if self.labels is None else self.labels.names
+        one_class = self.positive is not None and self.labels is None
+        of_classes = one.values if one_class else one.per_class
         moved = spread(of_classes) if len(one.values) > 1 else _one_member(one)
         worst = moved.worst_class
         return {
@@ -102,7 +133,7 @@ class FairnessOfRuns:
             "max_diff": moved.max_diff,
             "std": moved.std,
             "sigma": moved.sigma,
-            "worst_class": None if worst is None else self.examples.classes[worst],
+            "worst_class": None if worst is None else classes[worst],
             "class_max_diff": moved.class_max_diff,
             "class_std": moved.class_std,
             "members": len(one.values),

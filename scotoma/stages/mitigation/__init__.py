@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from scotoma.stages.mitigation.apply import Mitigated, apply_technique
-from scotoma.stages.mitigation.tables import write_tables
+from scotoma.stages.mitigation.tables import write_mitigated
 
-__all__ = ["Mitigated", "apply_technique", "write_tables"]
+__all__ = ["Mitigated", "apply_technique", "write_mitigated"]

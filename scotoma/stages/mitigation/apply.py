@@ -23,7 +23,10 @@ from scotoma.stages.mitigation.outputs import member_outputs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AFTERWARDS", "Mitigated", "apply_technique"]
+__all__ = [
+    "AFTERWARDS", "Mitigated", "apply_technique", "clusters_of_halves", "group_codes",
+    "judged_examples", "refuse_empty",
+]  # fmt: skip
 
 AFTERWARDS = ("dfr", "thresholds", "offsets", "ensemble")  # those that follow training
 
@@ -82,16 +85,13 @@ def apply_technique(
         )
     needs = decide.needs(technique)
     by = _attributes(examples, attribute, technique) if needs.attributes != "never" else []
-    names, group = _groups(examples, by)
-    labels, classes = examples.labels, len(examples.classes)
-    _, cell = _groups(examples, list(examples.attributes))  # one split, whatever the technique
-    judged = judged_half(cell * classes + labels, examples.clusters, run.config.population.seed)
+    names, group = group_codes(examples, by)
+    labels, judged = examples.labels, judged_examples(run, examples)
     if by:
-        _refuse_empty(labels[~judged], group[~judged], names, examples.classes, technique)
+        refuse_empty(labels[~judged], group[~judged], names, examples.classes, technique)
     outputs = member_outputs(run, variant, features=technique == "dfr")
     fits = outputs[:, ~judged], labels[~judged], group[~judged]
     predicted, rules = _decided(technique, outputs[:, judged], group[judged], fits, together)
-    ids = np.arange(len(labels)) if examples.clusters is None else examples.clusters
     return Mitigated(
         name=f"{variant}+{technique}",
         variant=variant,
@@ -99,10 +99,31 @@ def apply_technique(
         attribute=",".join(by),
         rules=rules,
         judged=judged,
-        clusters=(len(np.unique(ids[~judged])), len(np.unique(ids[judged]))),
+        clusters=clusters_of_halves(examples, judged),
         predicted=predicted,
         paired=technique != "ensemble" and run.config.variant(variant).paired,
     )
+
+
+def judged_examples(run: Run, examples: Examples) -> NDArray[np.bool_]:
+    """Draw the test examples that judge: the same half, whatever is chosen on the other.
+
+    Args:
+        run: Its seed decides.
+        examples: Its test examples, with labels.
+
+    Returns:
+        Whether each of them judges, shape (N,).
+    """
+    _, cell = group_codes(examples, list(examples.attributes))
+    strata = cell * len(examples.classes) + examples.labels
+    return judged_half(strata, examples.clusters, run.config.population.seed)
+
+
+def clusters_of_halves(examples: Examples, judged: NDArray[np.bool_]) -> tuple[int, int]:
+    """Count the clusters among the examples that fit or choose, and among those that judge."""
+    ids = np.arange(len(judged)) if examples.clusters is None else examples.clusters
+    return len(np.unique(ids[~judged])), len(np.unique(ids[judged]))
 
 
 def _decided(
@@ -189,7 +210,7 @@ def _attributes(examples: Examples, asked: str | None, technique: str) -> list[s
     return chosen
 
 
-def _groups(examples: Examples, by: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def group_codes(examples: Examples, by: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Names of the groups that attributes form, and each example's."""
     rows = examples.table.select(by).iter_rows() if by else [()] * len(examples.ids)
     values = [",".join(f"{a}={v}" for a, v in zip(by, row, strict=True)) for row in rows]
@@ -197,7 +218,7 @@ def _groups(examples: Examples, by: list[str]) -> tuple[list[str], NDArray[np.in
     return names.tolist(), group.astype(np.int64)
 
 
-def _refuse_empty(
+def refuse_empty(
     labels: NDArray[np.int64],
     group: NDArray[np.int64],
     names: list[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +14,18 @@ from scotoma.config import PredictionsSource
 from scotoma.config.model import OnnxSource
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
-from scotoma.predictions import Predictions
+from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
-from scotoma.stages.external.models import network_of
+from scotoma.stages.external.network import network_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["member_outputs"]
+    from scotoma.inference.engines import Network
+
+__all__ = ["member_outputs", "outputs_by_member"]
 
 SURE = 5e-4  # of float16 near 1: no kept score is surer than this
 
@@ -35,16 +39,77 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
         features: The last layer's inputs instead of scores.
 
     Raises:
-        DataError: The run keeps neither members nor scores.
+        DataError: The run keeps neither members nor scores, or has several labels and features are
+            asked for.
     """
+    if features and run.config.label.columns:
+        raise DataError(
+            "dfr fits one layer to one label, and this audit has several; take thresholds, offsets "
+            "or ensemble"
+        )
+    if features and isinstance(run.config.source, OnnxSource):
+        return np.stack(list(_external_features(run, variant)))
     if isinstance(run.config.source, PredictionsSource | OnnxSource):
         if features:
             raise DataError(
-                "dfr needs the last layer's inputs, and this audit trained no model; take "
-                "thresholds, offsets or ensemble"
+                "dfr needs the last layer's inputs, and this audit has predictions and no model; "
+                "take thresholds, offsets or ensemble, or audit the models as ONNX files"
             )
-        return _kept_scores(run, variant)
+        every = isinstance(run.config.source, OnnxSource) and run.config.keeps_every_score
+        return _every_score(run, variant) if every else _kept_scores(run, variant)
     return _run_members(run, variant, features=features)
+
+
+def _external_features(run: Run, variant: str) -> Iterator[NDArray[np.float32]]:
+    """Inputs of the last linear layer of each external model, in a process that may be lost."""
+    from scotoma.inference.model_process import call_limited, runtime_process
+    from scotoma.inference.population import images_at_once
+
+    examples = Examples.read(run.examples, split="test")
+    members = _members(run, variant)
+    network = network_of(run.config, len(examples.classes))
+    progress.start("run members", len(members))
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_process() as process:
+        file, kept = Path(folder, "images.npy"), Path(folder, "features.npy")
+        decode_images_to(file, examples)
+        images = np.load(file, mmap_mode="r")
+        batch = images_at_once(images)
+        for member in members:
+            call_limited(
+                process, _write_features, member, file, network, kept,
+                path=member, network=network, images=batch, batches=-(-len(images) // batch),
+            )  # fmt: skip
+            yield np.load(kept)
+            progress.advance("run members")
+
+
+def _write_features(member: Path, images: Path, network: Network, kept: Path) -> None:
+    """Leave a model's features in a file."""
+    from scotoma.stages.mitigation.member_outputs import last_features
+
+    np.save(kept, last_features(member, np.load(images, mmap_mode="r"), network))
+
+
+def _every_score(run: Run, variant: str) -> NDArray[np.float32]:
+    """All scores of external models, as the audit kept them."""
+    ids = Examples.read(run.examples, images=False, split="test").ids
+    paths = [run.scores(variant, index) for index in range(run.config.models_of(variant))]
+    run.fetch(*paths, *(path.with_suffix(".json") for path in paths))
+    outputs = []
+    for path in paths:
+        if not path.is_file():
+            raise DataError(
+                f"{variant} must have its scores, got no {path.name}; repeat the audit, which "
+                "makes them again"
+            )
+        kept, scores = ScoresFile.open(path).read()
+        if kept != ids:
+            raise DataError(
+                f"scores of {variant} must be of the audit's test examples, got others in "
+                f"{path.name}; repeat the audit"
+            )
+        outputs.append(scores)
+    return np.stack(outputs)
 
 
 def _kept_scores(run: Run, variant: str) -> NDArray[np.float32]:
@@ -60,7 +125,8 @@ def _kept_scores(run: Run, variant: str) -> NDArray[np.float32]:
     if len(predictions.classes) != 2:
         raise DataError(
             f"a rule needs all {len(predictions.classes)} scores of an example, and this audit "
-            "kept that of the predicted class; with external models only two classes will do"
+            "kept that of the predicted class; two classes will do, or ONNX models audited with "
+            "keep_scores: full"
         )
     p = np.clip(predictions.scores.astype(np.float64), 0.5, 1 - SURE)
     sign = np.where(predictions.predicted == 1, 1, -1)
@@ -69,26 +135,56 @@ def _kept_scores(run: Run, variant: str) -> NDArray[np.float32]:
 
 
 def _run_members(run: Run, variant: str, *, features: bool) -> NDArray[np.float32]:
+    outputs = np.stack(list(outputs_by_member(run, variant, features=features)))
+    if not run.config.label.columns:
+        return outputs
+    cut = np.array(list(run.config.label.several.values()))
+    margin = (outputs - np.log(cut / (1 - cut))).reshape(len(outputs), -1)  # 0 at the threshold
+    return np.stack([np.zeros_like(margin), margin], axis=-1).astype(np.float32)
+
+
+def outputs_by_member(
+    run: Run, variant: str, *, features: bool, split: str = "test"
+) -> Iterator[NDArray[np.float32]]:
+    """Run the members of a variant again, one after the other.
+
+    Args:
+        run: With its members.
+        variant: Whose members.
+        features: The last layer's inputs instead of scores.
+        split: `test` or `train`.
+
+    Yields:
+        Outputs of each member, float32, shape (N, width), N the number of images.
+
+    Raises:
+        DataError: A member is gone.
+    """
     from scotoma.stages.mitigation.member_outputs import all_scores, last_features
 
-    examples = Examples.read(run.examples, split="test")
-    members = [run.member(variant, index) for index in range(run.config.models_of(variant))]
+    examples = Examples.read(run.examples, split=split)
+    members = _members(run, variant)
     graph = run.path("shards", "000", "graph.onnx")
-    run.fetch(graph, *members)
+    run.fetch(graph)
+    network = network_of(run.config, len(examples.several) or len(examples.classes))
+    network = replace(network, graph=graph if graph.is_file() else None)
+    progress.start("run members", len(members))
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        file = Path(folder, "images.npy")
+        decode_images_to(file, examples.pictured)
+        images = np.load(file, mmap_mode="r")
+        for member in members:
+            yield (last_features if features else all_scores)(member, images, network)
+            progress.advance("run members")
+
+
+def _members(run: Run, variant: str) -> list[Path]:
+    """The files of a variant's members."""
+    members = [run.member(variant, index) for index in range(run.config.models_of(variant))]
+    run.fetch(*members)
     if absent := [path for path in members if not path.is_file()]:
         raise DataError(
             f"{variant} must have its members to run them again, got no {absent[0].name}; repeat "
             "the audit, which makes them again"
         )
-    network = network_of(run.config, len(examples.classes))
-    network = replace(network, graph=graph if graph.is_file() else None)
-    outputs: list[NDArray[Any]] = []
-    progress.start("run members", len(members))
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        file = Path(folder, "images.npy")
-        decode_images_to(file, examples)
-        images = np.load(file, mmap_mode="r")
-        for member in members:
-            outputs.append((last_features if features else all_scores)(member, images, network))
-            progress.advance("run members")
-    return np.stack(outputs)
+    return members

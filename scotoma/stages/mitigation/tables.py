@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import polars as pl
 import yaml
 
 from scotoma.config import Config
-from scotoma.config.model import threshold_classes
+from scotoma.config.label import threshold_classes
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.run import Run
@@ -21,53 +23,88 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from scotoma.mitigation.decide import Rule
     from scotoma.stages.mitigation.apply import Mitigated
 
-__all__ = ["write_tables"]
+__all__ = ["Decided", "as_audited", "write_mitigated", "write_tables"]
 
 
-def write_tables(run: Run, mitigated: Mitigated, folder: Path) -> tuple[Path, Path | None]:
-    """Write the judging half: examples, predictions of every variant, rules and configuration.
+@dataclass(frozen=True)
+class Decided:
+    """What the models of a variant say of the examples that judge.
+
+    Attributes:
+        predicted: Class ids, shape (judged, models).
+        paired: Whether model k is made of dense member k.
+    """
+
+    predicted: NDArray[np.int64]
+    paired: bool
+
+
+def write_mitigated(run: Run, mitigated: Mitigated, folder: Path) -> tuple[Path, Path | None]:
+    """Write a mitigated variant beside the others; arguments and result as for `write_tables`."""
+    own = Decided(mitigated.predicted, mitigated.paired)
+    return write_tables(
+        run, mitigated.judged, as_audited(run, mitigated.judged) | {mitigated.name: own},
+        mitigated.rules, folder,
+    )  # fmt: skip
+
+
+def as_audited(run: Run, judged: NDArray[np.bool_]) -> dict[str, Decided]:
+    """Read what every variant of an audit says of the examples that judge."""
+    variants = run.config.resolved_variants
+    run.fetch(*(run.predictions(variant.name) for variant in variants))
+    decided = {}
+    for variant in variants:
+        kept = Predictions.read(run.predictions(variant.name))
+        decided[variant.name] = Decided(kept.predicted[judged].astype(np.int64), variant.paired)
+    return decided
+
+
+def write_tables(
+    run: Run,
+    judged: NDArray[np.bool_],
+    decided: Mapping[str, Decided],
+    rules: Sequence[Rule],
+    folder: Path,
+) -> tuple[Path, Path | None]:
+    """Write the examples that judge, what every variant says of them, rules and configuration.
 
     Args:
         run: The audit that was mitigated; nothing in it is changed.
-        mitigated: What became of one of its variants.
+        judged: Whether each test example judges, shape (N,).
+        decided: By variant, dense first.
+        rules: Those fitted; without any no rules.json is written.
         folder: An existing folder.
 
     Returns:
         The configuration, and the gate's rules; None where the default rules hold.
     """
-    examples = Examples.read(run.examples, images=False, split="test").keep(mitigated.judged)
+    examples = Examples.read(run.examples, images=False, split="test").keep(judged)
     tables = [
-        _long(name, predictions.predicted[mitigated.judged], predictions.classes, examples.ids)
-        for name, predictions in _predictions(run)
+        _long(name, own.predicted, examples.classes, examples.ids) for name, own in decided.items()
     ]
-    tables.append(_long(mitigated.name, mitigated.predicted, examples.classes, examples.ids))
     cluster = ["cluster"] if "cluster" in examples.table.columns else []
     kept = ["example_id", "label", *examples.attributes, *cluster]
     with written(folder / "examples.parquet") as temporary:
         examples.table.select(kept).write_parquet(temporary)
     with written(folder / "predictions.parquet") as temporary:
         pl.concat(tables).write_parquet(temporary)
-    with written(folder / "rules.json") as temporary:
-        rules = [json.loads(rule.model_dump_json()) for rule in mitigated.rules]
-        temporary.write_text(json.dumps(rules, indent=1) + "\n", encoding="utf-8")
-    config = _config(run.config, examples, mitigated)
+    if rules:
+        with written(folder / "rules.json") as temporary:
+            content = [json.loads(rule.model_dump_json()) for rule in rules]
+            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    config = _config(run.config, examples, {name: one.paired for name, one in decided.items()})
     with written(folder / "audit.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     rules_of_gate = Judging.of(run).rules
     if rules_of_gate is None:
         return folder / "audit.yaml", None
     with written(folder / "gate.yaml") as temporary:
-        content = rules_of_gate.model_dump(mode="json", exclude_unset=True)
-        temporary.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        gate = rules_of_gate.model_dump(mode="json", exclude_unset=True)
+        temporary.write_text(yaml.safe_dump(gate, sort_keys=False), encoding="utf-8")
     return folder / "audit.yaml", folder / "gate.yaml"
-
-
-def _predictions(run: Run) -> list[tuple[str, Predictions]]:
-    names = [variant.name for variant in run.config.resolved_variants]
-    run.fetch(*map(run.predictions, names))
-    return [(name, Predictions.read(run.predictions(name))) for name in names]
 
 
 def _long(
@@ -85,7 +122,7 @@ def _long(
     )
 
 
-def _config(config: Config, examples: Examples, mitigated: Mitigated) -> dict[str, Any]:
+def _config(config: Config, examples: Examples, paired: Mapping[str, bool]) -> dict[str, Any]:
     """The configuration of the audit, of the same examples, groups and terms."""
     threshold = config.label.threshold
     positive = config.label.positive if threshold is None else threshold_classes(threshold)[0]
@@ -95,8 +132,6 @@ def _config(config: Config, examples: Examples, mitigated: Mitigated) -> dict[st
     groups: dict[str, Any] = {name: {"column": name} for name in examples.attributes}
     if examples.intersections:
         groups["intersections"] = [list(names) for names in examples.intersections]
-    compressed = {one.name: one.paired for one in config.resolved_variants[1:]}
-    compressed[mitigated.name] = mitigated.paired
     content: dict[str, Any] = {
         "version": 1,
         "project": config.project,
@@ -110,7 +145,11 @@ def _config(config: Config, examples: Examples, mitigated: Mitigated) -> dict[st
         "groups": groups,
         "variants": [
             "dense",
-            *({"predictions": [name], "paired": pair} for name, pair in compressed.items()),
+            *(
+                {"predictions": [name], "paired": pair}
+                for name, pair in paired.items()
+                if name != "dense"
+            ),
         ],
         "population": {"seed": config.population.seed},
         "tracking": {"uri": "off"},

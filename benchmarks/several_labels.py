@@ -1,0 +1,141 @@
+"""How often audits of several labels flag what is harmless, and find what is not.
+
+    python benchmarks/several_labels.py               # 200 audits without harm, 200 with
+    python benchmarks/several_labels.py --audits 20   # a glance
+
+An audit is 800 photographs with 4 labels each, 6 models a side. Errors on labels of a photograph
+hang together, and so do those of one model. Where harm is planted, errors on umbrellas rise by what
+`scotoma check` prints for that group. Measured and judged by the steps of the pipeline; flagged is
+an audit without harm that the default gate fails, found is harm whose interval of the relative
+change of the group's error lies above 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from scipy.stats import norm
+
+from scotoma.audit import read_audit
+from scotoma.config import parse_config
+from scotoma.config.gate import default_rules
+from scotoma.datasets.label_pairs import label_pairs
+from scotoma.datasets.select_examples import examples_from_source
+from scotoma.power import smallest_amplification
+from scotoma.predictions import Predictions
+from scotoma.run import Run
+from scotoma.stages.bias import bias
+from scotoma.stages.divergence import divergence
+from scotoma.stages.slices import slices
+from scotoma.stages.verdict import verdict
+from scotoma.verdict import judge
+
+LABELS = ("bicycle", "dog", "handbag", "umbrella")
+HARMED = len(LABELS) - 1
+PHOTOGRAPHS, MODELS, RATE = 800, 6, 0.09
+HARD, TOGETHER, RUN = 1.5, 0.3, 0.1  # sd of difficulty, share of the photograph, sd of a run
+CORRELATION = 0.95  # of difficulties before and after compression, where it harms; else 1
+CONFIG = f"""\
+project: planted
+source: {{kind: predictions, files: none, examples: none}}
+label: {{columns: [{", ".join(LABELS)}]}}
+groups: {{sex: {{column: sex}}}}
+variants: [dense, {{predictions: [int8]}}]
+population: {{models: {MODELS}}}
+"""
+TODAY = datetime.date(2027, 3, 1)
+
+
+def main() -> None:
+    """Draw, measure, judge, count."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--audits", type=int, default=200, help="without harm, and with")
+    asked = parser.parse_args()
+    least = smallest_amplification(group_n=PHOTOGRAPHS, rate=RATE, members=MODELS, power=0.8)
+    began = time.process_time()
+    flagged = sum(is_flagged(seed) for seed in range(asked.audits))
+    print(f"no harm: {flagged} of {asked.audits} audits flagged", flush=True)
+    hits = sum(is_found(seed, least.relative) for seed in range(asked.audits))
+    print(f"{least.relative:+.0%} planted: found in {hits} of {asked.audits} audits")
+    print(f"took {time.process_time() - began:.0f} s of CPU")
+
+
+def is_flagged(seed: int) -> bool:
+    """Whether the default gate fails an audit without harm."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = drawn(Path(folder), 0.0, seed)
+        for step in (divergence, bias, slices):
+            step(run)
+        audit = read_audit(verdict(run)[0])
+    return judge(audit, default_rules(positive=True), TODAY).verdict == "FAIL"
+
+
+def is_found(seed: int, relative: float) -> bool:
+    """Whether the rise of the group's error is shown."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = drawn(Path(folder), relative, seed)
+        section = json.loads(bias(run)[0].read_text())
+    rows = section["subgroups"]["int8"]
+    group = f"label_name={LABELS[HARMED]}"
+    (row,) = (row for row in rows if (row["metric"], row["group"]) == ("error", group))
+    low = row["relative"]["low"]
+    return low is not None and low > 0
+
+
+def drawn(folder: Path, relative: float, seed: int) -> Run:
+    """A run with its examples and predictions.
+
+    Args:
+        folder: Empty.
+        relative: By how much errors on the harmed label rise, a fraction; 0 for no harm anywhere.
+        seed: Decides all that is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    config = parse_config(CONFIG, "planted")
+    shape = (PHOTOGRAPHS, len(LABELS))
+    present = rng.random(shape) < 0.3
+    table = pl.DataFrame(
+        {
+            "example_id": [f"{seed}-{row}" for row in range(PHOTOGRAPHS)],
+            "split": "test",
+            "sex": rng.choice(["female", "male"], PHOTOGRAPHS, p=[0.4, 0.6]),
+            **{name: present[:, k].astype(int) for k, name in enumerate(LABELS)},
+        }
+    )
+    examples = examples_from_source(label_pairs(table, config.label, "drawn"), config, "drawn")
+    run = Run.create(folder / "run", config)
+    examples.write(run.examples)
+    run.path("predictions").mkdir()
+    before, other = difficulty(rng), difficulty(rng)
+    kept = CORRELATION if relative else 1.0
+    after = kept * before + np.sqrt(1 - kept**2) * other
+    harmed = np.arange(len(LABELS)) == HARMED
+    for name, hard, rates in (
+        ("dense", before, np.full(len(LABELS), RATE)),
+        ("int8", after, RATE * (1 + relative * harmed)),
+    ):
+        cut = norm.ppf(rates)[:, None] * np.sqrt(1 + HARD**2 + RUN**2)
+        tried = hard[..., None] + RUN * rng.normal(size=MODELS) + rng.normal(size=(*shape, MODELS))
+        predicted = (present[..., None] ^ (tried < cut)).reshape(-1, MODELS)
+        Predictions(
+            variant=name, example_ids=tuple(examples.ids), members=tuple(range(MODELS)),
+            classes=examples.classes, predicted=predicted.astype(np.uint8),
+        ).write(run.predictions(name))  # fmt: skip
+    return run
+
+
+def difficulty(rng: np.random.Generator) -> np.ndarray:
+    """How hard each label of each photograph is, shape (N, L)."""
+    own = np.sqrt(1 - TOGETHER) * rng.normal(size=(PHOTOGRAPHS, len(LABELS)))
+    return HARD * (own + np.sqrt(TOGETHER) * rng.normal(size=(PHOTOGRAPHS, 1)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""What did people say of the changed examples? result.json of a study, as a type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from scotoma.audit.base import Part
+from scotoma.audit.reading import read_part
+
+__all__ = [
+    "ArmAnswers",
+    "Balance",
+    "Blinding",
+    "Effect",
+    "GroupEffect",
+    "OddsRatio",
+    "QuestionResult",
+    "Sensitivity",
+    "StudyFlow",
+    "StudyResult",
+    "read_study",
+]
+
+
+class Effect(Part):
+    """A difference of two shares, or of two such differences, with its interval.
+
+    Attributes:
+        value: Share in the first arm minus share in the second; None where undefined.
+        low: Lower limit.
+        high: Upper limit.
+        p: Two-sided p-value of no difference.
+        adjusted_p: The same after Holm over its family; None where undefined.
+        df: Satterthwaite's degrees of freedom.
+        shares: Share of the counted answer in each arm; of two differences, in all four.
+        items: Items with an answer in each arm.
+        annotators: Annotators with an answer in every arm.
+        reason: Why something is undefined; empty otherwise.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    adjusted_p: float | None = None
+    df: float | None = None
+    shares: tuple[float | None, ...]
+    items: tuple[int, ...]
+    annotators: int
+    reason: str = ""
+
+
+class OddsRatio(Part):
+    """A logistic mixed model, in which items and annotators are random: a check on `Effect`.
+
+    Attributes:
+        value: Odds of the counted answer in the first arm over those in the second.
+        low: Lower limit.
+        high: Upper limit.
+        sd_items: Standard deviation of items, log odds.
+        sd_annotators: Standard deviation of annotators, log odds.
+        reason: Why it is undefined; empty otherwise.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sd_items: float | None = None
+    sd_annotators: float | None = None
+    reason: str = ""
+
+
+class GroupEffect(Part):
+    """The difference within one group, where the plan asks for groups.
+
+    Attributes:
+        group: The group, such as `side=left`.
+        effect: The difference among its items.
+        interaction: That minus the difference among all other items; None for the second of two
+            groups, where it is the first one's with the opposite sign.
+    """
+
+    group: str
+    effect: Effect
+    interaction: Effect | None
+
+
+class Sensitivity(Part):
+    """The same difference under another treatment of what is uncertain.
+
+    Attributes:
+        treatment: What was done, in words.
+        value: Difference of shares.
+        low: Lower limit.
+        high: Upper limit.
+    """
+
+    treatment: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class ArmAnswers(Part):
+    """Answers to one question in one arm.
+
+    Attributes:
+        arm: A, B or C.
+        yes: How many.
+        no: How many.
+        cant_tell: How many.
+        population_share: Share of the counted answer, weighted to all examples of the arm's kind;
+            None in arm C, which is matched, and where undefined.
+        alpha: Krippendorff's, nominal.
+        alpha_low: Lower limit of its interval.
+        alpha_high: Upper limit.
+        ac1: Gwet's.
+        raw: Share of agreeing pairs.
+        pairable: Items with two answers or more.
+        reason: Why agreement is undefined; empty otherwise.
+    """
+
+    arm: str
+    yes: int
+    no: int
+    cant_tell: int
+    population_share: float | None
+    alpha: float | None
+    alpha_low: float | None
+    alpha_high: float | None
+    ac1: float | None
+    raw: float | None
+    pairable: int
+    reason: str
+
+
+class QuestionResult(Part):
+    """One question.
+
+    Attributes:
+        key: `q1` to `q6`.
+        text: As it was asked.
+        counted: The answer whose share is compared.
+        title: What that answer says, in a few words.
+        bucket: Group of the PIE paper; empty where it stands alone.
+        remark: What limits its meaning; empty for nothing.
+        effects: By contrast, `A-B` and `A-C`.
+        sensitivity: By contrast.
+        odds: A logistic mixed model, by contrast.
+        groups: Differences within groups, by contrast; empty unless planned.
+        arms: Answers by arm.
+    """
+
+    key: str
+    text: str
+    counted: Literal["yes", "no"]
+    title: str
+    bucket: str
+    remark: str
+    effects: dict[str, Effect]
+    sensitivity: dict[str, tuple[Sensitivity, ...]]
+    odds: dict[str, OddsRatio]
+    groups: dict[str, tuple[GroupEffect, ...]]
+    arms: tuple[ArmAnswers, ...]
+
+
+class Blinding(Part):
+    """Whether the arms could be told apart.
+
+    Attributes:
+        machine: AUC, lower and upper limit by contrast, from all that is shown but pixels.
+        bang: Bang's index, lower, upper limit and guesses by arm; None without guesses.
+        james: James's index of arm A against the others; None without guesses.
+        flagged: What a reader should know, in words; empty for nothing.
+    """
+
+    machine: dict[str, tuple[float, float, float]]
+    bang: dict[str, tuple[float, float, float, int] | None]
+    james: float | None
+    flagged: tuple[str, ...]
+
+
+class Balance(Part):
+    """How alike the arms are.
+
+    Attributes:
+        classes: Items by class and arm.
+        agreement: Mean agreement of models by arm.
+        imbalance: Standardised mean difference of agreement between arms A and C.
+        rules: What named third labels, by arm.
+    """
+
+    classes: dict[str, dict[str, int]]
+    agreement: dict[str, float]
+    imbalance: float
+    rules: dict[str, dict[str, int]]
+
+
+class StudyFlow(Part):
+    """What became of the items.
+
+    Attributes:
+        sampled: Items in all arms.
+        annotators: Annotators with an answer.
+        erased: Annotators whose answers were deleted.
+        shown: Items that were answered or skipped, over annotators.
+        answered: Answers to questions that count.
+        cant_tell: "can't tell" among them.
+        skipped: Items skipped, over annotators.
+        fast: Answers given within 300 ms of the image, which count.
+        consistency: Share of equal answers to repeated items by annotator; None without repeats.
+        median_s: Median seconds from one image to its answer, by annotator.
+        screened: Annotators that the screens of the plan leave out of the sensitivity analysis.
+    """
+
+    sampled: int
+    annotators: int
+    erased: int
+    shown: int
+    answered: int
+    cant_tell: int
+    skipped: int
+    fast: int
+    consistency: dict[str, float | None]
+    median_s: dict[str, float | None]
+    screened: tuple[str, ...]
+
+
+class StudyResult(Part):
+    """What a blind study found. The gate never depends on it.
+
+    Attributes:
+        version: Of this format.
+        variant: Whose changed examples were judged.
+        group: Attribute by whose values arms are stratified; empty for none.
+        plan_sha256: Hash of the plan.
+        labels: Rule of the labels beside images.
+        primary: Question and contrast of the primary outcome.
+        level: Confidence level.
+        conclusion: One sentence about the primary outcome.
+        scope: To whom it applies.
+        still_cie: Share of arm A that the other half of the members changes too; None unless asked.
+        questions: Every question.
+        blinding: Whether the arms could be told apart.
+        balance: How alike they are.
+        flow: What became of the items.
+        deviations: What was not done as planned.
+    """
+
+    version: Literal[1] = 1
+    variant: str
+    group: str
+    plan_sha256: str
+    labels: Literal["pooled", "paper"]
+    primary: tuple[str, str]
+    level: float
+    conclusion: str
+    scope: str
+    still_cie: float | None
+    questions: tuple[QuestionResult, ...]
+    blinding: Blinding
+    balance: Balance
+    flow: StudyFlow
+    deviations: tuple[str, ...]
+
+
+def read_study(path: Path) -> StudyResult:
+    """Read the result.json of a study.
+
+    Raises:
+        DataError: It is none.
+    """
+    return read_part(path, StudyResult, way_out="run scotoma study result again")

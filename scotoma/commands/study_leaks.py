@@ -1,0 +1,59 @@
+"""How well could a machine tell the arms of a study apart? Opens its files, and the key."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from scotoma.study.leak import machine_leak
+from scotoma.study.plan import KeyEntry, Measured, Plan, StudyFolder
+from scotoma.study.questions import CONTRASTS
+
+__all__ = ["leaks_between", "leaks_of", "mean_places"]
+
+
+def leaks_of(folder: StudyFolder, plan: Plan) -> dict[str, Measured]:
+    """Measure the machine leak of a study from its files.
+
+    Args:
+        folder: The study.
+        plan: Its plan.
+    """
+    items = pl.read_parquet(folder.items_file, glob=False)
+    places = mean_places([one.main for one in folder.every_order().values()])
+    return leaks_between(items, folder.key(), places, plan.seed)
+
+
+def mean_places(orders: list[tuple[str, ...]]) -> dict[str, float]:
+    """Mean place of an item in the orders, by id."""
+    total: dict[str, list[int]] = {}
+    for order in orders:
+        for place, one in enumerate(order):
+            total.setdefault(one, []).append(place)
+    return {one: float(np.mean(places)) for one, places in total.items()}
+
+
+def leaks_between(
+    items: pl.DataFrame, key: dict[str, KeyEntry], places: dict[str, float], seed: int
+) -> dict[str, Measured]:
+    """Measure the leak of each contrast.
+
+    Args:
+        items: Ids, images and labels.
+        key: What each item is.
+        places: From `mean_places`.
+        seed: Of the folds.
+    """
+    kept = items.filter(pl.col("id").is_in(list(key)))
+    names = sorted({name for row in kept["labels"] for name in row})
+    numbers = {name: number for number, name in enumerate(names)}
+    labels = np.array([[numbers[name] for name in row] for row in kept["labels"].to_list()])
+    arm = np.array([key[one].arm for one in kept["id"]])
+    bytes_, order = kept["image"].bin.size().to_numpy(), [places[one] for one in kept["id"]]
+    shown = np.stack([bytes_.astype(float), np.array(order)], axis=1)
+    found = {}
+    for first, second in CONTRASTS:
+        of = (arm == first) | (arm == second)
+        leak = machine_leak(labels[of], shown[of], arm[of] == first, classes=len(names), seed=seed)
+        found[f"{first}-{second}"] = Measured(value=leak.auc, low=leak.low, high=leak.high)
+    return found

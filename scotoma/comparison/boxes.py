@@ -1,0 +1,168 @@
+"""What changed between two detectors, box by box and image by image?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from scotoma.comparison.effects import GroupEffect, group_effects
+from scotoma.comparison.flips import Flip, answer_codes, flips
+from scotoma.comparison.means import MeanChange, mean_change, score_table
+from scotoma.comparison.measure import SliceEffect, sliced
+from scotoma.comparison.precision import jackknife
+from scotoma.detection import DetectionScores, Outcomes
+from scotoma.inputs import Codes, Flags
+from scotoma.uncertainty import Estimate, undefined
+
+__all__ = ["BoxComparison", "PrecisionChange", "measure_boxes"]
+
+
+@dataclass(frozen=True)
+class PrecisionChange:
+    """One of COCO's numbers before and after.
+
+    Attributes:
+        name: `AP`, `AP50`, `AR 100` and so on, or the name of a class.
+        before: Of the original detector.
+        after: Of the compressed one.
+        change: after - before; its interval is by leaving out groups of images.
+    """
+
+    name: str
+    before: float
+    after: float
+    change: Estimate
+
+
+@dataclass(frozen=True)
+class BoxComparison:
+    """Two detectors on the same images.
+
+    Attributes:
+        models: Their names, the original first.
+        images: Number of images, with boxes or without.
+        boxes: Number of boxes that can be found or missed.
+        iou: Smallest intersection over union of a box that is found.
+        least_score: The score from which on detections are used.
+        found: Share of the boxes that are found.
+        found_at_ten: The mean of this share over COCO's ten IoU thresholds.
+        false_alarms: Detections of an image that find no box.
+        flips: Boxes that change.
+        precision: COCO's numbers; AP and AR do not depend on `least_score`.
+        class_precision: AP of each class that has a box.
+        groups: Share of the boxes of each group that are found.
+        slices: Slices that nobody named.
+        expected_slices: Mean number of slices that the same search finds in shuffled outcomes; nan
+            where none was searched.
+        notes: Sentences that a reader should know.
+    """
+
+    models: tuple[str, str]
+    images: int
+    boxes: int
+    iou: float
+    least_score: float
+    found: MeanChange
+    found_at_ten: MeanChange
+    false_alarms: MeanChange
+    flips: tuple[Flip, ...]
+    precision: tuple[PrecisionChange, ...]
+    class_precision: tuple[PrecisionChange, ...]
+    groups: tuple[GroupEffect, ...]
+    slices: tuple[SliceEffect, ...]
+    expected_slices: float
+    notes: tuple[str, ...]
+
+
+def measure_boxes(
+    outcomes: tuple[Outcomes, Outcomes],
+    scores: tuple[DetectionScores, DetectionScores],
+    *,
+    models: tuple[str, str],
+    image: Codes,
+    classes: Sequence[str],
+    masks: Mapping[str, Flags],
+    features: pl.DataFrame,
+    iou: float,
+    least_score: float,
+    notes: Sequence[str] = (),
+) -> BoxComparison:
+    """Measure what changed.
+
+    Args:
+        outcomes: Of the original and the compressed detector, on the same boxes.
+        scores: Theirs, without the same groups of images.
+        models: Their names.
+        image: Number of each box's image, shape (N,): the boxes of one are a cluster.
+        classes: Names, in the order of `scores`.
+        masks: Key of each group to its boxes, bool, shape (N,).
+        features: What may define a slice, N rows; no columns for no search.
+        iou: As for `outcomes`.
+        least_score: As for `outcomes`.
+        notes: Sentences that a reader should know.
+    """
+    before, after = outcomes
+    images = len(before.false_alarms)
+    found = score_table(before.found, after.found, image)
+    codes = answer_codes(before.found, after.found)
+    changed = flips(np.zeros(len(image), np.intp), *codes, clusters=image)
+    effects = group_effects(found, np.stack(list(masks.values())), list(masks)) if masks else []
+    searched: tuple[SliceEffect, ...] = ()
+    expected, said = float("nan"), list(notes)
+    if features.width:
+        searched, expected, more = sliced(features, found, found.clusters, False)
+        said += more
+    return BoxComparison(
+        models=models,
+        images=images,
+        boxes=len(image),
+        iou=iou,
+        least_score=least_score,
+        found=found.change(),
+        found_at_ten=mean_change(before.share, after.share, clusters=image),
+        false_alarms=mean_change(before.false_alarms, after.false_alarms),
+        flips=tuple(Flip(one.kind, one.share.value * len(image), one.share) for one in changed),
+        precision=_precision(*scores, images),
+        class_precision=_class_precision(*scores, classes, images),
+        groups=tuple(effects),
+        slices=searched,
+        expected_slices=expected,
+        notes=tuple(said),
+    )
+
+
+def _precision(
+    before: DetectionScores, after: DetectionScores, images: int
+) -> tuple[PrecisionChange, ...]:
+    rows = []
+    for name, value in before.value.items():
+        other = after.value[name]
+        if name in before.without:
+            own = after.without[name] - before.without[name]
+            change = jackknife(other - value, own, images=images)
+        else:
+            reason = "no interval is computed for boxes of one size"
+            change = undefined(reason, value=other - value, n=images, members=1, level=0.95)
+        rows.append(PrecisionChange(name, value, other, change))
+    return tuple(rows)
+
+
+def _class_precision(
+    before: DetectionScores, after: DetectionScores, classes: Sequence[str], images: int
+) -> tuple[PrecisionChange, ...]:
+    without = after.class_without - before.class_without
+    return tuple(
+        PrecisionChange(
+            name,
+            float(one),
+            float(other),
+            jackknife(float(other - one), without[:, number], images=images),
+        )
+        for number, (name, one, other) in enumerate(
+            zip(classes, before.of_class, after.of_class, strict=True)
+        )
+        if np.isfinite(one)
+    )

@@ -1,0 +1,253 @@
+"""COCO's files as tables: instances, labels of images, captions, results of a detector.
+
+Called in the process that reads files from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.unreadable import UNREADABLE
+
+__all__ = [
+    "DETECTIONS",
+    "SCHEMAS",
+    "caption_table",
+    "detection_table",
+    "label_tables",
+    "truth_table",
+]
+
+BOX = dict.fromkeys(("left", "top", "width", "height"), pl.Float64)
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "images": {"id": pl.String, "file_name": pl.String, "width": pl.Float64, "height": pl.Float64},
+    "categories": {"id": pl.String, "name": pl.String},
+    "annotations": {"id": pl.String, "image_id": pl.String, "category_id": pl.String}
+    | BOX
+    | {"area": pl.Float64, "iscrowd": pl.Boolean},
+}
+DETECTIONS: dict[str, Any] = (
+    {"image_id": pl.String, "category_id": pl.String} | BOX | {"score": pl.Float64}
+)
+ROWS: dict[str, dict[str, Any]] = {
+    "detections": DETECTIONS,
+    "labels": {"image_id": pl.String, "category_id": pl.String},
+    "captions": {"image_id": pl.String, "caption": pl.String},
+}
+WAY_OUT = "export it again as COCO does"
+
+
+def truth_table(path: Path, called: str) -> pl.DataFrame:
+    """Read instances: one row, whose columns `SCHEMAS` are lists of rows.
+
+    Args:
+        path: The file.
+        called: What messages call it.
+
+    Raises:
+        DataError: It is no such JSON, or an entry lacks a key.
+    """
+    content = _instances(path, called)
+    tables = {
+        "images": _table(content["images"], "images", _image, called, "image"),
+        "categories": _table(content["categories"], "categories", _category, called, "category"),
+        "annotations": _table(
+            content["annotations"], "annotations", _annotation, called, "annotation"
+        ),
+    }
+    return pl.DataFrame({name: [table.to_struct()] for name, table in tables.items()})
+
+
+def label_tables(path: Path, called: str) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Read instances without their boxes, which annotations then need not have.
+
+    Args:
+        path: The file.
+        called: What messages call it.
+
+    Returns:
+        Images and categories as `SCHEMAS` has them; `image_id` and `category_id` of annotations.
+
+    Raises:
+        DataError: It is no such JSON, or an entry lacks a key.
+    """
+    content = _instances(path, called)
+    return (
+        _table(content["images"], "images", _image, called, "image"),
+        _table(content["categories"], "categories", _category, called, "category"),
+        _table(content["annotations"], "labels", _label, called, "annotation"),
+    )
+
+
+def caption_table(path: Path, called: str) -> pl.DataFrame:
+    """Read captions: a row an annotation, with `image_id` and `caption`.
+
+    Args:
+        path: The file.
+        called: What messages call it.
+
+    Raises:
+        DataError: It is no such JSON, or an entry lacks a key.
+    """
+    content = _loaded(path, called)
+    if not isinstance(content, dict) or "annotations" not in content:
+        raise DataError(
+            f"{printable(called)} must hold the key annotations of COCO's captions, got "
+            f"{_shown(content)}; {WAY_OUT}"
+        )
+    return _table(content["annotations"], "captions", _caption, called, "caption")
+
+
+def _instances(path: Path, called: str) -> Mapping[str, Any]:
+    content = _loaded(path, called)
+    if not isinstance(content, dict) or not set(SCHEMAS) <= set(content):
+        raise DataError(
+            f"{printable(called)} must hold the keys images, categories and annotations of COCO, "
+            f"got {_shown(content)}; {WAY_OUT}"
+        )
+    return content
+
+
+def detection_table(path: Path, called: str) -> pl.DataFrame:
+    """Read results: a row a detection, with the columns of `DETECTIONS`.
+
+    Args:
+        path: The file.
+        called: What messages call it.
+
+    Raises:
+        DataError: It is no such JSON, or an entry lacks a key.
+    """
+    content = _loaded(path, called)
+    if not isinstance(content, list):
+        raise DataError(
+            f"{printable(called)} must hold a list of detections, each with image_id, category_id, "
+            f"bbox and score, got {_shown(content)}; {WAY_OUT}"
+        )
+    return _table(content, "detections", _detection, called, "detection")
+
+
+def _loaded(path: Path, called: str) -> Any:
+    try:
+        with path.open("rb") as file:
+            return json.load(file)
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be decoded"
+        raise DataError(
+            f"{printable(called)} must hold JSON, and does not ({why}): it may have been cut off; "
+            "copy it again"
+        ) from error
+
+
+def _shown(content: Any) -> str:
+    if isinstance(content, dict):
+        return printable(", ".join(map(str, [*content][:10]))) or "an empty object"
+    return "a list" if isinstance(content, list) else f"{type(content).__name__}"
+
+
+def _table(
+    entries: Any,
+    schema: str,
+    row: Callable[[Mapping[str, Any]], Sequence[Any]],
+    called: str,
+    what: str,
+) -> pl.DataFrame:
+    """Each entry as a row, or a sentence about the first that is none."""
+    columns = SCHEMAS[schema] if schema in SCHEMAS else ROWS[schema]
+    if (
+        isinstance(entries, list)
+        and "left" in columns
+        and (table := _boxes(entries, columns)) is not None
+    ):
+        return table
+    rows: list[Sequence[Any]] = []
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+        try:
+            rows.append(row(entry))
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            fault = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise DataError(
+                f"{printable(called)} must describe each {what} as COCO does, and number "
+                f"{number:,} does not ({printable(fault)[:120]}); {WAY_OUT}"
+            ) from error
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def _boxes(entries: list[Any], schema: Mapping[str, Any]) -> pl.DataFrame | None:
+    """Boxes as columns, five times as fast as rows; None where an entry is not as usual."""
+    columns: dict[str, Any] = {}
+    try:
+        boxes = np.array([one["bbox"] for one in entries])
+        if boxes.ndim != 2 or boxes.shape[1] != 4 or boxes.dtype.kind not in "if":
+            return None
+        for name in schema:
+            if name in BOX:
+                columns[name] = boxes[:, len(columns.keys() & BOX.keys())].astype(np.float64)
+                continue
+            usual = {"area": math.nan, "iscrowd": 0}
+            values = [one.get(name, usual[name]) if name in usual else one[name] for one in entries]
+            if not set(map(type, values)) <= ({int, float} if name in ("area", "score") else {int}):
+                return None
+            columns[name] = pl.Series(name, np.array(values))
+        return pl.DataFrame(columns).cast(pl.Schema(schema))
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, *UNREADABLE):
+        return None
+
+
+def _id(value: Any) -> str:
+    """An id as text: 7, 7.0 and "7" are one id."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"an id must be a whole number or text, got {value!r:.40}")
+    return str(value)
+
+
+def _box(value: Any) -> Iterable[float]:
+    if not isinstance(value, list) or len(value) != 4:
+        raise ValueError(f"bbox must be [left, top, width, height], got {value!r:.60}")
+    return map(_number, value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"must be a number, got {value!r:.40}")
+    return float(value)
+
+
+def _image(entry: Mapping[str, Any]) -> Sequence[Any]:
+    sides = (_number(entry.get(side, math.nan)) for side in ("width", "height"))
+    return (_id(entry["id"]), str(entry.get("file_name", "")), *sides)
+
+
+def _category(entry: Mapping[str, Any]) -> Sequence[Any]:
+    return _id(entry["id"]), str(entry["name"])
+
+
+def _annotation(entry: Mapping[str, Any]) -> Sequence[Any]:
+    return (
+        _id(entry["id"]), _id(entry["image_id"]), _id(entry["category_id"]), *_box(entry["bbox"]),
+        _number(entry.get("area", math.nan)), bool(entry.get("iscrowd", 0)),
+    )  # fmt: skip
+
+
+def _label(entry: Mapping[str, Any]) -> Sequence[Any]:
+    return _id(entry["image_id"]), _id(entry["category_id"])
+
+
+def _caption(entry: Mapping[str, Any]) -> Sequence[Any]:
+    return _id(entry["image_id"]), str(entry["caption"])
+
+
+def _detection(entry: Mapping[str, Any]) -> Sequence[Any]:
+    box, score = _box(entry["bbox"]), _number(entry["score"])
+    return (_id(entry["image_id"]), _id(entry["category_id"]), *box, score)

@@ -1,0 +1,163 @@
+"""What does technical documentation say of testing? Annex IV, point 2(g), of the EU AI Act."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
+
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.gate import TestResult
+from scotoma.bias.four_fifths import ImpactRatio
+from scotoma.evidence.numbers import interval_words, plain
+from scotoma.evidence.release import Release, measurements
+from scotoma.printable import code_span, printable
+
+__all__ = ["dossier"]
+
+SCOPES = {
+    "population": "The verdict speaks of the variant's models and of the next one trained the same "
+    "way.",
+    "shipped": "The verdict speaks of the audited models themselves, not of the next training run.",
+}
+
+
+def dossier(release: Release, impact: Mapping[str, Sequence[ImpactRatio]]) -> str:
+    """Write what was tested, on which data, with what result and how sure, in nine sections.
+
+    Args:
+        release: The model and its audit.
+        impact: Attribute to its four-fifths table; empty where there is no favourable outcome.
+
+    Returns:
+        Markdown with tables; names are code, so that nothing in them is markup. The fields of the
+        responsible person are left empty.
+    """
+    audit = release.audit
+    template = Environment(  # Markdown: `code` and `text` keep names from being markup
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    ).from_string(resources.files("scotoma.evidence").joinpath("dossier.md").read_text("utf-8"))
+    return template.render(
+        release=release,
+        scope=SCOPES[audit.scope],
+        level=f"{100 * audit.level:g}%",
+        rates=_rates(release),
+        gaps=_gaps(audit, release.variant.name),
+        outcomes=_outcomes(audit, release.variant.name),
+        impact={
+            attribute: [_impact_row(row) for row in rows] for attribute, rows in impact.items()
+        },
+        robustness=_robustness(audit),
+        code=code_span,
+        text=_text,
+        decided=_decided,
+    )
+
+
+def _rates(release: Release) -> list[dict[str, str]]:
+    """Before, after and change of every rate of every group, a row each."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for one in measurements(release):
+        row = rows.setdefault(
+            (one.metric, one.group),
+            {
+                "metric": one.metric, "group_name": one.group_name, "n": f"{one.quantity.n:,}",
+                "baseline": "", "compressed": "", "change": "",
+            },
+        )  # fmt: skip
+        row[one.of] = _cell(
+            interval_words(one.quantity, "points" if one.of == "change" else "rate")
+        )
+    return list(rows.values())
+
+
+def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
+    names = audit.group_names
+    return [
+        {
+            "metric": gap.metric,
+            "more": names.get(gap.group_b, gap.group_b),
+            "less": names.get(gap.group_a, gap.group_a),
+            "gap": _cell(interval_words(gap.gap, "points")),
+            "n": f"{gap.gap.n:,}",
+            "p": "not tested" if gap.p_adjusted is None else f"{gap.p_adjusted:.2g}",
+        }
+        for gap in (row.turned() for row in audit.gaps.get(variant, ()))
+    ]
+
+
+def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
+    neutral = {
+        metric.name: plain(metric.neutral)
+        for question in audit.clarify.questions
+        for metric in question.metrics
+    }
+    return [
+        {
+            "metric": row.metric,
+            "disadvantaged": row.disadvantaged,
+            "advantaged": row.advantaged,
+            "neutral": neutral.get(row.metric, ""),
+            "dense": _number(row.dense),
+            "compressed": _number(row.compressed),
+            "change": _number(row.change),
+            "n": f"{row.change.n:,}",
+        }
+        for row in audit.clarify.variants.get(variant, ())
+        if row.compressed.value is not None
+    ]
+
+
+def _impact_row(row: ImpactRatio) -> dict[str, str]:
+    ratio = "" if row.ratio is None else _number(Quantity.of(row.ratio))
+    sure = "" if row.certain or row.standing in ("highest", "too small") else ", may be chance"
+    return {
+        "group": row.group,
+        "n": f"{row.n:,}",
+        "rate": _cell(interval_words(Quantity.of(row.rate), "rate")),
+        "ratio": ratio,
+        "standing": f"{row.standing}{sure}",
+    }
+
+
+def _robustness(audit: Audit) -> str:
+    if audit.robustness is None:
+        return ""
+    return (
+        "Measured under corrupted pictures: `robustness` in audit.json has accuracy by corruption "
+        "and severity, for every group, with intervals."
+    )
+
+
+def _decided(test: TestResult) -> str:
+    if test.decided_by is None:
+        return _cell(test.reason or "nothing")
+    by = test.decided_by
+    if by.kind == "absolute":
+        shown, margin = interval_words(by.interval, "points"), f"{100 * by.margin:.2f} points"
+    else:
+        unit = "%" if by.kind == "relative" else ""
+        shown, margin = f"{_number(by.interval)}{unit}", f"{by.margin:.3g}{unit}"
+    limit = "limit" if by.kind == "level" else "margin"
+    return _cell(f"{shown}; {limit} {margin}; n {by.interval.n:,}")
+
+
+def _number(quantity: Quantity) -> str:
+    if quantity.value is None:
+        return _cell(f"undefined ({quantity.reason})")
+    if quantity.low is None or quantity.high is None:
+        return f"{quantity.value:.3g}"
+    return f"{quantity.value:.3g} [{quantity.low:.3g}, {quantity.high:.3g}]"
+
+
+def _text(sentence: str) -> str:
+    """A sentence of the audit, which may hold hostile names: no markup, one line."""
+    escaped = printable(sentence)
+    for sign in "\\`*_[]<>|#&":
+        escaped = escaped.replace(sign, f"\\{sign}")
+    return escaped
+
+
+def _cell(text: str) -> str:
+    return _text(text).replace("\\[", "[").replace("\\]", "]")

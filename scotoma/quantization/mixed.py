@@ -1,0 +1,70 @@
+"""Make members of static int8 in which some layers are computed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import onnx
+
+from scotoma.quantization.calibration import Ranges
+from scotoma.quantization.compress import put_in_order
+from scotoma.quantization.int8_static import StaticPlan, plan_static, quantize_static
+from scotoma.quantization.layers import Layer
+from scotoma.quantization.shield import shield
+
+__all__ = ["MixedPrecision"]
+
+
+class MixedPrecision:
+    """Static int8 of one architecture, but for some layers.
+
+    ONNX Runtime's quantizer makes each combination of layers once, for all members.
+    """
+
+    def __init__(
+        self, architecture: onnx.ModelProto, layers: Sequence[Layer], *, reduce_range: bool
+    ) -> None:
+        """Prepare nothing yet.
+
+        Args:
+            architecture: The network in float32, shapes inferred, with any weights.
+            layers: Its layers, in the order that places in `float32` mean.
+            reduce_range: Weights in 7 bits.
+        """
+        self.architecture, self.layers = architecture, tuple(layers)
+        self.reduce_range = reduce_range
+        self._plans: dict[frozenset[int], StaticPlan | None] = {}
+
+    def nodes(self, float32: Collection[int]) -> list[str]:
+        """Names of the nodes of some layers: ONNX Runtime's `nodes_to_exclude`."""
+        return [name for place in sorted(float32) for name in self.layers[place].nodes]
+
+    def __call__(
+        self, member: onnx.ModelProto, ranges: Ranges, float32: Collection[int]
+    ) -> onnx.ModelProto:
+        """Quantize one member.
+
+        Args:
+            member: In float32, of this architecture; it is not changed.
+            ranges: Of all `calibrated_tensors`.
+            float32: Places of the layers that are computed in float32.
+
+        Returns:
+            The graph, in the order of `put_in_order`.
+        """
+        key = frozenset(float32)
+        nodes = self.nodes(key)
+        if key not in self._plans:
+            self._plans[key] = plan_static(
+                self.architecture, reduce_range=self.reduce_range, in_float32=nodes
+            )
+        plan = self._plans[key]
+        if plan is not None:
+            made = plan.fill(member, ranges)
+        else:
+            made = onnx.ModelProto()
+            made.CopyFrom(member)
+            made = quantize_static(made, ranges, reduce_range=self.reduce_range, in_float32=nodes)
+        shield(made, nodes)
+        put_in_order(made)
+        return made

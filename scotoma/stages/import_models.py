@@ -1,0 +1,38 @@
+"""Import the external models of a shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.datasets.parts import part_digest
+from scotoma.extras import needs
+from scotoma.run import Run
+from scotoma.run.sources import confirmed, read_sources
+from scotoma.stages.members import member_files
+from scotoma.stages.shards import Shard
+
+__all__ = ["import_models"]
+
+
+def import_models(run: Run, shard: Shard) -> list[Path]:
+    """Check the external models of a shard, of all variants, and copy them."""
+    needs("onnxruntime", "train", "source.kind onnx")
+    from scotoma.stages.external.models import copy_models, model_sources
+    from scotoma.stages.external.registered import models_here
+
+    names = [variant.name for variant in run.config.resolved_variants]
+    outputs = member_files(run, names, shard)
+    models = {"models": model_sources(models_here(run), shard)}
+    seen = confirmed(models, read_sources(run.mirror))
+    made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
+    with run.step(
+        f"import_models-{shard.index:03d}",
+        outputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
+    ) as due:
+        if due:
+            copy_models(run, shard)
+            confirmed(models, seen)
+    return outputs

@@ -1,0 +1,188 @@
+"""Which layers change most labels? Those of variants that fail, compressed one at a time."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scotoma import progress
+from scotoma.audit import GateResult, write_part
+from scotoma.audit.base import Quantity
+from scotoma.audit.layers import LayerFlips, VariantLayers, VariantsLayers
+from scotoma.config import OnnxSource, PredictionsSource, Variant
+from scotoma.config.mitigation import HEADS
+from scotoma.datasets import Examples, decode_images
+from scotoma.divergence.tables import flip_rate
+from scotoma.errors import DataError
+from scotoma.run import Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scotoma.stages.repair.candidates import Candidates
+
+__all__ = ["layers_file", "write_layers"]
+
+MOST_PASSES = 30_000  # images through members for one variant: of large networks minutes
+SOME = 500  # test examples that are better than more members
+FEWEST = 100  # images for each combination of layers, where there are as many
+STREAM = 4_000_037  # of the seed: which test examples
+INT8 = (
+    "Members in float32, with one layer after the other in static int8, beside the same members "
+    "whole in float32."
+)
+PRUNED = (
+    "Dense members with one layer after the other pruned by magnitude to the sparsity that it has "
+    "in this variant, and not trained again, beside the same members whole."
+)
+
+
+def layers_file(run: Run) -> Path:
+    """Where the layers of variants that fail are kept; absent where none was compared."""
+    return run.path("layers.json")
+
+
+def write_layers(run: Run, gate: GateResult) -> list[Path]:
+    """Compare the layers of the variants that fail, if their members can be run here.
+
+    Args:
+        run: With its members and examples.
+        gate: The verdict.
+
+    Returns:
+        The file; none where there is nothing to compare.
+    """
+    failed = [run.config.variant(one.name) for one in gate.variants if one.verdict == "FAIL"]
+    due = [variant for variant in failed if _comparable(run, variant)]
+    here = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime", "safetensors"))
+    if not due or not here:
+        return []
+    progress.start("compare layers", len(due))
+    shown = {}
+    for variant in due:
+        try:
+            shown[variant.name] = _compared(run, variant)
+        except DataError as error:
+            shown[variant.name] = VariantLayers(compared=f"Not compared: {error}.", layers=())
+        progress.advance("compare layers")
+    write_part(layers_file(run), VariantsLayers(version=1, variants=shown))
+    return [layers_file(run)]
+
+
+def _comparable(run: Run, variant: Variant) -> bool:
+    """Whether the audit made a variant whose layers can be compressed one at a time."""
+    source, mitigation = run.config.source, run.config.mitigation
+    if isinstance(source, OnnxSource | PredictionsSource) or run.config.label.columns:
+        return False
+    heads = mitigation is not None and mitigation.technique in HEADS
+    static = variant.kind == "int8" and variant.mode == "static"
+    return not heads and (static or variant.kind == "prune")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The examples that members are run on, and how many members."""
+
+    images: NDArray[np.uint8]
+    clusters: NDArray[np.int64] | None
+    members: int
+
+
+def _examples(run: Run, members: int, layers: int) -> _Shown:
+    """Draw as many test examples and members as `MOST_PASSES` allows."""
+    every = Examples.read(run.examples, images=False, split="test")
+    passes = MOST_PASSES // (2 * layers + 1)
+    count = min(members, max(1, passes // min(len(every.ids), SOME)))
+    n = min(len(every.ids), max(FEWEST, passes // count))
+    random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
+    rows = np.sort(random.permutation(len(every.ids))[:n])
+    ids = every.table["example_id"].gather(rows).to_list()
+    clusters = None if every.clusters is None else every.clusters[rows]
+    return _Shown(decode_images(Examples.read(run.examples, only=ids)), clusters, count)
+
+
+def _compared(run: Run, variant: Variant) -> VariantLayers:
+    """Run the members of one variant with layers compressed one at a time, and together."""
+    from scotoma.stages.external.network import network_of
+    from scotoma.stages.repair.candidates import Candidates
+    from scotoma.stages.repair.float_members import float_members, refuse_absent
+
+    classes = len(Examples.read(run.examples, images=False, split="test").classes)
+    network = network_of(run.config, classes)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
+        pruned = variant.kind == "prune"
+        base = variant.model_copy(update={"derived_from": "dense"}) if pruned else variant
+        members = float_members(run, base, network, none)
+        own = Candidates(members, variant, network, Path(folder))
+        names = [layer.name for layer in own.layers]
+        shown = _examples(run, members.count, len(names))
+        own.members = replace(members, count=shown.members)
+        every = frozenset(range(len(names)))
+        sparsities: list[float] | None = None
+        if pruned:
+            from scotoma.stages.pruned_layers import PrunedLayers
+
+            paths = [run.member(variant.name, k) for k in range(shown.members)]
+            run.fetch(*paths)
+            refuse_absent(paths, variant.name)
+            by_layer = PrunedLayers(own, paths)
+            sparsities = by_layer.sparsities()
+            predict = partial(by_layer.predict, shown.images)
+        else:
+            predict = partial(_quantized, own, shown.images, variant.calibrator, every)
+        ordered = _ordered(predict, len(names), shown.clusters)
+    return VariantLayers(
+        compared=PRUNED if pruned else INT8,
+        layers=tuple(
+            LayerFlips(
+                layer=names[place],
+                sparsity=None if sparsities is None else sparsities[place],
+                alone=alone,
+                together=together,
+            )
+            for place, alone, together in ordered
+        ),
+    )
+
+
+def _quantized(
+    own: Candidates,
+    images: NDArray[np.uint8],
+    calibrator: str,
+    every: frozenset[int],
+    layers: frozenset[int],
+) -> NDArray[np.int64]:
+    """Class ids with some layers in int8, shape (n, K)."""
+    return own.predict(images, calibrator, every - layers)
+
+
+def _ordered(
+    predict: Callable[[frozenset[int]], NDArray[np.int64]],
+    count: int,
+    clusters: NDArray[np.int64] | None,
+) -> list[tuple[int, Quantity, Quantity]]:
+    """Places of layers, those that change most labels first, alone and with those before.
+
+    Args:
+        predict: Class ids with some layers compressed, shape (n, K).
+        count: Number of layers.
+        clusters: Shape (n,), or None.
+    """
+    whole = predict(frozenset())
+
+    def changed(layers: frozenset[int]) -> Quantity:
+        return Quantity.of(flip_rate(whole, predict(layers), clusters))
+
+    alone = [changed(frozenset({place})) for place in range(count)]
+    order = sorted(range(count), key=lambda place: -float(alone[place].value or 0.0))
+    together = [alone[order[0]]] if order else []
+    together += [changed(frozenset(order[: end + 1])) for end in range(1, count)]
+    return [(place, alone[place], together[at]) for at, place in enumerate(order)]

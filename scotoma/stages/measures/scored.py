@@ -1,0 +1,167 @@
+"""What does compression do to scores: of groups, of single examples, on slices?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma import progress
+from scotoma.comparison.effects import group_effects
+from scotoma.comparison.means import MeanChange, ScoreTable, score_table
+from scotoma.comparison.quantiles import quantile_change
+from scotoma.config import ScoresSource, Variant
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.inputs import first_difference
+from scotoma.predictions import ScoredExamples
+from scotoma.run import Run
+from scotoma.uncertainty import Estimate, Variance
+
+__all__ = ["SHOWN", "changed_scores", "is_scored", "mean_sections", "score_pairs", "slice_question"]
+
+SHARES = (0.1, 0.5, 0.9)  # quantiles
+SHOWN = 20  # examples that audit.json describes
+NOTHING = Variance(np.nan, np.nan, np.nan, np.nan, np.nan)
+
+
+def is_scored(run: Run) -> bool:
+    """Whether the examples of a run have scores instead of classes."""
+    return isinstance(run.config.source, ScoresSource)
+
+
+def score_pairs(run: Run, examples: Examples, task: str) -> Iterator[tuple[Variant, ScoreTable]]:
+    """Set the scores of every compressed population beside those of the dense one.
+
+    Args:
+        run: Whose scores are read.
+        examples: Its test examples.
+        task: What progress is called.
+
+    Raises:
+        DataError: Scores are of other examples.
+    """
+    variants = run.config.resolved_variants[1:]
+    progress.start(task, len(variants))
+    dense = _read(run, "dense", examples)
+    for variant in variants:
+        after = _read(run, variant.name, examples)
+        yield (
+            variant,
+            score_table(dense.predicted, after.predicted, examples.clusters, paired=variant.paired),
+        )
+        progress.advance(task)
+
+
+def _read(run: Run, name: str, examples: Examples) -> ScoredExamples:
+    scores = ScoredExamples.read(run.predictions(name))
+    if difference := first_difference(tuple(examples.ids), scores.example_ids):
+        raise DataError(
+            f"scores of {name} must be for the test examples in their order, got {difference}; "
+            "run the audit again in a new folder"
+        )
+    return scores
+
+
+def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
+    """Measure means and quantiles of every group, as `ScoredMeans` has them."""
+    groups = examples.partition()
+    lower = _source(run).is_lower_better
+    variants: dict[str, Any] = {}
+    means: dict[str, list[dict[str, Any]]] = {}
+    quantiles: dict[str, list[dict[str, Any]]] = {}
+    for variant, table in score_pairs(run, examples, "measure groups"):
+        effects = group_effects(table, groups.masks, list(groups.keys))
+        everyone = effects[0].score
+        variants.setdefault("dense", _of_variant(everyone.before, table.before))
+        variants[variant.name] = _of_variant(everyone.after, table.after)
+        means[variant.name] = [
+            _row(one.group, one.score, one.p_adjusted, lower=lower) for one in effects
+        ]
+        quantiles[variant.name] = [
+            {
+                "group": key,
+                "share": share,
+                "dense": found.before,
+                "compressed": found.after,
+                "absolute": found.change,
+            }
+            for key, mask in zip(groups.keys, groups.masks, strict=True)
+            for share in SHARES
+            for found in (quantile_change(table, share, mask),)
+        ]
+    return {"variants": variants, "means": means, "quantiles": quantiles}
+
+
+def _of_variant(mean: Estimate, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {"mean": mean, "members": scores.mean(axis=0).tolist()}
+
+
+def _row(group: str, score: MeanChange, p: float, *, lower: bool) -> dict[str, Any]:
+    return {
+        "group": group,
+        "dense": score.before,
+        "compressed": score.after,
+        "absolute": score.change,
+        "worse": score.change if lower else score.change.negated(),
+        "relative": score.worsening(lower_is_better=lower),
+        "absolute_variance": score.variance or NOTHING,
+        "relative_variance": score.log_variance or NOTHING,
+        "p_adjusted": p,
+    }
+
+
+def changed_scores(run: Run, examples: Examples) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Rank the examples of every variant by how much worse they are scored.
+
+    Returns:
+        A row for each variant and example: `example_id`, `variant`, `dense` and `compressed` (means
+        over members) and `worse`; and the first examples of each variant, as `ChangedScore`.
+    """
+    sign = 1.0 if _source(run).is_lower_better else -1.0
+    frames, first = [], {}
+    for variant, table in score_pairs(run, examples, "score divergence"):
+        dense, compressed = table.before.mean(axis=1), table.after.mean(axis=1)
+        frames.append(
+            pl.DataFrame(
+                {
+                    "example_id": examples.ids,
+                    "variant": [variant.name] * len(examples.ids),
+                    "dense": dense,
+                    "compressed": compressed,
+                    "worse": sign * (compressed - dense),
+                }
+            )
+        )
+        order = np.argsort(-frames[-1]["worse"].to_numpy(), kind="stable")[:SHOWN]
+        worst = [int(row) for row in order if frames[-1]["worse"][int(row)] > 0]
+        attributes = examples.table.select(examples.attributes)
+        first[variant.name] = [
+            {
+                "example_id": examples.ids[row],
+                "dense": float(dense[row]),
+                "compressed": float(compressed[row]),
+                "attributes": attributes.row(row, named=True) if examples.attributes else {},
+            }
+            for row in worst
+        ]
+    return pl.concat(frames), first
+
+
+def slice_question(table: ScoreTable, *, lower_is_better: bool) -> dict[str, Any]:
+    """What a search for slices compares: the mean, in the direction that is worse."""
+    return {
+        "metric": "mean",
+        "outcome": table.after,
+        "baseline": table.before,
+        "direction": "higher" if lower_is_better else "lower",
+        "paired": table.paired,
+    }
+
+
+def _source(run: Run) -> ScoresSource:
+    source = run.config.source
+    assert isinstance(source, ScoresSource)
+    return source

@@ -1,0 +1,180 @@
+"""What is measured of whole examples where each has several labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.config.label import PRESENT, Label
+from scotoma.datasets import Examples
+from scotoma.datasets.label_pairs import example_of_pair
+from scotoma.impact.average_precision import RankedLabels
+from scotoma.predictions import Predictions
+from scotoma.stages.measures.pairs import PopulationPair
+
+__all__ = ["WholeExamples"]
+
+ROWS = 512  # examples whose members are compared with each other at a time
+
+
+@dataclass(frozen=True, eq=False)
+class WholeExamples:
+    """Examples whose labels are rows of a table of pairs, put together again.
+
+    Attributes:
+        label: Of the configuration.
+        examples: The test examples, a row a pair; those of an example together.
+        dense: Predictions of the dense members.
+    """
+
+    label: Label
+    examples: Examples
+    dense: Predictions
+
+    @property
+    def names(self) -> list[str]:
+        """The labels."""
+        return self.label.columns
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Which label each row is about, shape (N,)."""
+        place = {name: k for k, name in enumerate(self.names)}
+        return np.array([place[name] for name in self.examples.table[self.label.attribute]])
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The examples, in order."""
+        first = self.names[0]
+        return [example_of_pair(pair, first) for pair in self.examples.ids[:: len(self.names)]]
+
+    def sections(self, by_variant: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Put the measures of all variants together.
+
+        Args:
+            by_variant: From `measures`.
+        """
+        ranked = {} if self._dense_ranks is None else {"dense": self._precision(self._dense_ranks)}
+        return {
+            "names": self.names,
+            "attribute": self.label.attribute,
+            "examples": len(self.ids),
+            "changed": {name: parts["changed"] for name, parts in by_variant.items()},
+            "average_precision": ranked
+            | {
+                name: parts["average_precision"]
+                for name, parts in by_variant.items()
+                if ranked and parts["average_precision"] is not None
+            },
+        }
+
+    def measures(self, comparison: PopulationPair) -> dict[str, Any]:
+        """Measure a compressed population beside the dense one."""
+        ranks = self._ranks(comparison.compressed_members)
+        paired = comparison.variant.paired
+        return {
+            "changed": self._changed(comparison),
+            "average_precision": None
+            if ranks is None or self._dense_ranks is None
+            else self._precision(ranks, self._dense_ranks, paired=paired),
+        }
+
+    def _changed(self, comparison: PopulationPair) -> dict[str, Any]:
+        """How many examples change in any label: an example's answer is the set of its labels."""
+        from scotoma.divergence import excess, score
+
+        dense, compressed = comparison.dense, comparison.compressed
+        scores = score(dense, compressed, len(self.examples.classes))
+        sets = _numbered(np.concatenate([self._whole(dense), self._whole(compressed)], axis=2))
+        k = dense.shape[1]
+        whole = excess(
+            sets[:, :k], sets[:, k:], int(sets.max()) + 2, paired=comparison.variant.paired,
+            clusters=self._clusters,
+        )  # fmt: skip
+        return {
+            "cie": int(self._whole(scores.cie).any(axis=1).sum()),
+            "floor": whole.floor,
+            "disagreement": whole.disagreement,
+            "excess": whole.excess,
+        }
+
+    def _precision(
+        self, ranks: RankedLabels, dense: RankedLabels | None = None, *, paired: bool = False
+    ) -> dict[str, Any]:
+        every = np.ones(len(self.names), bool)
+
+        def row(labels: NDArray[np.bool_]) -> dict[str, Any]:
+            change = None if dense is None else dense.change(ranks, labels, paired=paired)
+            return {"change": change, "own": ranks.mean(labels)}
+
+        rows = [row(np.arange(len(self.names)) == place) for place in range(len(self.names))]
+        mean = row(every)
+        return {
+            "mean": mean["own"],
+            "change": mean["change"],
+            "labels": [
+                {"label": name, "positives": n, "value": own["own"], "change": own["change"]}
+                for name, n, own in zip(
+                    self.names, self._present.sum(axis=0).tolist(), rows, strict=True
+                )
+            ],
+        }
+
+    @cached_property
+    def _dense_ranks(self) -> RankedLabels | None:
+        return self._ranks(self.dense)
+
+    def _ranks(self, predictions: Predictions) -> RankedLabels | None:
+        """Rank examples by the scores that a label is present; None where none are kept."""
+        if predictions.scores is None:
+            return None
+        shown = predictions.predicted == self._positive
+        scores = predictions.scores.astype(np.float64)
+        return RankedLabels.of(
+            self._present, self._whole(np.where(shown, scores, 1 - scores)), self._clusters
+        )
+
+    @property
+    def _positive(self) -> int:
+        return self.examples.classes.index(PRESENT)
+
+    @cached_property
+    def _present(self) -> NDArray[np.bool_]:
+        return self._whole(self.examples.labels == self._positive)
+
+    @cached_property
+    def _clusters(self) -> NDArray[np.int64] | None:
+        """Clusters of the examples; None where each is its own."""
+        clusters = self.examples.clusters
+        if clusters is None or int(clusters.max()) + 1 == len(self.ids):
+            return None
+        return self._whole(clusters)[:, 0]
+
+    def _whole(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Put the rows of each example together, shape (N, L, ...)."""
+        return rows.reshape(-1, len(self.names), *rows.shape[1:])
+
+
+def _numbered(bits: NDArray[Any]) -> NDArray[np.int64]:
+    """Number the different columns of each example's answers.
+
+    Args:
+        bits: Class ids of two classes, shape (N, L, M).
+
+    Returns:
+        Shape (N, M): equal numbers in a row, equal answers to all labels.
+
+    >>> _numbered(np.array([[[0, 1, 0], [1, 1, 1]]])).tolist()
+    [[0, 1, 0]]
+    """
+    packed = np.packbits(bits.astype(bool), axis=1)
+    numbers = np.empty((len(bits), bits.shape[2]), np.int64)
+    for start in range(0, len(bits), ROWS):
+        part = packed[start : start + ROWS]
+        same = (part[:, :, :, None] == part[:, :, None, :]).all(axis=1)
+        numbers[start : start + ROWS] = same.argmax(axis=1)  # the first member that answers alike
+    return numbers

@@ -1,0 +1,204 @@
+"""Choose ranges and layers on one half of an audit's examples, and predict on the other."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scotoma import progress
+from scotoma.config import OnnxSource
+from scotoma.datasets import Examples, decode_images_to
+from scotoma.errors import DataError
+from scotoma.inference import costs
+from scotoma.predictions import Predictions
+from scotoma.stages.external.network import network_of
+from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
+from scotoma.stages.repair.candidates import Candidates, predicted_by
+from scotoma.stages.repair.float_members import float_members, refuse_absent
+from scotoma.stages.repair.harm import Harm, error_change
+from scotoma.stages.repair.refusals import refuse_few, refuse_run
+from scotoma.stages.repair.search import AUDITED, Found, Half, search
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from scotoma.config import Variant
+    from scotoma.run import Run
+    from scotoma.uncertainty import Estimate
+
+__all__ = ["Repaired", "Sensitivity", "repair_variant"]
+
+LATENCY_IMAGES = 64  # of the half that judges
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What one layer costs in float32, and what it does in int8.
+
+    Attributes:
+        layer: Its name.
+        nodes: Its nodes in the graph: what ONNX Runtime calls `nodes_to_exclude`.
+        more: By how much the file grows if it alone is kept in float32, a fraction.
+        rise: Rise of the worst group's error on the half that chooses if it alone is quantized.
+    """
+
+    layer: str
+    nodes: tuple[str, ...]
+    more: float
+    rise: Estimate
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What was chosen on one half, and what it predicts on the other.
+
+    Attributes:
+        name: `VARIANT+repair`.
+        variant: The variant before.
+        needed: Whether anything was tried: it does not pass, or harm is shown.
+        group: Key of the group that it harms most, by the half that chooses.
+        rise: Rise of that group's error there.
+        own: Ranges of the variant.
+        ranges: The ranges chosen.
+        tried: Ranges to the number that a repair lowers.
+        layers: Names of the layers in float32, in the order in which they were chosen.
+        sensitivities: Every layer, in the order of the graph; none where nothing was tried.
+        judged: Whether each test example judges, shape (N,).
+        clusters: Clusters that choose, and clusters that judge.
+        predicted: Class ids of the examples that judge, shape (judged, K).
+        paired: Whether member k is made of dense member k.
+        members: Files of the repaired members; none where nothing is better.
+        measured: Size and latency of the first member, before and after.
+    """
+
+    name: str
+    variant: str
+    needed: bool
+    group: str
+    rise: Estimate
+    own: str
+    ranges: str
+    tried: dict[str, float]
+    layers: tuple[str, ...]
+    sensitivities: tuple[Sensitivity, ...]
+    judged: NDArray[np.bool_]
+    clusters: tuple[int, int]
+    predicted: NDArray[np.int64]
+    paired: bool
+    members: tuple[Path, ...]
+    measured: tuple[dict[str, Any], dict[str, Any]]
+
+
+def repair_variant(
+    run: Run, variant: Variant, most: float, folder: Path, *, passes: bool = False
+) -> Repaired:
+    """Choose ranges and layers on one half of the test examples, and predict on the other.
+
+    Args:
+        run: A finished audit.
+        variant: From `repairable`.
+        most: By how much the file may grow, a fraction.
+        folder: Where the repaired members go; made once they are chosen.
+        passes: The audit's verdict is PASS: then nothing is tried unless this half shows harm.
+
+    Raises:
+        DataError: The audit lacks what a repair needs.
+    """
+    examples = Examples.read(run.examples, images=False, split="test")
+    refuse_run(run, examples)
+    judged = judged_examples(run, examples)
+    clusters = clusters_of_halves(examples, judged)
+    refuse_few(clusters)
+    network = network_of(run.config, len(examples.classes))
+    audited = [run.member(variant.name, k) for k in range(run.config.models_of(variant.name))]
+    run.fetch(*audited)
+    refuse_absent(audited, variant.name)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary:
+        file = Path(temporary, "images.npy")
+        decode_images_to(file, Examples.read(run.examples, split="test"))
+        images = np.load(file, mmap_mode="r")
+        half = _choosing(run, variant.name, examples, ~judged, images)
+        members = float_members(run, variant, network, half.images)
+        candidates = Candidates(members, variant, network, Path(temporary, "tried"))
+        progress.start("repair", 3 + 2 * len(candidates.layers))
+        own = AUDITED if isinstance(run.config.source, OnnxSource) else variant.calibrator
+        if own != AUDITED:
+            _refuse_other(candidates, own, half, variant.name)
+        needed = not passes or half.harm.shown(half.wrong) > 0
+        largest = (1 + most) * audited[0].stat().st_size
+        found = search(candidates, half, own, largest) if needed else Found(own, (), {}, ())
+        same = found.ranges == own and not found.layers
+        paths = audited if same else candidates.write(folder, found.ranges, found.layers)
+        judging = np.ascontiguousarray(images[judged])
+        predicted = predicted_by(paths, judging, network)
+        timed = judging[:LATENCY_IMAGES]
+        before, after = (costs(one[0], network, timed) for one in (audited, paths))
+    mask = half.harm.masks[half.harm.worst]
+    of_group = None if half.clusters is None else half.clusters[mask]
+    paired = run.config.variant(variant.name).paired
+    return Repaired(
+        name=f"{variant.name}+repair",
+        variant=variant.name,
+        needed=needed,
+        group=half.harm.groups[half.harm.worst],
+        rise=error_change(half.harm.baseline[mask], half.wrong[mask], of_group, paired=paired),
+        own=own,
+        ranges=found.ranges,
+        tried=found.tried,
+        layers=tuple(candidates.layers[place].name for place in found.layers),
+        sensitivities=_sensitivities(candidates, found, before["bytes"]) if needed else (),
+        judged=judged,
+        clusters=clusters,
+        predicted=predicted,
+        paired=paired,
+        members=() if same else tuple(paths),
+        measured=(before, after),
+    )
+
+
+def _choosing(
+    run: Run,
+    variant: str,
+    examples: Examples,
+    rows: NDArray[np.bool_],
+    images: NDArray[np.uint8],
+) -> Half:
+    """Collect what the half that chooses knows of a variant and of dense."""
+    own = examples.keep(rows)
+    labels, clusters, partition = own.labels, own.clusters, own.partition()
+    files = [run.predictions(name) for name in ("dense", variant)]
+    run.fetch(*files)
+    dense, wrong = (Predictions.read(file).predicted[rows] != labels[:, None] for file in files)
+    first = min(1, len(partition.keys) - 1)  # groups; all examples where there are none
+    harm = Harm.of(
+        partition.keys[first:], partition.masks[first:], dense, wrong, clusters,
+        paired=run.config.variant(variant).paired,
+    )  # fmt: skip
+    return Half(np.ascontiguousarray(images[rows]), labels, clusters, harm, wrong)
+
+
+def _refuse_other(candidates: Candidates, own: str, half: Half, variant: str) -> None:
+    """Refuse a variant that is not made again as the audit made it."""
+    predicted = candidates.predict(half.images, own, ())
+    if ((predicted != half.labels[:, None]) != half.wrong).any():
+        raise DataError(
+            f"{variant} must be quantized again as its audit quantized it, got other labels; "
+            "repeat the audit with the versions that are installed now"
+        )
+
+
+def _sensitivities(candidates: Candidates, found: Found, size: int) -> tuple[Sensitivity, ...]:
+    start = candidates.size(frozenset())
+    return tuple(
+        Sensitivity(
+            layer.name,
+            layer.nodes,
+            (candidates.size(frozenset({place})) - start) / size,
+            rise,
+        )
+        for place, (layer, rise) in enumerate(zip(candidates.layers, found.alone, strict=True))
+    )

@@ -1,0 +1,135 @@
+"""Can this variant of this audit be repaired? If not, why, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scotoma.config import OnnxSource, PredictionsSource
+from scotoma.config.mitigation import HEADS
+from scotoma.errors import ConfigError, DataError
+from scotoma.extras import needs
+from scotoma.printable import nearest, printable
+
+if TYPE_CHECKING:
+    from scotoma.config import Config, Variant
+    from scotoma.datasets import Examples
+    from scotoma.run import Run
+
+__all__ = ["FEWEST", "refuse_few", "refuse_run", "repairable"]
+
+FEWEST = 20  # clusters in each half: fewer choose and judge by chance
+QUANTIZED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
+
+
+def repairable(run: Run, name: str | None) -> Variant:
+    """Find the variant that is to be repaired.
+
+    Args:
+        run: A finished audit.
+        name: The variant; None where the audit has one that can be repaired.
+
+    Raises:
+        ConfigError: No such variant, or not one of static int8.
+    """
+    config = run.config
+    if isinstance(config.source, PredictionsSource):
+        raise ConfigError(
+            "repair quantizes models again, and this audit has predictions alone; audit the ONNX "
+            "models with source.kind: onnx"
+        )
+    fit = [one.name for one in config.resolved_variants[1:] if _fits(config, one)]
+    if name is None:
+        if len(fit) != 1:
+            raise ConfigError(
+                "--variant must name a static int8 variant, got none; this audit has "
+                f"{', '.join(fit) or 'none: add int8: [static] to its variants and audit again'}"
+            )
+        return config.variant(fit[0])
+    names = [one.name for one in config.resolved_variants]
+    if name not in names[1:]:
+        raise ConfigError(
+            f"--variant must be a compressed variant of the audit, got {printable(name)!r}; "
+            f"they are {', '.join(names[1:])}{nearest(name, names[1:])}"
+        )
+    variant = config.variant(name)
+    if variant.kind == "prune":
+        raise ConfigError(
+            f"repair leaves layers of int8 in float32, and {name} is pruned; take scotoma mitigate "
+            f"RUN --variant {name}"
+        )
+    if name not in fit:
+        raise ConfigError(
+            f"--variant must be static int8 made of models in float32, got {name}"
+            f"{_why_not(config, variant)}; "
+            + (f"take {', '.join(fit)}" if fit else "add int8: [static] to the variants")
+        )
+    if variant.kind == "onnx" and not _quantized(run, variant):
+        raise ConfigError(
+            f"--variant must be a variant of ONNX int8 models, got {name}, whose graphs have no "
+            "quantized node; name the variant of the int8 models"
+        )
+    return variant
+
+
+def _fits(config: Config, variant: Variant) -> bool:
+    if isinstance(config.source, OnnxSource):
+        return variant.kind == "onnx" and bool(variant.derived_from)
+    return variant.kind == "int8" and variant.mode == "static"
+
+
+def _why_not(config: Config, variant: Variant) -> str:
+    if isinstance(config.source, OnnxSource):
+        return ", whose models are not paired with dense ones (paired: true)"
+    if variant.mode.startswith("dynamic"):
+        return ", which has no ranges and takes them from each image"
+    return f", which is {variant.kind}"
+
+
+def _quantized(run: Run, variant: Variant) -> bool:
+    onnx = needs("onnx", "train", "quantization")
+    path = run.member(variant.name, 0)
+    run.fetch(path)
+    if not path.is_file():
+        return True  # which is refused where it is read
+    graph = onnx.load(path, load_external_data=False).graph
+    return any(node.op_type.startswith(QUANTIZED) for node in graph.node)
+
+
+def refuse_run(run: Run, examples: Examples) -> None:
+    """Refuse an audit without one label or images, or whose technique decides by a rule of its own.
+
+    Args:
+        run: The audit.
+        examples: Its test examples, without images.
+    """
+    mitigation = run.config.mitigation
+    if mitigation is not None and mitigation.technique in HEADS:
+        raise ConfigError(
+            f"members trained with {mitigation.technique} have a head a group and a rule of their "
+            "own; repair an audit without mitigation.technique DD or DI"
+        )
+    if not examples.labelled:
+        raise DataError(
+            "layers are chosen by error rates, and this audit has no labels; add label.column"
+        )
+    if examples.several:
+        raise DataError(
+            "layers are chosen by the errors of one label, and this audit has several "
+            f"({len(examples.several)}); audit one of them with label.column"
+        )
+    import polars as pl
+
+    if "image" not in pl.read_parquet_schema(run.examples):
+        raise DataError(
+            f"layers are chosen on images, and {run.place} keeps none; repeat the audit, which "
+            "stores them again"
+        )
+
+
+def refuse_few(clusters: tuple[int, int]) -> None:
+    """Refuse halves of which neither choice nor verdict would mean anything."""
+    if min(clusters) < FEWEST:
+        raise DataError(
+            f"a repair is chosen on one half of the test examples and judged on the other, and "
+            f"each must have at least {FEWEST} clusters, got {min(clusters)}; add test examples"
+        )

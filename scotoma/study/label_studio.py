@@ -1,0 +1,178 @@
+"""How do tasks go to Label Studio, and annotations come back? Its JSON and its labelling interface.
+
+What annotators see and know is then up to that project: results say so.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from scotoma.errors import DataError
+from scotoma.study.plan import Orders, Plan
+from scotoma.study.questions import ANSWERS, QUESTIONS
+from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP
+from scotoma.study.store import Event
+
+__all__ = ["Judgement", "events_of", "interface", "read_judgements", "tasks"]
+
+TITLES = dict(zip(("Yes", "No", "Can't tell"), ANSWERS, strict=True))
+STUDY, ITEM = "scotoma_study", "scotoma_item"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one person said of one image in Label Studio.
+
+    Attributes:
+        person: SHA-256 of who it was there.
+        item: The image.
+        source: Identifies the annotation and its state.
+        answers: Answers by question, `comment` among them; empty where it was skipped.
+        shown_ms: Time spent on it.
+    """
+
+    person: bytes
+    item: str
+    source: str
+    answers: dict[str, str]
+    shown_ms: int
+
+
+def tasks(
+    plan: Plan,
+    items: Sequence[str],
+    images: Mapping[str, bytes],
+    labels: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """Tasks to be imported into a Label Studio project, one an image.
+
+    Args:
+        plan: The plan.
+        items: Ids, in the order of the tasks.
+        images: PNGs by item id.
+        labels: Class names by item id.
+    """
+    return [
+        {
+            "data": {
+                "image": "data:image/png;base64," + base64.b64encode(images[item]).decode(),
+                "labels": "; ".join(
+                    f"Label {number + 1}: {name}" for number, name in enumerate(labels[item])
+                ),
+                STUDY: plan.sha256,
+                ITEM: item,
+            }
+        }
+        for item in items
+    ]
+
+
+def interface(plan: Plan) -> str:
+    """The labelling interface of that project: XML.
+
+    References:
+        https://labelstud.io/tags/choices
+    """
+    lines = [
+        "<View>",
+        '  <Image name="image" value="$image"/>',
+        '  <Text name="labels" value="$labels"/>',
+    ]
+    for one in QUESTIONS:
+        if one.key in plan.questions:
+            lines += [
+                f"  <Header value={quoteattr(one.text)}/>",
+                f'  <Choices name="{one.key}" toName="image" choice="single" required="true">',
+                *(f"    <Choice value={quoteattr(title)}/>" for title in TITLES),
+                "  </Choices>",
+            ]
+    lines += ['  <TextArea name="comment" toName="image" maxSubmissions="1"/>', "</View>", ""]
+    return "\n".join(lines)
+
+
+def read_judgements(data: bytes, name: str, plan: Plan, items: frozenset[str]) -> list[Judgement]:
+    """Read what Label Studio exported as JSON.
+
+    Args:
+        data: The file.
+        name: Its name, for errors.
+        plan: The plan of the study that takes it.
+        items: Ids of the images of its arms.
+
+    Raises:
+        DataError: It is no such export, or of another study, or holds what is not asked.
+    """
+    try:
+        content = json.loads(data)
+        found = [one for task in content for one in _of_task(task, name, plan, items)]
+    except DataError:
+        raise
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{name} must be tasks with annotations as Label Studio exports them (JSON); export "
+            "them again"
+        ) from error
+    if not found:
+        raise DataError(f"{name} holds no annotation yet; annotate, and export again")
+    return found
+
+
+def _of_task(task: Any, name: str, plan: Plan, items: frozenset[str]) -> Iterator[Judgement]:
+    item, study = task["data"][ITEM], task["data"][STUDY]
+    if study != plan.sha256:
+        raise DataError(
+            f"{name} is of another study or an edited plan; import it into its own study"
+        )
+    if item not in items:
+        raise DataError(f"{name} holds an image that is not in the study; export the tasks again")
+    for annotation in task["annotations"]:
+        who = annotation["completed_by"]
+        who = who["id"] if isinstance(who, dict) else who
+        answers: dict[str, str] = {}
+        for region in () if annotation.get("was_cancelled") else annotation["result"]:
+            question, value = region["from_name"], region["value"]
+            if question == COMMENT:
+                text = " ".join(" ".join(map(str, value["text"])).split())
+                answers[COMMENT] = "".join(c for c in text if c.isprintable())[:LONGEST_COMMENT]
+            elif question in plan.questions:
+                (choice,) = value["choices"]
+                answers[question] = TITLES[choice]
+        yield Judgement(
+            person=hashlib.sha256(f"{STUDY}:{plan.sha256}:{who}".encode()).digest(),
+            item=item,
+            source=f"{annotation['id']}:{annotation.get('updated_at', '')}",
+            answers=answers,
+            shown_ms=min(LONGEST_MS, max(0, round(1000 * (annotation.get("lead_time") or 0)))),
+        )
+
+
+def events_of(judgement: Judgement, annotator: int, orders: Orders) -> list[Event]:
+    """The same as events of an annotator, whose keys tell whether they were taken before.
+
+    Args:
+        judgement: From `read_judgements`.
+        annotator: The number that the person has here.
+        orders: Of that annotator; the place of an image in them is where it comes first.
+    """
+    place = f"m{orders.main.index(judgement.item)}"
+    said = judgement.answers or {SKIP: "yes"}
+    return [
+        Event(
+            annotator=annotator,
+            key=hashlib.sha256(
+                "\n".join((judgement.source, judgement.item, question, value)).encode()
+            ).hexdigest()[:32],
+            place=place,
+            item=judgement.item,
+            question=question,
+            value=value,
+            shown_ms=judgement.shown_ms,
+        )
+        for question, value in sorted(said.items())
+    ]

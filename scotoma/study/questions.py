@@ -1,0 +1,64 @@
+"""Which questions does a person answer about an image?
+
+The six of Hooker et al. (2019), Selective Brain Damage, section 6.5, in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ANSWERS", "CONTRASTS", "GUESS", "PRIMARY", "QUESTIONS", "Question", "asked"]
+
+ANSWERS = ("yes", "no", "cant-tell")
+GUESS = "guess"  # the second pass: was this image changed by compression?
+CONTRASTS = (("A", "B"), ("A", "C"))
+PRIMARY = ("q1", "A-C")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of the study.
+
+    Attributes:
+        key: `q1` to `q6`, as in answers and results.
+        text: As people read it.
+        counted: The answer whose share is compared between arms.
+        bucket: Group of the paper's section 3.3; empty where it stands alone.
+        title: What the counted answer says of an image, in a few words.
+    """
+
+    key: str
+    text: str
+    counted: str
+    bucket: str
+    title: str
+
+
+QUESTIONS = (
+    Question("q1", "Does label 1 accurately label an object in the image?", "no",
+             "ill-specified task", "label 1 is wrong or inadequate"),
+    Question("q2", "Does this image depict a single object?", "no",
+             "ill-specified task", "several objects"),
+    Question("q3", "Would you consider labels 1, 2 and 3 to be semantically very close to each "
+             "other? (does this image require fine grained classification)", "yes",
+             "challenging example", "labels close to each other"),
+    Question("q4", "Do you consider the object in the image to be a typical exemplar for the "
+             "class indicated by label 1?", "no", "", "not typical of label 1"),
+    Question("q5", "Is the image quality corrupted (some common image corruptions: overlaid text, "
+             "brightness, contrast, filter, defocus blur, fog, jpeg compression, pixelate, shot "
+             "noise, zoom blur, black and white vs. rgb)?", "yes",
+             "challenging example", "image quality corrupted"),
+    Question("q6", "Is the object in the image an abstract representation of the class indicated "
+             "by label 1? (an object in an abstract form, such as a painting, drawing or rendering "
+             "using a different material)", "yes",
+             "challenging example", "abstract representation"),
+)  # fmt: skip
+
+
+def asked(classes: int) -> tuple[Question, ...]:
+    """The questions for a task of so many classes: with two there is no third label to compare.
+
+    >>> [question.key for question in asked(2)]
+    ['q1', 'q2', 'q4', 'q5', 'q6']
+    """
+    return tuple(one for one in QUESTIONS if classes > 2 or one.key != "q3")

@@ -1,0 +1,323 @@
+"""Where are answers kept? One SQLite file that only grows: nothing that was saved is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scotoma.errors import ConfigError, DataError
+from scotoma.run.lock import try_lock
+from scotoma.study.plan import Plan
+
+__all__ = ["AnswerStore", "Event", "back_up", "token_hash"]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS study (sha256 TEXT NOT NULL, plan TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS annotators (
+  annotator INTEGER PRIMARY KEY, token BLOB UNIQUE, expires_s INTEGER NOT NULL,
+  revoked INTEGER NOT NULL DEFAULT 0, consented INTEGER NOT NULL DEFAULT 0,
+  erased INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE IF NOT EXISTS sessions (
+  session BLOB PRIMARY KEY, annotator INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS events (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, annotator INTEGER NOT NULL, key TEXT NOT NULL,
+  place TEXT NOT NULL, item TEXT NOT NULL, question TEXT NOT NULL, value TEXT NOT NULL,
+  shown_ms INTEGER NOT NULL, UNIQUE (annotator, key)) STRICT;
+CREATE TABLE IF NOT EXISTS outsiders (
+  person BLOB PRIMARY KEY, annotator INTEGER NOT NULL UNIQUE) STRICT;
+"""
+COLUMNS = "annotator, key, place, item, question, value, shown_ms"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One answer, as it was given.
+
+    Attributes:
+        annotator: Who, counted from 1.
+        key: Chosen by the page: the same event sent twice is kept once.
+        place: Part and place in the annotator's order: `p0` practice, `m0` main, `g0` second pass.
+        item: The item there.
+        question: `q1` to `q6`, `comment`, `skip` or `guess`.
+        value: The answer.
+        shown_ms: Milliseconds from the first paint of the image to the answer.
+    """
+
+    annotator: int
+    key: str
+    place: str
+    item: str
+    question: str
+    value: str
+    shown_ms: int
+
+
+def token_hash(token: str) -> bytes:
+    """SHA-256 of a token: what is kept of it."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+class AnswerStore:
+    """The answers to one study. One process writes; threads of it take turns."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file; use `opened`."""
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+            if (state := self._connection.execute("PRAGMA integrity_check").fetchone()) != ("ok",):
+                raise sqlite3.DatabaseError(str(state))
+            self._connection.executescript(SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            raise DataError(
+                f"{path} is no whole database of answers ({error}); restore it from a backup"
+            ) from error
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator[AnswerStore]:
+        """Open the file for this process alone.
+
+        Raises:
+            ConfigError: Another process has it open.
+            DataError: It is damaged.
+        """
+        guard = path.with_name(f".{path.name}.lock")
+        descriptor = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            if not try_lock(descriptor):
+                raise ConfigError(
+                    f"{path} is in use by another command, perhaps a server; end it, or use it"
+                )
+            path.touch(mode=0o600)
+            store = cls(path)
+            try:
+                yield store
+            finally:
+                store._connection.close()
+        finally:
+            os.close(descriptor)
+
+    def register(self, plan: Plan) -> None:
+        """Hold the study to the plan under which its first annotator was invited.
+
+        Raises:
+            DataError: It was another plan.
+        """
+        with self._lock:
+            row = self._connection.execute("SELECT sha256 FROM study").fetchone()
+            if row is None:
+                text = json.dumps(plan.model_dump(mode="json"), sort_keys=True)
+                self._connection.execute("INSERT INTO study VALUES (?, ?)", (plan.sha256, text))
+            elif row[0] != plan.sha256:
+                raise DataError(
+                    "the plan was changed after annotators were invited (its hash was "
+                    f"{row[0][:16]} and is {plan.sha256[:16]}); restore it, or make a new study"
+                )
+
+    def invite(self, annotator: int, token: bytes, expires_s: int) -> None:
+        """Keep the hash of an annotator's token; one that they had before stops working."""
+        with self._lock:
+            self._connection.execute(
+                "INSERT INTO annotators (annotator, token, expires_s) VALUES (?, ?, ?) "
+                "ON CONFLICT (annotator) DO UPDATE SET token = excluded.token, "
+                "expires_s = excluded.expires_s, revoked = 0",
+                (annotator, token, expires_s),
+            )
+            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+
+    def revoke(self, annotator: int) -> bool:
+        """Stop an annotator's token and sessions; what was answered stays."""
+        with self._lock:
+            changed = self._connection.execute(
+                "UPDATE annotators SET revoked = 1 WHERE annotator = ?", (annotator,)
+            ).rowcount
+            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+        return bool(changed)
+
+    def invited(self) -> list[int]:
+        """Numbers of the annotators that were invited, ascending."""
+        with self._lock:
+            rows = self._connection.execute("SELECT annotator FROM annotators ORDER BY 1")
+            return [number for (number,) in rows]
+
+    def holder(self, token: str) -> tuple[int, bool] | None:
+        """The annotator of a token and whether they consented; None if it opens nothing.
+
+        The token is looked up by its SHA-256, so that the time this takes tells nothing of it.
+        """
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT annotator, consented FROM annotators "
+                "WHERE token = ? AND NOT revoked AND expires_s > ?",
+                (token_hash(token), int(time.time())),
+            ).fetchone()
+        return None if row is None else (row[0], bool(row[1]))
+
+    def consent(self, annotator: int, session: str) -> None:
+        """Keep that an annotator consented, and open a session."""
+        with self._lock:
+            self._connection.execute(
+                "UPDATE annotators SET consented = 1 WHERE annotator = ?", (annotator,)
+            )
+            self._connection.execute(
+                "INSERT INTO sessions VALUES (?, ?)", (token_hash(session), annotator)
+            )
+
+    def session(self, session: str) -> int | None:
+        """The annotator of a session; None if there is none, or their time is over."""
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT annotator FROM sessions JOIN annotators USING (annotator) "
+                "WHERE session = ? AND NOT revoked AND expires_s > ?",
+                (token_hash(session), int(time.time())),
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    def append(self, events: Iterable[Event]) -> int:
+        """Keep events, all or none; when this returns they are on the disk.
+
+        Returns:
+            How many are new.
+
+        Raises:
+            DataError: A key was used for another event before.
+        """
+        rows = [tuple(vars(event).values()) for event in events]
+        new = 0
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for row in rows:
+                    new += self._connection.execute(
+                        f"INSERT INTO events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                        "ON CONFLICT (annotator, key) DO NOTHING",
+                        row,
+                    ).rowcount
+                    kept = self._connection.execute(
+                        f"SELECT {COLUMNS} FROM events WHERE annotator = ? AND key = ?", row[:2]
+                    ).fetchone()
+                    if kept != row:
+                        raise DataError(f"event {row[1]} was saved before with another content")
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+        return new
+
+    def expect(self, annotator: int) -> None:
+        """Keep that an annotator takes part without a link.
+
+        Raises:
+            ConfigError: Their answers were erased.
+        """
+        if annotator in self.erased_annotators():
+            raise ConfigError(
+                f"--annotator {annotator} was erased, so no answers of theirs are taken; choose "
+                "another number"
+            )
+        with self._lock:
+            self._connection.execute(
+                "INSERT INTO annotators (annotator, expires_s) VALUES (?, 0) "
+                "ON CONFLICT (annotator) DO NOTHING",
+                (annotator,),
+            )
+
+    def outsiders(self, people: Sequence[bytes], most: int) -> dict[bytes, int]:
+        """Numbers of people who answered with another tool; new ones get the highest free ones.
+
+        Args:
+            people: Who, as hashes.
+            most: Number of annotators for whom there are orders.
+
+        Raises:
+            DataError: There are too many.
+        """
+        with self._lock:
+            known = dict(self._connection.execute("SELECT person, annotator FROM outsiders"))
+            invited = self._connection.execute("SELECT annotator FROM annotators").fetchall()
+            taken = {number for (number,) in invited}
+            free = [number for number in range(most, 0, -1) if number not in taken]
+            new = [one for one in people if one not in known]
+            if len(new) > len(free):
+                raise DataError(
+                    f"{len(new):,} more people would be over {most} annotators; make a new study"
+                )
+            for person, number in zip(new, free, strict=False):
+                self._connection.execute("INSERT INTO outsiders VALUES (?, ?)", (person, number))
+                self._connection.execute(
+                    "INSERT INTO annotators (annotator, expires_s) VALUES (?, 0)", (number,)
+                )
+                known[person] = number
+        return {one: known[one] for one in people}
+
+    def outside(self) -> set[int]:
+        """Annotators who answered with another tool."""
+        with self._lock:
+            return {n for (n,) in self._connection.execute("SELECT annotator FROM outsiders")}
+
+    def erased_annotators(self) -> set[int]:
+        """Annotators whose answers were deleted."""
+        with self._lock:
+            rows = self._connection.execute("SELECT annotator FROM annotators WHERE erased")
+            return {number for (number,) in rows}
+
+    def events(self, annotator: int | None = None) -> list[Event]:
+        """All events in the order in which they came, of one annotator or of all."""
+        where = "" if annotator is None else "WHERE annotator = ?"
+        with self._lock:
+            rows = self._connection.execute(
+                f"SELECT {COLUMNS} FROM events {where} ORDER BY number",
+                () if annotator is None else (annotator,),
+            ).fetchall()
+        return [Event(*row) for row in rows]
+
+    def erase(self, annotator: int) -> int:
+        """Delete an annotator's events, token and sessions; that they were erased is kept.
+
+        Returns:
+            How many events were deleted.
+        """
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            count = self._connection.execute(
+                "DELETE FROM events WHERE annotator = ?", (annotator,)
+            ).rowcount
+            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+            self._connection.execute(
+                "INSERT INTO annotators (annotator, expires_s, erased) VALUES (?, 0, 1) "
+                "ON CONFLICT (annotator) DO UPDATE SET token = NULL, revoked = 1, erased = 1",
+                (annotator,),
+            )
+            self._connection.execute("COMMIT")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.execute("VACUUM")
+        return count
+
+
+def back_up(path: Path, copy: Path) -> None:
+    """Copy a database of answers, also while a server writes to it.
+
+    Raises:
+        DataError: There is none, or it is damaged.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            copy.chmod(0o600)
+            source.backup(target)
+    except sqlite3.Error as error:
+        raise DataError(f"{path} cannot be copied ({error}); see that it is there") from error

@@ -1,0 +1,88 @@
+"""Matching and AP are those of a slow twin that takes one detection after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scotoma.comparison.precision import jackknife
+from scotoma.detection import (
+    IOUS,
+    Detections,
+    GroundTruth,
+    detection_scores,
+    image_groups,
+    match,
+    outcomes,
+)
+from tests.detection.sets import random_set, read
+
+
+def iou(one: np.ndarray, other: np.ndarray, crowd: bool) -> float:
+    low, high = np.maximum(one[:2], other[:2]), np.minimum(one[:2] + one[2:], other[:2] + other[2:])
+    shared = float(np.prod(np.clip(high - low, 0, None)))
+    own, theirs = one[2] * one[3], other[2] * other[3]
+    return shared / (own if crowd else own + theirs - shared) if shared else 0.0
+
+
+def matched(truth: GroundTruth, found: Detections, least: float) -> dict[int, int]:
+    """Detection to the box it finds, by Lin et al. (2014): greedily, by falling score."""
+    taken: set[int] = set()
+    pairs = {}
+    for d in np.argsort(-found.score, kind="stable"):
+        best, most = -1, (False, least, -1)
+        for g in range(len(truth.box)):
+            same = truth.image[g] == found.image[d] and truth.category[g] == found.category[d]
+            if not same or (g in taken and not truth.crowd[g]):
+                continue
+            overlap = iou(found.box[d], truth.box[g], bool(truth.crowd[g]))
+            if overlap >= least and (not truth.crowd[g], overlap, g) >= (most if best >= 0 else ()):
+                best, most = g, (not truth.crowd[g], overlap, g)
+        if best >= 0:
+            taken.add(best)
+            pairs[int(d)] = best
+    return pairs
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_each_detection_finds_what_the_slow_twin_finds(seed: int, tmp_path: Path) -> None:
+    truth, found = read(random_set(seed), tmp_path)
+    fast = match(truth, found)
+    for t, least in enumerate(IOUS):
+        slow = matched(truth, found, min(least, 1 - 1e-10))
+        ours = {int(d): int(g) for d, g in zip(fast.pairs.kept, fast.box[t], strict=True) if g >= 0}
+        assert ours == slow
+
+
+def test_a_found_box_does_not_depend_on_detections_below_the_least_score(tmp_path: Path) -> None:
+    truth, found = read(random_set(3), tmp_path)
+    kept = found.score >= 0.4
+    fewer = Detections(found.image[kept], found.category[kept], found.box[kept], found.score[kept])
+    one, other = outcomes(truth, found, least_score=0.4), outcomes(truth, fewer, least_score=0.0)
+    assert one.found.tolist() == other.found.tolist()
+    assert one.false_alarms.tolist() == other.false_alarms.tolist()
+
+
+def test_without_a_group_of_images_is_the_score_of_the_others(tmp_path: Path) -> None:
+    truth, found = read(random_set(7), tmp_path)
+    groups = image_groups(truth.images)
+    scores = detection_scores(truth, found, groups=groups)
+    kept, own = groups[truth.image] != 0, groups[found.image] != 0
+    rest = GroundTruth(
+        truth.image_ids, truth.image_names, truth.image_sizes, truth.classes, truth.class_ids,
+        tuple(np.array(truth.box_ids)[kept]), truth.image[kept], truth.category[kept],
+        truth.box[kept], truth.area[kept], truth.crowd[kept],
+    )  # fmt: skip
+    others = Detections(found.image[own], found.category[own], found.box[own], found.score[own])
+    expected = detection_scores(rest, others).value
+    for name, values in scores.without.items():
+        assert values[0] == pytest.approx(expected[name], nan_ok=True)
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
+    values = np.random.default_rng(0).normal(size=30)
+    without = (values.sum() - values) / 29
+    found = jackknife(float(values.mean()), without, images=30)
+    assert found.se == pytest.approx(values.std(ddof=1) / 30**0.5)

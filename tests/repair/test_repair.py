@@ -1,0 +1,256 @@
+"""`scotoma repair` on models in which one layer harms one group, known in advance."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import polars as pl
+import pytest
+from PIL import Image
+
+from examples.planted_layer import planted, write
+from scotoma.audit import read_audit, read_gate
+from scotoma.config import parse_config
+from scotoma.datasets import Examples
+from scotoma.errors import ConfigError, DataError
+from scotoma.run import Run
+from scotoma.stages.repair.apply import repair_variant
+from scotoma.stages.repair.refusals import repairable
+from tests.commands import scotoma
+from tests.steps import steps_in_this_process
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+project: planted
+source:
+  kind: onnx
+  models: models
+  preprocessing: {mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+  images: pictures
+  attributes: table.csv
+label: {column: digit}
+cluster: {column: source}
+groups: {ink: {column: ink}}
+variants: [dense, {onnx: [int8], paired: true, bits: 8}]
+population: {models: 2}
+tracking: {uri: "off"}
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished audit in `run`, and its repair in `repaired`."""
+    folder = tmp_path_factory.mktemp("planted")
+    write(folder, *planted(members=2))
+    (folder / "audit.yaml").write_text(CONFIG)
+    with steps_in_this_process(folder):
+        code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--quiet")
+        assert code == 0, err
+        code, out, err = scotoma(
+            "repair", "run", "--max-size-increase", "25%", "--out", "repaired", "--quiet"
+        )
+    assert code == 0, err
+    (folder / "printed.txt").write_text(out)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repaired(home: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((home / "repaired" / "repair.json").read_text())
+    return content
+
+
+def test_the_planted_layer_is_named_and_its_group_recovers(
+    home: Path, repaired: dict[str, Any]
+) -> None:
+    assert "fc3" in repaired["layers"]
+    assert set(repaired["layers"]) <= {"fc3", "fc4"}
+    assert repaired["harm"]["group"] == "ink=faint"
+    alone = {row["layer"]: row["rise"] for row in repaired["sensitivities"]}
+    assert max(alone, key=lambda name: alone[name]["value"]) == "fc3"
+    assert alone["fc3"]["low"] > 0.2 > 0.02 > max(alone[n]["value"] for n in alone if n != "fc3")
+    before, after = (repaired["worst_group"][when] for when in ("before", "after"))
+    assert before["low"] > 0.2
+    assert after["high"] < 0.03
+    assert (repaired["before"]["verdict"], repaired["after"]["verdict"]) == ("FAIL", "PASS")
+
+
+def test_it_says_so_in_one_sentence_with_intervals_and_n(
+    home: Path, repaired: dict[str, Any]
+) -> None:
+    printed = (home / "printed.txt").read_text()
+    sentence = printed.splitlines()[0]
+    assert sentence == repaired["sentence"]
+    before, after = (repaired["worst_group"][when] for when in ("before", "after"))
+    assert sentence.startswith("With minmax ranges, keeping fc3 in float32: worst group ")
+    assert (
+        f"{100 * before['value']:+.1f} points to {100 * after['value']:+.1f} "
+        f"[{100 * after['low']:+.1f}, {100 * after['high']:+.1f}], ink=faint, n {after['n']}, "
+    ) in sentence
+    assert sentence.endswith(": PASS on the half that did not choose it.")
+    assert "fc3    +" in printed
+
+
+def test_numbers_are_those_of_the_audit_of_the_other_half(
+    home: Path, repaired: dict[str, Any]
+) -> None:
+    audit = read_audit(home / "repaired" / "audit" / "audit.json")
+    assert [one.name for one in audit.variants] == ["dense", "int8", "int8+repair"]
+    gate = read_gate(home / "repaired" / "audit" / "gate.json")
+    verdicts = {one.name: one.verdict for one in gate.variants}
+    assert verdicts == {"int8": "FAIL", "int8+repair": "PASS"}
+    for when, name in (("before", "int8"), ("after", "int8+repair")):
+        (row,) = (
+            one for one in audit.subgroups[name]
+            if one.group == "ink=faint" and one.metric == "error" and one.class_name is None
+        )  # fmt: skip
+        own = repaired["worst_group"][when]
+        assert (row.absolute.value, row.absolute.low) == (own["value"], own["low"])
+    examples, judged = (
+        pl.read_parquet(home / folder / "examples.parquet") for folder in ("run", "repaired")
+    )
+    chosen, other = repaired["chosen_on"], repaired["judged_on"]
+    assert chosen["examples"] + other["examples"] == examples.height
+    assert other["examples"] == judged.height
+    rest = examples.join(judged, on="example_id", how="anti")
+    assert not set(rest["cluster"]) & set(judged["cluster"])
+
+
+def test_the_models_that_it_leaves_predict_what_was_judged(
+    home: Path, repaired: dict[str, Any]
+) -> None:
+    """Run as anybody would, on the pictures themselves."""
+    table = pl.read_parquet(home / "repaired" / "predictions.parquet")
+    own = table.filter(pl.col("variant") == "int8+repair", pl.col("model") == "model-001")
+    pixels = np.stack([np.asarray(Image.open(home / "pictures" / n)) for n in own["example_id"]])
+    images = (pixels.transpose(0, 3, 1, 2) / np.float32(127.5) - 1).astype(np.float32)
+    path = home / "repaired" / "populations" / "int8+repair" / "member-001.onnx"
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    (scores,) = onnxruntime.InferenceSession(path, options).run(None, {"images": images})
+    same = scores.argmax(axis=1).astype(str) == own["predicted"].to_numpy()
+    assert same.mean() > 0.998
+    size = repaired["size"]
+    assert size["after"] <= 1.25 * size["before"]
+    first = path.with_name("member-000.onnx")
+    assert first.stat().st_size == size["after"]
+    assert (home / "run" / "populations" / "int8" / "member-000.onnx").stat().st_size == size[
+        "before"
+    ]
+
+
+@pytest.mark.thorough
+def test_the_half_that_judges_chooses_nothing(
+    home: Path, repaired: dict[str, Any], tmp_path: Path
+) -> None:
+    """Pictures of that half turned to noise leave the choice and its numbers as they were."""
+    shutil.copytree(home / "run", tmp_path / "run")
+    judged = set(pl.read_parquet(home / "repaired" / "examples.parquet")["example_id"])
+    path = tmp_path / "run" / "examples.parquet"
+    examples = Examples.read(path)
+    table = examples.table
+    (other,) = table.filter(~pl.col("example_id").is_in(judged))["image"].head(1).to_list()
+    images = [
+        other if name in judged else image
+        for name, image in zip(table["example_id"], table["image"].to_list(), strict=True)
+    ]
+    column = pl.Series("image", images, dtype=table.schema["image"])
+    Examples(
+        table.with_columns(column), examples.classes, examples.attributes, examples.intersections,
+        examples.notes, examples.size, examples.over_indexed,
+    ).write(path)  # fmt: skip
+    run = Run.open(tmp_path / "run")
+    again = repair_variant(run, repairable(run, "int8"), 0.25, tmp_path / "models")
+    assert list(again.layers) == repaired["layers"]
+    assert again.tried == repaired["ranges"]["tried"]
+    rises = [one.rise.value for one in again.sensitivities]
+    assert rises == [row["rise"]["value"] for row in repaired["sensitivities"]]
+    assert len(np.unique(again.predicted)) < 4  # one picture for all
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--variant", "in8"], "got 'in8'; they are int8; did you mean 'int8'?"),
+        (["--max-size-increase", "10"], "must be a percentage from 0%, such as 10%, got '10'"),
+        (["--out", "."], "--out must be a new folder"),
+    ],
+)
+def test_what_is_misspelt_is_one_sentence(
+    home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(home)
+    code, out, err = scotoma("repair", "run", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert not (home / "run-int8+repair").exists()
+
+
+def test_within_too_few_bytes_nothing_is_repaired(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    code, out, _ = scotoma("repair", "run", "--max-size-increase", "0%")
+    assert code == 0
+    assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
+    assert not (home / "run-int8+repair").exists()
+
+
+TRAINED = """\
+variants: [dense, {prune: [0.9], then: int8-static}, {int8: [dynamic]}, {int4: true}]
+tracking: {uri: "off"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variant", "sentence"),
+    [
+        ("prune-0.9", "prune-0.9 is pruned; take scotoma mitigate RUN --variant prune-0.9"),
+        ("int8-dynamic", "takes them from each image; take prune-0.9+int8-static"),
+        ("int4", "got int4, which is int4; take prune-0.9+int8-static"),
+        ("dense", "must be a compressed variant of the audit, got 'dense'"),
+    ],
+)
+def test_variants_that_are_not_static_int8_are_refused(
+    tmp_path: Path, variant: str, sentence: str
+) -> None:
+    run = Run.create(tmp_path / "run", parse_config(TRAINED, "test"))
+    assert repairable(run, None).name == "prune-0.9+int8-static"
+    with pytest.raises(ConfigError) as refused:
+        repairable(run, variant)
+    assert sentence in str(refused.value)
+
+
+def test_an_audit_without_static_int8_says_what_to_add(tmp_path: Path) -> None:
+    config = parse_config('variants: [dense, {prune: [0.9]}]\ntracking: {uri: "off"}\n', "test")
+    with pytest.raises(ConfigError, match=r"add int8: \[static\] to its variants"):
+        repairable(Run.create(tmp_path / "run", config), None)
+
+
+def test_predictions_alone_cannot_be_repaired(tmp_path: Path) -> None:
+    text = "source: {kind: predictions, files: a, examples: b}\nlabel: {column: y}\n"
+    run = Run.create(tmp_path / "run", parse_config(text, "test"))
+    with pytest.raises(ConfigError, match="this audit has predictions alone"):
+        repairable(run, None)
+
+
+def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "run", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    examples = Examples.read(run.examples)
+    kept = examples.table.filter(pl.col("cluster").is_in(examples.table["cluster"].unique()[:30]))
+    for table, sentence in (
+        (examples.table.drop("image"), "layers are chosen on images, and"),
+        (kept, "each must have at least 20 clusters, got 1"),
+    ):
+        Examples(table, examples.classes, examples.attributes, examples.intersections).write(
+            run.examples
+        )
+        with pytest.raises(DataError, match=sentence):
+            repair_variant(run, repairable(run, None), 0.1, tmp_path / "models")

@@ -1,0 +1,244 @@
+"""Arms, labels, orders and the plan: `scotoma study new` and `check`."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import stat
+from collections import Counter
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.predictions import ScoreHeads, write_scores
+from scotoma.run import Run
+from scotoma.study.arms import choose_arms
+from scotoma.study.labels import most_confused, paper_labels, pooled_labels
+from scotoma.study.leak import machine_leak
+from scotoma.study.pictures import SIDE, displayed, padded
+from scotoma.study.plan import StudyFolder
+from tests.commands import scotoma
+from tests.study.conftest import new_study
+
+VARIANT = "prune-0.9"
+pytestmark = pytest.mark.slow
+
+
+def planted(seed: int, n: int = 600, classes: int = 10) -> tuple[np.ndarray, ...]:
+    """Labels, dense and compressed predictions in which a CIE is what was contested before."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=n)
+    rival = (labels + 1 + rng.integers(2, size=n)) % classes
+    hard = rng.beta(0.5, 1.0, n)[:, None]
+    dense, compressed = (
+        np.where(rng.random((n, 10)) < hard * chance, rival[:, None], labels[:, None])
+        for chance in (0.5, 0.8)
+    )
+    return labels, dense, compressed
+
+
+def test_the_papers_labels_give_the_arm_away_and_pooled_ones_do_not() -> None:
+    """Spec: 1.00 by the paper's rule; at most 0.60 by the pooled one."""
+    found = []
+    for seed in range(4):
+        labels, dense, compressed = planted(seed)
+        counts = [
+            np.stack([(one == c).sum(axis=1) for c in range(10)], axis=1)
+            for one in (dense, compressed)
+        ]
+        modal = [one.argmax(axis=1) for one in counts]
+        cie = modal[0] != modal[1]
+        arms = choose_arms(cie, labels, sum(counts).max(axis=1) / 20, 60, seed=seed)
+        rows = np.concatenate([arms.a, arms.c])
+        first = np.arange(len(rows)) < len(arms.a)
+        pooled = pooled_labels(
+            labels[rows],
+            (sum(counts) / 10)[rows],
+            most_confused(labels, dense, 10),
+            seed=seed,
+        )
+        paper = paper_labels(labels[rows], modal[0][rows], modal[1][rows])
+        nothing = np.zeros((len(rows), 1))
+        leak = machine_leak(paper.ids, nothing, first, classes=10, seed=0)
+        assert leak.auc == pytest.approx(1.0, abs=0.005)
+        found.append(machine_leak(pooled.ids, nothing, first, classes=10, seed=0).auc)
+    assert np.mean(found) <= 0.60
+
+
+def test_kept_scores_name_the_second_class_where_votes_name_one(
+    seen_run: Run, tmp_path: Path
+) -> None:
+    """Scores say that the class two further on is the runner-up of every example."""
+    folder = tmp_path / "run"
+    shutil.copytree(seen_run.root, folder)
+    run = Run.open(folder)
+    examples = Examples.read(run.examples, images=False)
+    logits = np.zeros((len(examples.ids), 4), np.float32)
+    logits[np.arange(len(logits)), (examples.labels + 2) % 4] = 1
+    logits[np.arange(len(logits)), examples.labels] = 2
+    backwards = slice(None, None, -1)  # rows are found by id, not by place
+    for variant in ("dense", VARIANT):
+        for member in range(6):
+            path = run.scores(variant, member)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            heads = ScoreHeads(variant, member, examples.classes)
+            write_scores(path, [(examples.ids[backwards], logits[backwards])], heads)
+    new_study(run, tmp_path / "study")
+    study = StudyFolder(tmp_path / "study")
+    key, classes = study.key(), examples.classes
+    items = dict(pl.read_parquet(study.items_file).select("id", "labels").iter_rows())
+    by_scores = [one for one, entry in key.items() if entry.label_rule == "scores"]
+    assert by_scores
+    assert "confusions" not in {entry.label_rule for entry in key.values()}
+    for one in by_scores:
+        true, *others = (classes.index(name) for name in items[one])
+        assert set(others) == {true, (true + 2) % 4}
+
+
+def test_arms_have_as_many_of_each_class_and_share_no_row() -> None:
+    labels, dense, compressed = planted(0)
+    cie = compressed[:, 0] != dense[:, 0]
+    arms = choose_arms(cie, labels, np.linspace(0, 1, len(labels)), 40, seed=3)
+    rows = np.concatenate([arms.a, arms.b, arms.c])
+    assert len(set(rows.tolist())) == 120
+    assert Counter(labels[arms.a]) == Counter(labels[arms.b]) == Counter(labels[arms.c])
+    assert cie[arms.a].all()
+    assert not cie[arms.b].any()
+    assert not cie[arms.c].any()
+
+
+def test_contested_controls_are_the_best_of_all_assignments() -> None:
+    """Against every assignment of six controls to four CIEs, once arm B has taken its four."""
+    rng = np.random.default_rng(5)
+    cie = np.arange(14) < 4
+    agreement = rng.random(14)
+    arms = choose_arms(cie, np.zeros(14, int), agreement, 4, seed=1)
+    rest = np.setdiff1d(np.arange(4, 14), arms.b)
+    best = min(
+        np.abs(agreement[arms.a] - agreement[list(one)]).sum() for one in permutations(rest, 4)
+    )
+    assert np.abs(agreement[arms.a] - agreement[arms.c]).sum() == pytest.approx(best)
+
+
+def test_fewer_cies_than_asked_offers_what_there_is() -> None:
+    cie = np.arange(20) < 5
+    with pytest.raises(DataError, match=r"give --per-arm 5 or less"):
+        choose_arms(cie, np.zeros(20, int), np.ones(20), 6, seed=0)
+
+
+def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
+    content = io.BytesIO()
+    image.save(content, kind)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "1", "CMYK", "I;16"])
+def test_every_kind_of_image_becomes_a_square_png_without_metadata(mode: str) -> None:
+    if mode == "I;16":
+        image = Image.fromarray(np.full((20, 10), 40_000, np.uint16))
+    else:
+        image = Image.new(mode, (10, 20))
+    shown = displayed(encoded(image, "JPEG" if mode == "CMYK" else "PNG"), "x")
+    read = Image.open(io.BytesIO(shown))
+    assert (read.format, read.mode, read.size, read.info) == ("PNG", "RGB", (SIDE, SIDE), {})
+    if mode == "I;16":
+        assert read.getpixel((SIDE // 2, SIDE // 2)) == (155, 155, 155)  # 40,000 of 65,535
+
+
+def test_a_broken_image_is_one_sentence() -> None:
+    with pytest.raises(DataError, match="image of example 'x' cannot be decoded"):
+        displayed(b"\x89PNG\r\n\x1a\nbroken", "x")
+
+
+def test_padded_images_have_one_length_and_the_same_pixels() -> None:
+    images = [displayed(encoded(Image.new("RGB", (9, 9), c)), "x") for c in ("red", "blue")]
+    noise = np.random.default_rng(0).integers(0, 255, (99, 99, 3), dtype=np.uint8)
+    images.append(displayed(encoded(Image.fromarray(noise)), "x"))
+    found = padded(images)
+    assert len({len(one) for one in found}) == 1
+    for before, after in zip(images, found, strict=True):
+        shown = [np.asarray(Image.open(io.BytesIO(one))) for one in (before, after)]
+        np.testing.assert_array_equal(*shown)
+
+
+def test_a_study_is_planned_and_its_key_is_for_its_owner_alone(planned: Path) -> None:
+    folder = StudyFolder(planned)
+    plan, key = folder.plan(), folder.key()
+    assert Counter(entry.arm for entry in key.values()) == {"A": 8, "B": 8, "C": 8}
+    assert stat.S_IMODE(folder.key_file.stat().st_mode) == 0o600
+    items = pl.read_parquet(folder.items_file)
+    assert items["image"].bin.size().n_unique() == 1
+    assert set(items.columns) == {"id", "image", "labels"}
+    orders = folder.orders(1)
+    assert len(orders.main) == 27
+    assert set(orders.main) == key.keys()
+    assert not set(orders.practice) & key.keys()
+    assert Counter(key[one].arm for one in orders.guess) == {"A": 2, "B": 2, "C": 2}
+    assert orders.main != folder.orders(2).main
+    assert plan.leak.keys() == {"A-B", "A-C"}
+
+
+def test_the_same_seed_draws_the_same_examples(seen_run: Run, tmp_path: Path) -> None:
+    keys = []
+    for name in ("one", "two"):
+        new_study(seen_run, tmp_path / name)
+        key = StudyFolder(tmp_path / name).key()
+        keys.append(sorted((entry.arm, entry.example_id) for entry in key.values()))
+        assert not key.keys() & {entry.example_id for entry in key.values()}
+    assert keys[0] == keys[1]
+
+
+def test_check_prints_what_new_found(planned: Path) -> None:
+    code, out, err = scotoma("study", "check", planned, "--json")
+    assert code == 0, err
+    found = json.loads(out)["leak"]
+    assert found == StudyFolder(planned).plan().model_dump()["leak"]
+
+
+def test_an_edited_plan_is_refused(planned: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "edited"
+    shutil.copytree(planned, folder)
+    text = (folder / "plan.json").read_text()
+    (folder / "plan.json").write_text(text.replace('"repeats": 3', '"repeats": 4'))
+    code, _, err = scotoma("study", "check", folder)
+    assert code == 4
+    assert "was edited after it was written" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (("--variant", "prune-0.8"), 2, "--variant must be one of prune-0.9, got 'prune-0.8'"),
+        (("--per-arm", "5000"), 4, "fewer than --per-arm 5,000; give --per-arm"),
+        (("--group", "age"), 2, "--group must be one of side, got 'age'"),
+        (("--primary", "q9:A-C"), 2, "--primary must be a question"),
+        (("--labels", "paper"), 2, "--labels paper is not blind"),
+    ],
+)
+def test_what_cannot_be_studied_is_one_sentence(
+    seen_run: Run, tmp_path: Path, options: tuple[str, ...], code: int, sentence: str
+) -> None:
+    given = ("--variant", VARIANT, "--per-arm", "20", "--allow-imbalance", *options)
+    done = scotoma("study", "new", seen_run.root, *given, "--out", tmp_path / "study")
+    assert done[0] == code, done[2]
+    assert sentence in done[2]
+    assert done[2].count("\n") == 1
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_study_leaves_the_run_as_its_audit_left_it(seen_run: Run, tmp_path: Path) -> None:
+    from scotoma.run import checksums
+
+    folder = tmp_path / "run"
+    shutil.copytree(seen_run.root, folder)
+    run = Run.open(folder)
+    checksums.seal(run.mirror)
+    new_study(run, folder / "studies" / VARIANT)
+    assert checksums.compare_checksums(run.mirror).intact
