@@ -224,8 +224,8 @@ def test_groups_are_all_then_every_value_then_every_intersection() -> None:
         "sex=male,age=no",
         "sex=male,age=yes",
     )
-    assert partition.names[1:4] == ("female", "male", "(missing)")
-    assert partition.names[-1] == "male & yes"
+    assert partition.names[1:4] == ("female", "male", "age (missing)")
+    assert partition.names[-1] == "male & age yes"
     assert partition.masks.shape == (12, 6)
     assert partition.mask("sex=male,age=yes").tolist() == [True, *[False] * 4, True]
 
