@@ -19,7 +19,8 @@ from scotoma.config.model import Population
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages.external.predictions import complete, named_images
+from scotoma.stages.external.pictures import named_images
+from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.report import draw
 from tests.commands import scotoma

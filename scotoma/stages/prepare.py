@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from scotoma import progress
@@ -22,7 +23,9 @@ def prepare(run: Run) -> list[Path]:
 
     Of predictions made elsewhere everything is imported.
     """
-    leaves = [*_models(run), *_examples(run), *_predictions(run), run.path(SOURCES)]
+    predicted = isinstance(run.config.source, PredictionsSource)
+    made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
+    leaves = [*made, run.path(SOURCES)]
     _refuse_unfit_rules(run)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
@@ -64,34 +67,43 @@ def _models(run: Run) -> list[Path]:
     return fetch_models(run)
 
 
-def _examples(run: Run) -> list[Path]:
-    changed = Changed.since_last_look(run)
-    outputs, sources = [run.examples, parts_file(run)], changed.sources
-    made_with = sources.key(*(key for key in sources.files if key != "models"))
-    if isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import rows_of_reruns
+def _predicted(run: Run) -> list[Path]:
+    from scotoma.stages.external.predictions import (
+        import_predictions,
+        prepare_predicted,
+        reruns_an_example,
+        supplied_reruns,
+    )
 
-        if (rows := rows_of_reruns(run.config)) > 1:
-            made_with += f"/{rows} reruns"
+    changed = Changed.since_last_look(run)
+    supplied = supplied_reruns(run.config)
+    rows = reruns_an_example(run.config, supplied)
+    more = f"/{rows} reruns" if rows > 1 else ""
+    outputs = _examples(run, changed, lambda: prepare_predicted(run, supplied), more)
+    return [*outputs, *import_predictions(run, supplied)]
+
+
+def _decoded(run: Run) -> list[Path]:
+    return _examples(run, Changed.since_last_look(run), lambda: _decode(run))
+
+
+def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = "") -> list[Path]:
+    """The examples of both splits.
+
+    Args:
+        run: The run.
+        changed: What changed in the sources since the last look.
+        read: Reads and writes them.
+        more: What else than the sources they are made from.
+    """
+    outputs, sources = [run.examples, parts_file(run)], changed.sources
+    made_with = sources.key(*(key for key in sources.files if key != "models")) + more
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
-            if isinstance(run.config.source, PredictionsSource):
-                from scotoma.stages.external.predictions import prepare_predicted
-
-                prepare_predicted(run)
-            else:
-                _decode(run)
+            read()
             confirmed(changed.files, sources)
     changed.leave()
     return outputs
-
-
-def _predictions(run: Run) -> list[Path]:
-    if not isinstance(run.config.source, PredictionsSource):
-        return []
-    from scotoma.stages.external.predictions import import_predictions
-
-    return import_predictions(run)
 
 
 def _decode(run: Run) -> None:

@@ -184,7 +184,7 @@ def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
     if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import named_images
+        from scotoma.stages.external.pictures import named_images
 
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(run.config.source, names)
@@ -202,7 +202,7 @@ def _pictures(run: Run) -> str:
     shown = Examples.read(run.examples, only=_in_gallery(read_audit(audit))).table
     if "image_name" not in shown.columns:
         return ""
-    from scotoma.stages.external.predictions import picture_files
+    from scotoma.stages.external.pictures import picture_files
 
     files = picture_files(run.config.source, shown["image_name"].to_list())
     return examine({"examples": files}, Sources()).key("examples")

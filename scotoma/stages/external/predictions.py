@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,18 +44,18 @@ __all__ = [
     "baseline_errors",
     "complete",
     "import_predictions",
-    "named_images",
-    "picture_files",
     "prediction_sources",
     "prepare_predicted",
-    "rows_of_reruns",
+    "reruns_an_example",
     "supplied_models",
+    "supplied_reruns",
     "supplied_scores",
 ]
 
+Supplied: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]  # variant, model, its reruns
+
 ELSEWHERE = "made elsewhere"
 NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
-PICTURE_BYTES = 4_000_000  # of an image of the gallery; a larger one is left out
 
 
 def complete(config: Config) -> Config:
@@ -198,20 +198,22 @@ def _refuse_unpaired(config: Config, supplied: Mapping[str, Sequence[str]], dens
             )
 
 
-def prepare_predicted(run: Run) -> None:
-    """Read and check the table of examples, and write it."""
-    assert isinstance(run.config.source, PredictionsSource)
+def prepare_predicted(run: Run, supplied: Supplied) -> None:
+    """Read and check the table of examples, and write it.
+
+    Args:
+        run: The run.
+        supplied: From `supplied_reruns`.
+    """
     progress.start("read examples", 1)
-    source = run.config.source
-    tables = prediction_tables(source)
-    rows = _rows(run.config, tables)
+    rows = reruns_an_example(run.config, supplied)
     if rows > 1 and run.config.label.columns:
         raise DataError(
             f"predictions of several labels must hold one run of each model, got {rows} reruns; "
             "name the reruns as models, or keep one"
         )
     examples = with_reruns(load_examples(run.config), rows)
-    left = _left_out(run.config, models_by_variant(tables, run.config.limits))
+    left = _left_out(run.config, supplied)
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
         parts = digests.passing([examples.table])
@@ -220,22 +222,30 @@ def prepare_predicted(run: Run) -> None:
     progress.advance("read examples")
 
 
-def rows_of_reruns(config: Config) -> int:
+def supplied_reruns(config: Config) -> dict[str, dict[str, list[str]]]:
+    """List what the files of predictions hold, once for all that ask: each file is read for it.
+
+    Args:
+        config: As `complete` leaves it.
+
+    Returns:
+        What the files call a variant, to model to the names of its reruns.
+
+    Raises:
+        DataError: See `reruns_by_variant`.
+    """
+    assert isinstance(config.source, PredictionsSource)
+    return reruns_by_variant(prediction_tables(config.source), config.limits)
+
+
+def reruns_an_example(config: Config, supplied: Supplied) -> int:
     """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
-    if not isinstance(config.source, PredictionsSource):
-        return 1
-    source = config.source
-    return _rows(config, prediction_tables(source))
-
-
-def _rows(config: Config, tables: Sequence[PredictionTable]) -> int:
-    reruns = _reruns(config, tables).values()
+    reruns = _audited(config, supplied).values()
     return rerun_rows(len(own) for models in reruns for own in models.values())
 
 
-def _reruns(config: Config, tables: Sequence[PredictionTable]) -> dict[str, dict[str, list[str]]]:
+def _audited(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence[str]]]:
     """The models that are audited and their reruns, by what the files call the variant."""
-    supplied = reruns_by_variant(tables, config.limits)
     return {
         called: dict(list(supplied[called].items())[: config.models_of(name)])
         for name, called in _named(config).items()
@@ -250,7 +260,7 @@ def prediction_sources(source: PredictionsSource) -> storage.Files:
     return storage.Files(split_pattern(source.files)[0], names)
 
 
-def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str]:
+def _left_out(config: Config, supplied: Supplied) -> list[str]:
     """Notes on what the files hold and the audit does not take."""
     names = _named(config)
     notes = []
@@ -264,8 +274,12 @@ def _left_out(config: Config, supplied: Mapping[str, Sequence[str]]) -> list[str
     return notes
 
 
-def import_predictions(run: Run) -> list[Path]:
+def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
     """Write what every model predicted: a file and a manifest a variant, a record a member.
+
+    Args:
+        run: The run.
+        supplied: From `supplied_reruns`.
 
     Returns:
         The files of predictions and the manifests.
@@ -286,7 +300,7 @@ def import_predictions(run: Run) -> list[Path]:
     opens = [run.examples]
     with run.step("prepare-000", [*outputs, *records], made_with=made_with, opens=opens) as due:
         if due:
-            _import(run, prediction_tables(source))
+            _import(run, prediction_tables(source), supplied)
             confirmed(files, seen)
     held = outputs[: len(names)]
     manifests = [run.population(name) / "manifest.json" for name in names]
@@ -297,21 +311,21 @@ def import_predictions(run: Run) -> list[Path]:
     return [*outputs, *manifests]
 
 
-def _import(run: Run, tables: Sequence[PredictionTable]) -> None:
+def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> None:
     config, names = run.config, _named(run.config)
     examples = Examples.read(run.examples, images=False, split="test")
-    reruns = _reruns(config, tables)
+    reruns = _audited(config, supplied)
     progress.start("import predictions", len(names))
-    for name, answers in _answers(config, tables, examples, _rows(config, tables)):
+    for name, answers in _answers(config, tables, examples, supplied):
         _write(run, name, list(reruns[names[name]]), answers, examples)
         progress.advance("import predictions")
     if isinstance(config.source, DetectionsSource):
-        supplied = {name: (called, list(reruns[called])) for name, called in names.items()}
-        leave_precision(run, tables, supplied)
+        models = {name: (called, list(reruns[called])) for name, called in names.items()}
+        leave_precision(run, tables, models)
 
 
 def _answers(
-    config: Config, tables: Sequence[PredictionTable], examples: Examples, rows: int
+    config: Config, tables: Sequence[PredictionTable], examples: Examples, supplied: Supplied
 ) -> Iterator[tuple[str, ExternalPredictions]]:
     """What the models of each variant predict, or score, a column a model.
 
@@ -319,9 +333,10 @@ def _answers(
         config: As `complete` leaves it.
         tables: The files.
         examples: The test examples, a row for each rerun.
-        rows: Rows of an example.
+        supplied: From `supplied_reruns`.
     """
-    source, ids, reruns = config.source, examples.ids, _reruns(config, tables)
+    source, ids, reruns = config.source, examples.ids, _audited(config, supplied)
+    rows = reruns_an_example(config, supplied)
     asked = PredictionRequest(
         {
             called: [again for own in models.values() for again in own]
@@ -360,10 +375,9 @@ def supplied_scores(
     """
     source = config.source
     assert isinstance(source, PredictionsSource)
-    tables = prediction_tables(source)
-    rows = _rows(config, tables)
-    repeated = with_reruns(examples, rows)
-    found = _answers(config, tables, repeated, rows)
+    supplied = supplied_reruns(config)
+    repeated = with_reruns(examples, reruns_an_example(config, supplied))
+    found = _answers(config, prediction_tables(source), repeated, supplied)
     return repeated, {name: answers.predicted for name, answers in found}
 
 
@@ -447,45 +461,6 @@ def _write(
         if paired:
             record["paired_with"] = {"variant": paired, "sha256": f"{ELSEWHERE}: model {model}"}
         write_json(_record(run, name, index), record)
-
-
-def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> dict[str, bytes]:
-    """Images that the table of examples names, from the folder that it lies in.
-
-    Args:
-        source: Where the table is.
-        names: Example id to the name of its image, relative to the table's folder.
-
-    Returns:
-        Content by example id; without those that are absent, too large for a page, or named by a
-        path that leads out of the folder.
-    """
-    files = picture_files(source, names.values())
-    plain = {example_id: posixpath.normpath(name or "..") for example_id, name in names.items()}
-    kept = {name for name in files.names if storage.exists(files.place(name))}
-    return {
-        example_id: storage.read_bytes(files.place(name))
-        for example_id, name in plain.items()
-        if name in kept
-    }
-
-
-def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.Files:
-    """List the images of these names that a page may show; see `named_images`."""
-    folder = source.examples.rpartition("/")[0]
-    shown: dict[str, None] = {}
-    for name in names:
-        plain = posixpath.normpath(name or "..")
-        if plain.startswith(("..", "/")) or "\0" in plain:
-            continue
-        place = storage.join(folder, plain)
-        if not storage.is_remote(place):
-            path = Path(place).resolve()
-            inside = path.is_relative_to(Path(folder).resolve()) and path.is_file()
-            if not inside or path.stat().st_size > PICTURE_BYTES:
-                continue
-        shown[plain] = None
-    return storage.Files(folder, tuple(shown))
 
 
 def _named(config: Config) -> dict[str, str]:
