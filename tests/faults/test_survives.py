@@ -120,6 +120,19 @@ def test_a_full_disk_a_wrong_clock_and_no_network_cost_nothing(
     assert (code, said) == (0, f"all {len(files(out))} files match their checksums\n")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="no rights to mount a disk")
+def test_a_full_folder_of_temporary_files_is_done_without(
+    whole: Undisturbed, disk: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(OSError, match="No space left"), (disk / "other").open("wb") as other:
+        other.write(bytes(2**17))
+    out = tmp_path / "run"
+    done = audit(whole.config, out, *whole.judged, TMPDIR=str(disk))
+    assert done.returncode == 0, done.stderr
+    compare(whole.folder, out)
+    assert [path.name for path in disk.iterdir()] == ["other"]
+
+
 def test_a_folder_without_permission_is_refused(whole: Undisturbed, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o555)
     rights = "-dac_override,-dac_read_search,-fowner"
