@@ -315,7 +315,8 @@ def test_a_flood_of_forged_sessions_shuts_out_its_address_alone(
         forged = [await asked("192.0.2.1", f"session=forged-{number}") for number in range(1_000)]
         return forged, await asked("192.0.2.2", "session=forged-0")
 
-    forged, elsewhere = asyncio.run(flooded_in_process())
+    with ThreadPoolExecutor(1) as apart:  # from the event loop of a browser
+        forged, elsewhere = apart.submit(asyncio.run, flooded_in_process()).result(timeout=60)
     burst = guard.OF_ADDRESS[0]
     assert forged == [401] * burst + [429] * (1_000 - burst)
     assert elsewhere == 401
