@@ -22,8 +22,10 @@ body { font: 10pt/1.4 sans-serif; color: #111 }
 h1 { font-size: 17pt } h2 { font-size: 13pt; break-after: avoid }
 table { border-collapse: collapse; margin: 0 0 1em; width: 100% }
 tr { break-inside: avoid }
-td, th { border: .5pt solid #999; padding: 2pt 4pt; text-align: left; overflow-wrap: anywhere }
+td, th { border: .5pt solid #999; padding: 2pt 4pt; text-align: left; overflow-wrap: break-word }
 code { font-family: monospace; font-size: 9pt; overflow-wrap: anywhere }
+td code { display: inline-block; min-width: 9ch }
+table:last-of-type { break-inside: avoid }
 """
 
 
