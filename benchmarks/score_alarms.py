@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.bias.results import GroupChange
-from scotoma.commands.forecast_scores import smallest_worsening
+from scotoma.commands.check.forecast_scores import smallest_worsening
 from scotoma.comparison.effects import affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change

@@ -32,7 +32,7 @@ PAGE = resource.getpagesize()
 
 def audited(config: Path, out: Path) -> float:
     """Run one audit in this process, as the command does; its wall time in seconds."""
-    from scotoma.commands.audit_run import run_audit
+    from scotoma.commands.audit.run import run_audit
 
     began = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):

@@ -13,29 +13,30 @@ import typer
 from typer.main import get_command
 
 from scotoma._version import __version__
-from scotoma.commands import pipeline_cli, study_cli
-from scotoma.commands.audit import audit
-from scotoma.commands.bias import bias
-from scotoma.commands.check import check
-from scotoma.commands.compare import compare
-from scotoma.commands.corrupt import corrupt
-from scotoma.commands.diff import diff
-from scotoma.commands.evidence import evidence
-from scotoma.commands.examples import examples
+from scotoma.commands.audit.command import audit
+from scotoma.commands.bias.command import bias
+from scotoma.commands.check.command import check
+from scotoma.commands.compare.command import compare
+from scotoma.commands.corrupt.command import corrupt
+from scotoma.commands.diff.command import diff
+from scotoma.commands.evidence.command import evidence
+from scotoma.commands.examples.command import examples
 from scotoma.commands.gate import gate
-from scotoma.commands.init import init
-from scotoma.commands.mitigate import mitigate
-from scotoma.commands.paper_tables import tables
-from scotoma.commands.repair import repair
+from scotoma.commands.init.command import init
+from scotoma.commands.mitigate.command import mitigate
+from scotoma.commands.pipeline import cli as pipeline_cli
+from scotoma.commands.repair.command import repair
 from scotoma.commands.report import report
-from scotoma.commands.review import review
+from scotoma.commands.review.command import review
 from scotoma.commands.schema import schema
-from scotoma.commands.selftest import selftest
-from scotoma.commands.slices import slices
+from scotoma.commands.selftest.command import selftest
+from scotoma.commands.slices.command import slices
+from scotoma.commands.study import cli as study_cli
+from scotoma.commands.tables.command import tables
 from scotoma.commands.tidy import tidy
-from scotoma.commands.tournament import tournament
+from scotoma.commands.tournament.command import tournament
 from scotoma.commands.trend import trend
-from scotoma.commands.variance import variance
+from scotoma.commands.variance.command import variance
 from scotoma.commands.verify import verify
 from scotoma.credentials import masked
 from scotoma.errors import ScotomaError

@@ -42,7 +42,7 @@ def open_audit(place: str | Path) -> OpenedAudit:
     scotoma.errors.ConfigError: run nowhere holds no config.yaml; name a folder that scotoma \
 audit made
     """
-    from scotoma.commands.finished_run import open_run
+    from scotoma.commands.shared.finished_run import open_run
     from scotoma.run import checksums
 
     run = open_run(str(place), scores=True)

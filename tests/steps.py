@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import audit_run
+from scotoma.commands.audit import run as audit_run
 from scotoma.errors import ScotomaError
 from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
 from scotoma.progress import PROGRESS_VARIABLE, read_events

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import audit_run
+from scotoma.commands.audit import run as audit_run
 from scotoma.config import load_config
 from scotoma.errors import ScotomaError
 from scotoma.run import Run

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from scotoma import storage
-from scotoma.commands import forecast
-from scotoma.commands.forecast_text import bytes_text
+from scotoma.commands.check import forecast
+from scotoma.commands.check.forecast_text import bytes_text
 from scotoma.config import Config, default_config
 from scotoma.costs.images import look_at_images
 from scotoma.costs.measure import NetworkCost

@@ -17,7 +17,7 @@ import pytest
 from scotoma import cli
 from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
-from scotoma.commands import audit_run as audit_command
+from scotoma.commands.audit import run as audit_command
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
 from scotoma.stages import verdict as judging

@@ -16,8 +16,8 @@ from scipy import stats
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.commands.diff_runs import compare_audits
-from scotoma.commands.selftest_audit import PLANTED, self_test
+from scotoma.commands.diff.runs import compare_audits
+from scotoma.commands.selftest.audit import PLANTED, self_test
 from scotoma.config import load_config
 from scotoma.run import Run
 from tests.commands import measured, scotoma
@@ -198,7 +198,7 @@ def test_selftest_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPat
     rows, verdicts = self_test(0)
     missed = [replace(row, planted=row.planted + 90) for row in rows]
     monkeypatch.setattr(
-        "scotoma.commands.selftest_audit.self_test", lambda seed: (missed, verdicts)
+        "scotoma.commands.selftest.audit.self_test", lambda seed: (missed, verdicts)
     )
     code, out, err = scotoma("selftest", "--quiet")
     assert code == 5

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
-from scotoma.commands import slices_search as command
+from scotoma.commands.slices import search as command
 from scotoma.slices import find_slices
 from scotoma.slices.search.column_types import infer_type
 from tests.commands import measured, scotoma

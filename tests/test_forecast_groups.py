@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scotoma.commands.forecast_groups import forecast_groups
+from scotoma.commands.check.forecast_groups import forecast_groups
 from scotoma.config import default_config
 from scotoma.datasets import survey_examples
 from scotoma.power import Design, smallest_amplification

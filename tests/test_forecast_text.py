@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.commands.forecast_text import bytes_text, duration_text
+from scotoma.commands.check.forecast_text import bytes_text, duration_text
 
 # --- durations and sizes --------------------------------------------------------------------------
 

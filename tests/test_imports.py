@@ -291,7 +291,7 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
 # --- kfp ------------------------------------------------------------------------------------------
 
 KUBEFLOW = ("kfp", "kfp_kubernetes", "kfp_server_api", "scotoma.pipelines", "scotoma.components")
-FOR_KUBEFLOW = ("scotoma.pipelines", "scotoma.components", "scotoma.commands.pipeline_")
+FOR_KUBEFLOW = ("scotoma.pipelines", "scotoma.components", "scotoma.commands.pipeline")
 
 
 def test_only_the_pipelines_and_their_commands_use_kfp() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scotoma.audit import read_audit
-from scotoma.commands.paper_pages import as_markdown, as_text
+from scotoma.commands.tables.pages import as_markdown, as_text
 from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.papers import Grid, PaperTable

@@ -109,7 +109,7 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
 def test_cost_of_the_imagenet_protocol_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.commands.check.forecast.TRIAL_S", 0.0)
     path = imagenet_like(tmp_path) / "imagenet-pie.yaml"
     path.write_text((EXAMPLES / "imagenet-pie.yaml").read_text())
     found = dry_run(path)
@@ -120,7 +120,7 @@ def test_cost_of_the_imagenet_protocol_is_told(
 def test_cost_of_the_cifar10_protocol_is_told(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.forecast.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.commands.check.forecast.TRIAL_S", 0.0)
     found = dry_run(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
     assert found["examples"]["train"] == 50_000
     assert disk_bytes(found, "train") > 30 * 68e6  # 17.2 million parameters

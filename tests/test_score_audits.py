@@ -13,7 +13,7 @@ from scipy import stats
 
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
-from scotoma.commands.forecast_scores import smallest_worsening
+from scotoma.commands.check.forecast_scores import smallest_worsening
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.config import load_config, parse_config

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from scotoma.commands import options
+from scotoma.commands.shared import options
 from scotoma.errors import ConfigError, ScotomaError
 
 if TYPE_CHECKING:  # pydantic comes with them, which `scotoma --help` does without

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from scotoma.commands import options
+from scotoma.commands.shared import options
 from scotoma.errors import ConfigError, ScotomaError
 
 __all__ = ["report"]
@@ -26,7 +26,7 @@ def report(
     """Draw report.html again from the files of a finished audit."""
     if no_images and blur:
         raise ConfigError("--no-images and --blur exclude each other; choose one")
-    from scotoma.commands.finished_run import open_run
+    from scotoma.commands.shared.finished_run import open_run
     from scotoma.stages.report import draw
 
     finished = open_run(run, scores=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scotoma.commands import options
+from scotoma.commands.shared import options
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def tidy(
     if not dry_run:
         audits = [one for one in audits if one.large and not one.kept]
     if audits and not as_json:
-        from scotoma.commands.text_table import table_lines
+        from scotoma.commands.shared.text_table import table_lines
 
         header = ("run", "ended", "verdict", "large files")
         sys.stdout.write("\n".join(table_lines(header, list(map(_cells, audits)), right=3)) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scotoma.commands import options
+from scotoma.commands.shared import options
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:

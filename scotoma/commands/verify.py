@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scotoma.commands import options
+from scotoma.commands.shared import options
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 
@@ -33,8 +33,8 @@ def verify(
     Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, the audit has not
     ended, or the evidence speaks of another. Without --key this detects corruption, not tampering.
     """
-    from scotoma.commands.evidence_check import check_evidence
-    from scotoma.commands.finished_run import open_run
+    from scotoma.commands.evidence.check import check_evidence
+    from scotoma.commands.shared.finished_run import open_run
     from scotoma.run import checksums
     from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.commands.configuration import configuration
+from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.judging.terms import Judging

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from scotoma.audit.logged import LoggedAudit
-from scotoma.commands.bias_table import BiasQuestion
-from scotoma.commands.long_table import widened
-from scotoma.commands.tables import numbers, read_table, texts
-from scotoma.commands.tournament_runs import read_raw
+from scotoma.commands.bias.table import BiasQuestion
+from scotoma.commands.shared.long_table import widened
+from scotoma.commands.shared.tables import numbers, read_table, texts
+from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from scotoma.audit import read_audit
-from scotoma.commands.mitigate_run import shown_table
+from scotoma.commands.mitigate.run import shown_table
 from scotoma.config import parse_config
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import pipeline_wait
+from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.config import Config
 from scotoma.pipelines import audit, faults
 from tests.kfp_server.contract import Contract

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.commands.configuration import configuration
+from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.newest import resolved

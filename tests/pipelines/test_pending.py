@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from scotoma.commands import pipeline_wait
+from scotoma.commands.pipeline import wait as pipeline_wait
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import definition

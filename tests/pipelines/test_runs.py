@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands import pipeline_wait
+from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.pipelines import audit
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer

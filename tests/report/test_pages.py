@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.diff_runs import run_diff
-from scotoma.commands.examples_pages import write_gallery
+from scotoma.commands.diff.runs import run_diff
+from scotoma.commands.examples.pages import write_gallery
 from scotoma.errors import ConfigError
 from scotoma.report import gallery
 from scotoma.report.pages import gallery_pages

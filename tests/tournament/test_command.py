@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from scotoma import published
-from scotoma.commands.tournament_compare import unstable
-from scotoma.commands.tournament_runs import read_raw
+from scotoma.commands.tournament.compare import unstable
+from scotoma.commands.tournament.runs import read_raw
 from scotoma.tournament import baselines, compare_techniques, count_totals
 from tests import external_predictions
 from tests.commands import measured, scotoma

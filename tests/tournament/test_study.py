@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scotoma.commands.tournament_runs import read_raw
+from scotoma.commands.tournament.runs import read_raw
 from scotoma.papers.variance_costs import cost_counts, published_experiments
 from scotoma.published import fairness_runs, fairness_variance
 from scotoma.tournament import (

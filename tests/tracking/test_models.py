@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import pytest
 
-from scotoma.commands.forecast import print_forecast
+from scotoma.commands.check.forecast import print_forecast
 from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError

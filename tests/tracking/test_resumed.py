@@ -13,7 +13,7 @@ import pytest
 from kfp import dsl
 
 from scotoma import components
-from scotoma.commands.configuration import configuration
+from scotoma.commands.shared.configuration import configuration
 from scotoma.errors import DataError
 from scotoma.run import Run, checksums, read_json
 from scotoma.stages import execute

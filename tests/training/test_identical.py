@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.commands.configuration import configuration
+from scotoma.commands.shared.configuration import configuration
 from scotoma.config import Config, parse_config
 from scotoma.datasets import Examples, store_images
 from scotoma.errors import ConfigError

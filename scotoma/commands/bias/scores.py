@@ -1,0 +1,190 @@
+"""The bias command on scores: means and quantiles of each group, and how much worse they get."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.commands.bias.table import BiasQuestion, group_columns, group_masks
+from scotoma.commands.shared.tables import (
+    check_compared,
+    column,
+    columns,
+    listed,
+    numbers,
+    quoted,
+    read_table,
+    texts,
+)
+from scotoma.commands.shared.text_table import table_lines, wrapped
+from scotoma.comparison.effects import GroupEffect, affected, group_effects
+from scotoma.comparison.means import score_table
+from scotoma.comparison.quantiles import quantile_change
+from scotoma.errors import ConfigError
+from scotoma.inputs import Floats, cluster_ids
+from scotoma.jsonable import jsonable
+from scotoma.printable import nearest
+from scotoma.uncertainty import Estimate
+
+__all__ = ["SCORES", "run_bias_of_scores"]
+
+SCORES = ("lower", "higher", "absolute_error", "squared_error")
+SHARES = (0.5, 0.9)
+
+
+def run_bias_of_scores(
+    path: Path,
+    question: BiasQuestion,
+    score: str,
+    *,
+    unread: Sequence[str],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print means of a score by group, and what changes from the baseline.
+
+    Args:
+        path: CSV or Parquet, one row per example.
+        question: What is asked; `predicted` and `baseline` name columns of numbers.
+        score: One of `SCORES`.
+        unread: Options that were given and that scores have no use for.
+        as_json: Print JSON instead of the table.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ConfigError: An option does not fit.
+        DataError: A column does not hold finite numbers.
+    """
+    if score not in SCORES:
+        raise ConfigError(
+            f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
+            f"{nearest(score, SCORES)}"
+        )
+    if unread:
+        raise ConfigError(f"{unread[0]} is for classes, and --score measures numbers; leave it out")
+    table = read_table(path)
+    after = columns(table, question.predicted, "--predicted")
+    before = columns(table, question.baseline, "--baseline")
+    if not after:
+        raise ConfigError("--predicted must name at least one column, got none: name one per model")
+    given = score in ("lower", "higher")
+    if given and question.label:
+        raise ConfigError("--label is not read where the score is given; leave it out")
+    label = "" if given else column(table, question.label, "--label")
+    check_compared("predicted", after, before, label, paired=question.paired)
+    values, messages = group_columns(table, question.groups)
+    masks = group_masks(values, table.height, crossed=question.intersections)
+    scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
+    own = question.cluster
+    clusters = None if own is None else texts(table, column(table, own, "--cluster"))
+    compared = score_table(
+        scores[tuple(before)] if before else scores[tuple(after)],
+        scores[tuple(after)],
+        cluster_ids(clusters, table.height),
+        paired=question.paired,
+    )
+    effects = group_effects(
+        compared, np.stack(list(masks.values())), list(masks), level=question.level
+    )
+    if not quiet:
+        sys.stderr.writelines(f"{message}\n" for message in messages)
+    lower = score != "higher"
+    if as_json:
+        content = {
+            "examples": table.height,
+            "score": score,
+            "level": question.level,
+            "groups": [
+                _row(one, lower=lower, compared=bool(before))
+                | {
+                    "quantiles": [
+                        {"share": share, "predicted": found.after}
+                        | ({"baseline": found.before, "change": found.change} if before else {})
+                        for share in SHARES
+                        for found in (
+                            quantile_change(
+                                compared, share, masks[one.group], level=question.level
+                            ),
+                        )
+                    ]
+                }
+                for one in effects
+            ],
+        }
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
+        return
+    lines = _lines(path.name, score, effects, table.height, compared=bool(before), lower=lower)
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _scores(table: pl.DataFrame, names: tuple[str, ...], label: str, score: str) -> Floats:
+    if not names:
+        return np.empty((table.height, 0))
+    held = np.stack([numbers(table, name) for name in names], axis=1)
+    if not label:
+        return held
+    off = held - numbers(table, label)[:, None]
+    return np.asarray(np.abs(off) if score == "absolute_error" else off**2)
+
+
+def _row(one: GroupEffect, *, lower: bool, compared: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"group": one.group, "n": one.score.n, "predicted": one.score.after}
+    if not compared:
+        return row
+    return row | {
+        "baseline": one.score.before,
+        "change": one.score.change,
+        "worse_percent": one.score.worsening(lower_is_better=lower),
+        "p_adjusted": one.p_adjusted,
+    }
+
+
+def _lines(
+    name: str,
+    score: str,
+    effects: Sequence[GroupEffect],
+    rows: int,
+    *,
+    compared: bool,
+    lower: bool,
+) -> list[str]:
+    what = f"{score.replace('_', ' ')}" if "error" in score else f"score, {score} is better"
+    lines = [*wrapped(f"{name}: {rows:,} examples, mean {what}", later="  "), ""]
+    head = ["group", "n", "mean"]
+    head = ["group", "n", "baseline", "predicted", "worse, %"] if compared else head
+    cells = [
+        (
+            one.group,
+            f"{one.score.n:,}",
+            *([_shown(one.score.before)] if compared else []),
+            _shown(one.score.after),
+            *([_shown(one.score.worsening(lower_is_better=lower), ".1f")] if compared else []),
+            "",
+        )
+        for one in effects
+    ]
+    lines += table_lines(head, cells, right=1)
+    if not compared:
+        return lines
+    hit = affected(effects, higher_is_better=not lower)
+    names = [one.group for one in hit if one.group != effects[0].group]
+    text = (
+        f"The mean surely gets worse for {listed(names)}, adjusted for {len(effects)} groups."
+        if names
+        else f"No group's mean surely gets worse, adjusted for {len(effects)} groups."
+    )
+    return [*lines, "", *wrapped(text, later="  ")]
+
+
+def _shown(estimate: Estimate, digits: str = ".4g") -> str:
+    if not np.isfinite(estimate.value):
+        return "undefined"
+    if not np.isfinite(estimate.low):
+        return f"{estimate.value:{digits}}"
+    return f"{estimate.value:{digits}} [{estimate.low:{digits}}, {estimate.high:{digits}}]"

@@ -1,0 +1,415 @@
+"""What will an audit see, what can it find and what will it cost, before it runs?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from scotoma.commands.check.forecast_groups import POWER, GroupForecast, forecast_groups
+from scotoma.commands.check.forecast_robustness import RobustnessForecast, forecast_robustness
+from scotoma.commands.check.forecast_scores import forecast_of_scores
+from scotoma.commands.check.forecast_text import forecast_text, steps_text
+from scotoma.commands.shared.configuration import configuration, own_code
+from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config.newest import Newest
+from scotoma.config.sources import FileSource
+from scotoma.costs.estimate import WITHIN, AuditSize, StepCost, step_costs
+from scotoma.costs.images import ImageFacts, look_at_images
+from scotoma.costs.measure import NetworkCost, measure_models, measure_training
+from scotoma.costs.measuring import AuditShape, MeasuringCost, measuring_cost, relative_speed
+from scotoma.datasets import Examples, Survey, survey_examples
+from scotoma.datasets.join import Join
+from scotoma.datasets.memory import available_memory
+from scotoma.datasets.sources import image_place
+from scotoma.errors import ConfigError, DataError
+from scotoma.extras import needs
+from scotoma.jsonable import jsonable
+from scotoma.mitigation.groups import network_outputs
+from scotoma.stages.newest import looked_at
+from scotoma.stages.steps import skipped_steps
+
+__all__ = ["Forecast", "print_dry_run", "print_forecast"]
+
+ASSUMED = 0.05  # error of the dense members, where nothing is known of them
+TRIAL_S = 5.0
+TIMED = ("train", "prune", "predict", "robustness")
+NOT_RUN = "none: nothing is trained or run, predictions are audited"
+Number = TypeVar("Number", int, float)
+LEFT_OUT = "left out (--no-trial); times are not known"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Facts and estimates about an audit before it runs.
+
+    Attributes:
+        project: Name of the audit.
+        origin: What its data are called.
+        newest: Data and models that are the newest now; None where the source names them.
+        size: Examples and classes.
+        clusters: Independent test examples.
+        labelled: Whether they have labels.
+        members: Members of a variant.
+        independent: Whether a variant is compared with dense members that it is not made of.
+        derived: Whether a variant is made of the dense members.
+        notes: Notes on the data.
+        join: Match of a table and a folder; None where images travel with their rows.
+        images: Their size.
+        assumed_error: Error that the dense members are assumed to make, a fraction; None where
+            their predictions were read.
+        error: That error, or the one that they make.
+        groups: Groups of the test split.
+        steps: Costs of the pipeline's steps, by name; empty where the data cannot be audited.
+        skipped: Names of the steps with nothing to do.
+        network: What was measured.
+        measuring: What the steps after the predictions take.
+        free_memory: Bytes; None where the system does not tell.
+        robustness: What is seen on corrupted pictures; None where none are made.
+    """
+
+    project: str
+    origin: str
+    newest: str | None
+    size: AuditSize
+    clusters: int
+    labelled: bool
+    members: int
+    independent: bool
+    derived: bool
+    notes: tuple[str, ...]
+    join: Join | None
+    images: ImageFacts
+    assumed_error: float | None
+    error: float
+    groups: list[GroupForecast]
+    steps: dict[str, StepCost]
+    skipped: frozenset[str]
+    network: NetworkCost
+    measuring: MeasuringCost
+    free_memory: int | None
+    robustness: RobustnessForecast | None = None
+
+    @property
+    def has_training(self) -> bool:
+        """Whether there are training examples; audits of predictions have none."""
+        return self.size.train > 0
+
+    @property
+    def seconds(self) -> float | None:
+        """Time to train and predict; None where it is not known."""
+        return _total([self.steps[name].seconds for name in TIMED if name in self.steps])
+
+    @property
+    def disk_bytes(self) -> int | None:
+        """Images, models and predictions; None where those of a step are not known."""
+        return _total([step.disk_bytes for step in self.steps.values()])
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """All processes that train; None where that is not known."""
+        peak = self.network.peak_bytes
+        return None if peak is None else peak * self.network.workers
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Decoded images, of the split that has most of them."""
+        splits = (self.size.train_images, self.size.test_images) if self.steps else ()
+        return max((self.images.decoded_bytes(split) or 0 for split in splits), default=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as `--json` prints it."""
+        test = {"test": self.size.test, "clusters": self.clusters, "train": self.size.train}
+        return {
+            "version": 1,
+            "project": self.project,
+            "source": self.origin,
+            "newest": self.newest,
+            "examples": {**test, "classes": self.size.classes, "notes": list(self.notes)},
+            "join": jsonable(self.join),
+            "images": jsonable(self.images)
+            | {
+                "decoded_bytes": self.images.decoded_bytes(
+                    self.size.train_images + self.size.test_images
+                )
+            },
+            "assumed": {"error": self.assumed_error, "power": POWER, "members": self.members},
+            "error": self.error,
+            "groups": [
+                jsonable(group) | {"estimable": group.estimable, "few": group.few}
+                for group in self.groups
+            ],
+            "steps": [{"step": name, **jsonable(cost)} for name, cost in self.steps.items()],
+            "total": {
+                "seconds": self.seconds,
+                "within_factor": WITHIN,
+                "disk_bytes": self.disk_bytes,
+                "memory_bytes": self.memory_bytes,
+                "free_memory_bytes": self.free_memory,
+                "temporary_bytes": self.temporary_bytes,
+            },
+            "network": jsonable(self.network),
+            "measuring": jsonable(self.measuring) | {"within_factor": WITHIN},
+            **({"robustness": jsonable(self.robustness)} if self.robustness else {}),
+        }
+
+
+def print_forecast(
+    path: Path | None,
+    *,
+    data: str | None,
+    assumed_error: float | None,
+    trial: bool,
+    as_json: bool,
+    quiet: bool,
+    allow_code: bool = False,
+) -> None:
+    """Print what an audit will see, what it can find and what it will cost.
+
+    Args:
+        path: Configuration; None for the embedded default.
+        data: Overrides `source.data`.
+        assumed_error: Error that the dense members are assumed to make, a fraction in (0, 1); None
+            for that of the predictions where these are audited, else 0.05.
+        trial: Whether to time a few steps of the network.
+        as_json: Print JSON instead of text.
+        quiet: Show no progress.
+        allow_code: Whether code that the configuration names may run.
+
+    Raises:
+        ConfigError: The configuration or the error is refused.
+        DataError: The data cannot be audited; what is known of them is printed all the same.
+    """
+    if assumed_error is not None and not 0 < assumed_error < 1:
+        raise ConfigError(
+            "--assumed-error must be a fraction between 0 and 1, got "
+            f"{assumed_error:g}: write 0.05 for 5%"
+        )
+    wanted = configuration(path, deterministic=False, seed=None, data=data)
+    seconds = TRIAL_S if trial else 0.0
+    with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
+        if isinstance(config.source, ScoresSource):
+            forecast_of_scores(config, assumed_error, as_json=as_json)
+            return
+        if assumed_error is None and not isinstance(config.source, PredictionsSource):
+            assumed_error = ASSUMED
+        forecast, complaint = _forecast(
+            config, assumed_error, seconds, newest, groups=True, quiet=quiet
+        )
+    _print(forecast, forecast_text(forecast), as_json=as_json)
+    if complaint:
+        raise DataError(complaint)
+
+
+def print_dry_run(
+    path: Path | None,
+    *,
+    deterministic: bool,
+    seed: int | None,
+    data: str | None,
+    as_json: bool,
+    quiet: bool,
+    models: int | None = None,
+    allow_code: bool = False,
+) -> None:
+    """Print the steps of an audit with the cost of each, and run none.
+
+    Args:
+        path: Configuration; None for the embedded default.
+        deterministic: Overrides `deterministic` with True.
+        seed: Overrides `population.seed`.
+        data: Overrides `source.data`.
+        as_json: Print JSON instead of text.
+        quiet: Show no progress.
+        models: Overrides `population.models`.
+        allow_code: Whether code that the configuration names may run.
+
+    Raises:
+        ConfigError: The configuration is refused.
+        DataError: The data cannot be audited.
+    """
+    wanted = configuration(path, deterministic=deterministic, seed=seed, data=data, models=models)
+    if isinstance(wanted.source, PredictionsSource):
+        raise ConfigError(
+            f"--dry-run estimates training, and source.kind {wanted.source.kind} trains nothing; "
+            "run scotoma check"
+        )
+    with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
+        forecast, complaint = _forecast(config, None, TRIAL_S, newest, groups=False, quiet=quiet)
+    if complaint:
+        raise DataError(complaint)
+    _print(forecast, steps_text(forecast), as_json=as_json)
+
+
+def _print(forecast: Forecast, text: str, *, as_json: bool) -> None:
+    shown = json.dumps(forecast.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    sys.stdout.write(shown if as_json else text)
+
+
+def _forecast(
+    config: Config,
+    assumed_error: float | None,
+    seconds: float,
+    newest: Newest | None,
+    *,
+    groups: bool,
+    quiet: bool,
+) -> tuple[Forecast, str]:
+    """Everything that is known, and the sentence on data that cannot be audited."""
+    survey = survey_examples(config)
+    complaint = _complaint(config, survey)
+    images = look_at_images(config, survey)
+    size, files = _size(config, survey), _model_files(config)
+    totals = {name: sum(path.stat().st_size for path in paths) for name, paths in files.items()}
+    size = replace(size, models_bytes=totals)
+    compressed = config.resolved_variants[1:]
+    forecasts: list[GroupForecast] = []
+    error: float | NDArray[np.float64] | None = assumed_error
+    steps: dict[str, StepCost] = {}
+    with _bars(quiet=quiet) as bars:
+        if groups and assumed_error is None:
+            from scotoma.stages.external.predictions import baseline_errors
+
+            bars.add_task("read predictions", total=None)
+            error = baseline_errors(config, survey.examples.split("test"))
+        if groups:
+            bar = bars.add_task("what groups can show", total=None)
+            forecasts = forecast_groups(
+                config,
+                survey.examples,
+                ASSUMED if error is None else error,
+                tick=lambda done, total: bars.update(bar, completed=done, total=total),
+            )
+        network = NetworkCost(reason="left out: the data cannot be audited")
+        if isinstance(config.source, PredictionsSource):
+            network = NetworkCost(reason=NOT_RUN)
+        elif not complaint:
+            bars.add_task("time a few steps", total=None)
+            network = _network_cost(config, size, images, files, seconds)
+            steps = step_costs(config, size, images.encoded_bytes, network)
+        wrong = None if error is None else float(np.mean(error))
+        robust = forecast_robustness(config, survey.examples, wrong, images, network)
+        if robust is not None and steps:
+            steps["robustness"] = robust.cost
+    clusters = survey.examples.split("test").clusters
+    return Forecast(
+        project=config.project,
+        origin=survey.origin,
+        newest=None if newest is None else str(newest),
+        size=size,
+        clusters=size.test if clusters is None else int(clusters.max()) + 1,
+        labelled=survey.examples.labelled,
+        members=config.population.models,
+        independent=any(not variant.paired for variant in compressed),
+        derived=any(variant.paired for variant in compressed),
+        notes=survey.examples.notes,
+        join=survey.join,
+        images=images,
+        assumed_error=assumed_error,
+        error=float(np.mean(error)) if error is not None else 0.0,
+        groups=forecasts,
+        steps=steps,
+        skipped=skipped_steps(config) | ({"log"} if config.tracking.uri == "off" else set()),
+        network=network,
+        measuring=measuring_cost(_shape(config, survey.examples.split("test")), relative_speed()),
+        free_memory=available_memory(),
+        robustness=robust,
+    ), complaint
+
+
+def _shape(config: Config, test: Examples) -> AuditShape:
+    from scotoma.slices.features import conditions_together
+
+    values = [test.table[attribute].n_unique() for attribute in test.attributes]
+    asked = config.slices
+    features = len(asked.features) or len(values) + 1  # and the class
+    return AuditShape(
+        examples=test.table.height,
+        models=config.population.models,
+        variants=len(config.resolved_variants) - 1,
+        classes=len(test.classes),
+        groups=len(test.partition().keys),
+        pairs=sum(1 if number == 2 else number for number in values),
+        slice_sets=conditions_together(features, test.table.height, asked.max_cross)[1],
+        by_class=config.label.positive is None,
+        attributes=len(test.attributes),
+        labelled=test.labelled,
+    )
+
+
+def _total(values: list[Number | None]) -> Number | None:
+    """Add values; None where there is none, or one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if values and len(known) == len(values) else None
+
+
+def _model_files(config: Config) -> dict[str, list[Path]]:
+    """The external models of every variant, in order."""
+    if not isinstance(config.source, OnnxSource):
+        return {}
+    needs("onnx", "train", "source.kind onnx")
+    from scotoma.stages.external.models import find_models
+
+    return find_models(config)
+
+
+def _network_cost(
+    config: Config,
+    size: AuditSize,
+    images: ImageFacts,
+    files: dict[str, list[Path]],
+    seconds: float,
+) -> NetworkCost:
+    if files:
+        needs("onnxruntime", "train", "the trial of models")
+        from scotoma.stages.external.network import network_of
+
+        first = {name: paths[0] for name, paths in files.items()}
+        network = network_of(config, size.classes)
+        cost = measure_models(network, images.shape, first, seconds=seconds)
+    else:
+        cost = measure_training(
+            config, size.outputs, size.train_images, images.shape, seconds=seconds
+        )
+    if cost.reason or cost.image_s:
+        return cost
+    return replace(cost, reason=images.reason if seconds else LEFT_OUT)
+
+
+def _complaint(config: Config, survey: Survey) -> str:
+    if survey.join is None:
+        return ""
+    assert isinstance(config.source, FileSource)
+    return survey.join.complaint(survey.origin, image_place(config.source))
+
+
+def _size(config: Config, survey: Survey) -> AuditSize:
+    train, test = survey.examples.split("train"), survey.examples.split("test")
+    return AuditSize(
+        train=train.table.height,
+        test=test.table.height,
+        classes=len(survey.examples.classes),
+        id_bytes=int(test.table["example_id"].str.len_bytes().sum()),
+        outputs=network_outputs(config, survey.examples),
+        rows_an_image=survey.examples.rows_an_image,
+    )
+
+
+@contextmanager
+def _bars(*, quiet: bool) -> Iterator[Progress]:
+    """Show bars on stderr while something takes its time; none of them stays."""
+    console = Console(stderr=True, quiet=quiet)
+    columns = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bars:
+        yield bars

@@ -1,0 +1,234 @@
+"""`scotoma compare --truth`: two detectors, what changed box by box, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import yaml
+
+from scotoma.commands.compare.audit import Verdict, audit_tables, judge_tables
+from scotoma.commands.compare.groups import Grouping, group_masks, grouped, groupings
+from scotoma.commands.compare.logs import Model
+from scotoma.commands.shared.tables import read_table
+from scotoma.comparison.boxes import BoxComparison, measure_boxes
+from scotoma.config.groups import GroupColumn
+from scotoma.detection import (
+    FOUND,
+    GROUPING,
+    MEASURED,
+    MISSED,
+    DetectionScores,
+    GroundTruth,
+    Outcomes,
+    box_table,
+    detection_scores,
+    image_groups,
+    outcomes,
+    read_detections,
+    read_ground_truth,
+)
+from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import Codes
+from scotoma.printable import printable
+from scotoma.processes import map_in_order
+from scotoma.stages.external.precision import precision_file, write_precision
+from scotoma.stages.judging.terms import Judging
+
+__all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
+
+BOX_KEYS = ("example_id", "annotation_id")  # columns of --groups that name a box
+IMAGE_KEYS = ("image_id", "image", "file_name")  # and those that name an image
+AT_ONCE = 2  # detectors: one is scored while the next is read, in another process
+
+
+@dataclass(frozen=True)
+class BoxQuestion:
+    """What `scotoma compare --truth` was asked; the fields are its options."""
+
+    truth: Path
+    iou: float = 0.5
+    least_score: float = 0.25
+    groups: tuple[str, ...] = ()
+    group_table: Path | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Detectors and boxes, ready to be judged.
+
+    Attributes:
+        table: From `box_table`, with the columns of `--groups`.
+        values: Name of each attribute to the group of every box.
+        found: Name of each detector, the original first, to what it finds.
+        scores: Their AP and AR, without the same groups of images.
+        images: How many there are.
+    """
+
+    table: pl.DataFrame
+    values: dict[str, pl.Series]
+    found: dict[str, Outcomes]
+    scores: dict[str, DetectionScores]
+    images: int
+
+
+def compared_boxes(
+    question: BoxQuestion, models: Sequence[Model]
+) -> tuple[Compared, list[BoxComparison]]:
+    """Read detectors and compare each with the first.
+
+    Raises:
+        ScotomaError: Files that cannot be read, or attributes that are not known.
+    """
+    if not 0 < question.iou <= 1:
+        raise ConfigError(f"--iou must be above 0 and at most 1, got {question.iou:g}")
+    if more := [model.name for model in models if len(model.places) > 1]:
+        raise ConfigError(
+            f"--reruns is for evaluation logs, and {more[0]} has several files of detections; "
+            "compare one file of each detector"
+        )
+    truth = read_ground_truth(question.truth)
+    if not len(truth.examples):
+        raise DataError(
+            f"ground truth {printable(question.truth.name)} must hold a box that is no crowd, got "
+            "none; add annotations"
+        )
+    table = box_table(truth)
+    if question.group_table is not None:
+        table = _joined(question.group_table, table)
+    values = grouped(table, _asked(question, table))
+    parts = image_groups(truth.images)
+
+    def measured_alone(model: Model) -> tuple[Outcomes, DetectionScores, tuple[str, ...]]:
+        detections = read_detections(model.places[0], truth)
+        what = outcomes(truth, detections, iou=question.iou, least_score=question.least_score)
+        return what, detection_scores(truth, detections, groups=parts), detections.notes
+
+    names = [model.name for model in models]
+    alone = dict(zip(names, map_in_order(measured_alone, models, AT_ONCE), strict=True))
+    found = {name: what for name, (what, _, _) in alone.items()}
+    first, *others = found
+    masks, image, features = group_masks(values), _images(truth), _features(table, values)
+    measured = [
+        measure_boxes(
+            (found[first], found[other]), (alone[first][1], alone[other][1]),
+            models=(first, other),
+            image=image, classes=truth.classes, masks=masks, features=features, iou=question.iou,
+            least_score=question.least_score,
+            notes=list(dict.fromkeys([*truth.notes, *alone[first][2], *alone[other][2]])),
+        )
+        for other in others
+    ]  # fmt: skip
+    scores = {name: own for name, (_, own, _) in alone.items()}
+    return Compared(table, values, found, scores, truth.images), measured
+
+
+def judged_boxes(compared: Compared, out: Path | None, judging: Judging, *, quiet: bool) -> Verdict:
+    """Judge whether more boxes are missed, as an audit of predictions.
+
+    Args:
+        compared: From `compared_boxes`.
+        out: Folder of the audit; None for none.
+        judging: Rules and day.
+        quiet: Write nothing to stderr.
+    """
+    if out is None:
+        return judge_tables(lambda folder: _write(compared, folder), judging)
+    return audit_tables(lambda folder: _write(compared, folder), out, judging, quiet=quiet)
+
+
+def _asked(question: BoxQuestion, table: pl.DataFrame) -> list[Grouping]:
+    """The groups that are named; else class, area and crowding, and the table's columns."""
+    asked = groupings(question.groups)
+    if asked:
+        return asked
+    own = [name for name in GROUPING if table[name].n_unique() > 1]
+    after = table.columns.index(MEASURED[-1]) + 1
+    return [Grouping(name, GroupColumn(column=name)) for name in [*own, *table.columns[after:]]]
+
+
+def _images(truth: GroundTruth) -> Codes:
+    return np.unique(truth.image[truth.examples], return_inverse=True)[1]
+
+
+def _features(table: pl.DataFrame, values: dict[str, pl.Series]) -> pl.DataFrame:
+    """What may define a slice: groups, and what is measured of boxes."""
+    columns = {name: table[name] for name in GROUPING} | values
+    columns |= {name: table[name].cast(pl.Float64) for name in MEASURED}
+    return pl.DataFrame({name: column for name, column in columns.items() if column.n_unique() > 1})
+
+
+def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns of a table of boxes or images."""
+    own = read_table(path)
+    keys = [name for name in (*BOX_KEYS, *IMAGE_KEYS) if name in own.columns]
+    if not keys:
+        raise ConfigError(
+            f"--groups {printable(path.name)} must have a column of boxes called annotation_id, or "
+            "of images called image_id or file_name, got "
+            f"{printable(', '.join(own.columns))[:200]}; rename it"
+        )
+    key = keys[0]
+    own = own.with_columns(pl.col(key).cast(pl.String))
+    if own[key].n_unique() < own.height:
+        raise DataError(
+            f"--groups {printable(path.name)} must have one row for each {key}, and some repeat; "
+            "keep one of each"
+        )
+    ways = ["example_id"] if key in BOX_KEYS else ["image_id", "image_name"]
+    on = max(ways, key=lambda way: table[way].is_in(own[key].implode()).sum())
+    if not table[on].is_in(own[key].implode()).any():
+        raise DataError(
+            f"--groups {printable(path.name)} must hold boxes or images of the ground truth, and "
+            f"none is in both; the first {on} there is {printable(table[on][0])[:60]!r}"
+        )
+    added = own.select(key, *(name for name in own.columns if name not in (*table.columns, key)))
+    return table.join(added, left_on=on, right_on=key, how="left", maintain_order="left")
+
+
+def _write(compared: Compared, folder: Path) -> Path:
+    """Write the tables and the configuration of an audit; see `judge_tables`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, values = compared.table, compared.values
+    groups = [name for name, column in values.items() if column.n_unique() > 1]
+    plain = [name for name in MEASURED if table[name].n_unique() > 1]
+    examples = table.select("example_id", "label", pl.col("image_id").alias("image id"), *plain)
+    examples = examples.with_columns(values[name].alias(f"group {name}") for name in groups)
+    examples.write_parquet(folder / "examples.parquet")
+    predicted = [
+        examples.select(
+            "example_id",
+            variant=pl.lit(name),
+            model=pl.lit("0"),
+            predicted=pl.Series(np.where(one.found, FOUND, MISSED)),
+        )
+        for name, one in compared.found.items()
+    ]
+    pl.concat(predicted).write_parquet(folder / "predictions.parquet")
+    first, *_ = compared.found
+    config = {
+        "version": 1,
+        "project": "compare",
+        "source": {
+            "kind": "predictions",
+            "files": str((folder / "predictions.parquet").absolute()),
+            "examples": str((folder / "examples.parquet").absolute()),
+            "classes": [FOUND, MISSED],
+        },
+        "baseline": first,
+        "label": {"column": "label"},
+        "cluster": {"column": "image id"},
+        "groups": {name: {"column": f"group {name}", "bins": "each"} for name in groups},
+        "slices": {"features": [*groups, *plain]},
+        "tracking": {"uri": "off"},
+    }
+    by_variant = {("dense" if name == first else name): [own] for name, own in (
+        compared.scores.items()
+    )}  # fmt: skip
+    write_precision(precision_file(folder), by_variant, compared.images, {})
+    path = folder / "audit.yaml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path

@@ -1,0 +1,420 @@
+"""From the places that `scotoma compare` is given to rows of paired answers."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from scotoma.commands.compare.groups import Grouping, group_masks, grouped
+from scotoma.commands.shared.tables import read_table
+from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
+from scotoma.comparison.stereotypes import NEEDED
+from scotoma.comparison.wording import Wording, refusal_pattern, wording
+from scotoma.config.groups import GroupColumn
+from scotoma.errors import ConfigError, DataError
+from scotoma.evallogs import Columns, EvaluationLog, attributes_of, pair, read_logs
+from scotoma.inputs import Flags
+from scotoma.printable import nearest, printable
+
+__all__ = ["Compared", "Model", "Question", "compared", "models_of"]
+
+USUAL_SCORES = (
+    "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
+    "em", "score",
+)  # fmt: skip
+RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
+IDS = ("example_id", "doc_id", "id", "sample_id")  # columns of --groups that name an example
+HASHES = ("content_hash", "doc_hash", "sample_hash")  # and those that name its content
+MOST_FEATURES = 12  # attributes beside the groups that may define slices
+FEATURE_VALUES = (2, 50)
+LOOKED_THROUGH = (
+    200_000_000  # bytes of logs up to which attributes that nobody named are looked for
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `scotoma compare` was asked; the fields are its options."""
+
+    logs: tuple[Path, ...]
+    groups: tuple[str, ...] = ()
+    group_table: Path | None = None
+    score: str | None = None
+    right_from: float | None = None
+    score_filter: str = ""
+    tasks: tuple[str, ...] = ()
+    reruns: bool = False
+    identifier: str = ""
+    label: str = ""
+    predicted: str = ""
+    refusals: tuple[str, ...] = ()
+    allow_different_prompts: bool = False
+    allow_missing: bool = False
+
+    @property
+    def columns(self) -> Columns:
+        """Which columns of tables say what."""
+        return Columns(example_id=self.identifier, label=self.label, answer=self.predicted)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model and where its logs lie.
+
+    Attributes:
+        name: As the user's path names it.
+        places: Logs; several are reruns.
+    """
+
+    name: str
+    places: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two models' answers, ready to be measured.
+
+    Attributes:
+        models: Their names.
+        rows: Their answers.
+        metric: The score.
+        key: By what examples were paired.
+        masks: Groups, key to rows.
+        values: Name of each attribute to the group of every row.
+        wording: Of free text; None elsewhere.
+        logs: Of the two models, the first task's.
+        notes: Sentences that a reader should know.
+    """
+
+    models: tuple[str, str]
+    rows: PairedRows
+    metric: str
+    key: str
+    masks: Mapping[str, Flags]
+    values: Mapping[str, pl.Series]
+    wording: Wording | None
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]]
+    notes: tuple[str, ...]
+
+
+def models_of(question: Question) -> list[Model]:
+    """Which places belong to which model, the original first.
+
+    Raises:
+        ConfigError: Fewer than two models.
+
+    >>> asked = Question(logs=(Path("a/r1.csv"), Path("a/r2.csv"), Path("b/r1.csv")), reruns=True)
+    >>> [(model.name, len(model.places)) for model in models_of(asked)]
+    [('a', 2), ('b', 1)]
+    >>> asked = Question(logs=(Path("bf16"), Path("bf16-2"), Path("w4a16")), reruns=True)
+    >>> [(model.name, len(model.places)) for model in models_of(asked)]
+    [('bf16', 2), ('w4a16', 1)]
+    """
+    places = question.logs
+    if not question.reruns or len(places) == 2:
+        models = [Model(_name(place), (place,)) for place in places]
+    else:
+        by_folder = len({place.parent for place in places}) > 1
+        found: dict[str, list[Path]] = {}
+        for place in places:
+            own = str(place.parent) if by_folder else RERUN_NAME.sub("", _name(place))
+            found.setdefault(own, []).append(place)
+        models = [Model(_name(Path(own)), tuple(paths)) for own, paths in found.items()]
+    if len(models) < 2:
+        raise ConfigError(
+            f"compare needs the logs of an original and a compressed model, got {len(models)} "
+            f"model{'' if len(models) == 1 else 's'}; name the original first, then the compressed"
+        )
+    if _alike(models):
+        models = [replace(one, name=_name(one.places[0].absolute().parent)) for one in models]
+    if _alike(models):
+        models = [replace(one, name=f"{one.name} ({n})") for n, one in enumerate(models, 1)]
+    return models
+
+
+def _alike(models: Sequence[Model]) -> bool:
+    """Whether two models have one name."""
+    return len({model.name for model in models}) < len(models)
+
+
+def _name(place: Path) -> str:
+    """Name a model by its file or folder, in signs that a variant may have."""
+    stem = place.resolve().name if place.name in ("", ".", "..") else place.name
+    for suffix in (".csv.gz", ".csv", ".parquet", ".jsonl", ".json", ".eval"):
+        stem = stem.removesuffix(suffix)
+    return re.sub(r"^\W+|[^\w .,+=@()-]", "-", stem).strip("-")[:60] or "model"
+
+
+@contextmanager
+def compared(
+    question: Question, models: Sequence[Model], asked: Sequence[Grouping]
+) -> Iterator[list[Compared]]:
+    """Read, pair and join; the texts of the logs are there as long as the context is open.
+
+    Raises:
+        ScotomaError: Logs that cannot be read or compared, or attributes that they do not hold.
+    """
+    asked, attributes = _attributes(question, models, asked)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        logs = []
+        for place, model in enumerate(models):
+            own = Path(folder, str(place))
+            own.mkdir()
+            log = read_logs(
+                model.places, own, attributes=attributes, filter=question.score_filter,
+                tasks=question.tasks, reruns=question.reruns, columns=question.columns,
+            )  # fmt: skip
+            logs.append(log)
+        yield [
+            _compared(question, (models[0], model), (logs[0], log), asked)
+            for model, log in zip(models[1:], logs[1:], strict=True)
+        ]
+
+
+def _attributes(
+    question: Question, models: Sequence[Model], asked: Sequence[Grouping]
+) -> tuple[list[Grouping], list[str]]:
+    """Groups by their whole paths, and paths to read: theirs, and those that may define slices."""
+    if question.group_table:
+        return list(asked), []
+    named = [one.rule.column for one in asked]
+    places = models[0].places
+    size = sum(
+        path.stat().st_size
+        for place in places
+        for path in ([place] if place.is_file() else place.rglob("*"))
+        if path.is_file()
+    )
+    if size > LOOKED_THROUGH:
+        return list(asked), named
+    known = {
+        one.path: one
+        for paths in attributes_of(places[:1], columns=question.columns).values()
+        for one in paths
+    }
+    found = []
+    for one, path in zip(asked, named, strict=True):
+        ends = [other for other in known if other.rpartition(".")[2] == path]
+        if path not in known and len(ends) != 1:
+            raise ConfigError(
+                f"--group names {printable(path)!r}, which the logs of {models[0].name} do not "
+                f"hold{nearest(path, list(known))}; list what they hold with --list"
+            )
+        whole = path if path in known else ends[0]
+        found.append(replace(one, rule=one.rule.model_copy(update={"column": whole})))
+    named = [one.rule.column for one in found]
+    low, high = FEATURE_VALUES
+    more = [
+        path
+        for path, one in known.items()
+        if (low <= one.values <= high) or (one.kind == "numbers" and one.values > high)
+    ]
+    needed = [path for path in known if path.rpartition(".")[2] in NEEDED]
+    return found, list(dict.fromkeys([*named, *needed, *more[:MOST_FEATURES]]))
+
+
+def _compared(
+    question: Question,
+    models: tuple[Model, Model],
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
+    asked: Sequence[Grouping],
+) -> Compared:
+    before, after = logs
+    tasks, notes = _scored(question, _tasks(question, models, logs), logs)
+    parts: list[PairedRows] = []
+    metrics: list[str] = []
+    keys: list[str] = []
+    differences: list[str] = []
+    for task in tasks:
+        metric = _metric(question, before[task], after[task])
+        paired = pair(
+            before[task], after[task], allow_different_prompts=question.allow_different_prompts,
+            allow_missing=question.allow_missing,
+        )  # fmt: skip
+        parts.append(paired_rows(paired, metric, task=task, attributes=before[task].attributes))
+        metrics.append(metric)
+        keys.append(paired.key)
+        differences += paired.differences
+        for name, only in zip(models, (paired.only_baseline, paired.only_compressed), strict=True):
+            if only:
+                notes.append(
+                    f"{task}: {len(only):,} examples are in the log of {name.name} only, the first "
+                    f"is {printable(only[0])[:40]!r}; they are left out"
+                )
+        notes += [*before[task].notes, *after[task].notes]
+    rows = joined_tasks(parts)
+    if question.right_from is not None:
+        rows = replace(rows, table=_right_from(rows.table, question.right_from))
+    kinds = list(dict.fromkeys(metrics))
+    if len(kinds) > 1 and not _binary(rows.table):
+        raise ConfigError(
+            f"tasks whose scores are numbers must share one to be taken together, got "
+            f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
+        )
+    if rows.unscored:
+        notes.append(f"{rows.unscored:,} examples have no score of both models and are left out")
+    notes += [f"not asked the same: {text}" for text in differences]
+    values = _groups(question, rows, asked)
+    texts = _wording(question, rows, logs, tasks)
+    names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
+    return Compared(
+        names, rows, metric, " and ".join(dict.fromkeys(keys)), group_masks(values), values, texts,
+        ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
+        tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
+
+
+def _tasks(
+    question: Question,
+    models: tuple[Model, Model],
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
+) -> list[str]:
+    common = [task for task in logs[0] if task in logs[1]]
+    for task in question.tasks:
+        if task not in common:
+            raise ConfigError(
+                f"--task {printable(task)!r} is not in both logs, which share "
+                f"{', '.join(common) or 'none'}{nearest(task, common)}"
+            )
+    if not common:
+        raise DataError(
+            f"logs of {models[0].name} and {models[1].name} must share a task, got "
+            f"{', '.join(logs[0])} and {', '.join(logs[1])}; name logs of the same evaluation"
+        )
+    return list(question.tasks) or common
+
+
+def _metric(question: Question, before: EvaluationLog, after: EvaluationLog) -> str:
+    common = [name for name in before.scores if name in after.scores]
+    if not common:
+        raise DataError(
+            f"logs of task {printable(before.task)} must share a score, got "
+            f"{', '.join(before.scores) or 'none'} and {', '.join(after.scores) or 'none'}"
+        )
+    if question.score is not None:
+        if question.score not in common:
+            raise ConfigError(
+                f"--score {printable(question.score)!r} is not in both logs of {before.task}, "
+                f"which share {', '.join(common)}{nearest(question.score, common)}"
+            )
+        return question.score
+    return next((name for name in USUAL_SCORES if name in common), common[0])
+
+
+def _scored(
+    question: Question,
+    tasks: Sequence[str],
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
+) -> tuple[list[str], list[str]]:
+    """The tasks with a score of both models, and a note on each other one, unless it was named."""
+    if question.tasks or len(tasks) == 1:
+        return list(tasks), []
+    wanted = question.score
+
+    def has_score(task: str) -> bool:
+        common = [name for name in logs[0][task].scores if name in logs[1][task].scores]
+        return wanted in common if wanted else bool(common)
+
+    scored = [task for task in tasks if has_score(task)]
+    what = f"score {wanted}" if wanted else "score that is a number"
+    notes = [f"task {task} has no {what} and is left out" for task in tasks if task not in scored]
+    return (scored, notes) if scored else (list(tasks), [])
+
+
+def _binary(table: pl.DataFrame) -> bool:
+    sides = (pl.col(f"score_{side}").is_in([0.0, 1.0]).all() for side in ("before", "after"))
+    return bool(table.select(pl.all_horizontal(sides)).item())
+
+
+def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:
+    sides = ("score_before", "score_after")
+    return table.with_columns((pl.col(side) >= least).cast(pl.Float64) for side in sides)
+
+
+def _groups(
+    question: Question, rows: PairedRows, asked: Sequence[Grouping]
+) -> dict[str, pl.Series]:
+    """The group of every row, by attribute."""
+    table = rows.table
+    source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
+    if question.group_table is not None:
+        source = _joined(question.group_table, table)
+        if not asked:
+            columns = [name for name in source.columns if name not in table.columns]
+            asked = [Grouping(name, GroupColumn(column=name)) for name in columns]
+    return grouped(source, asked)
+
+
+def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
+    """Columns of a table of attributes for every row, by the hash of its content or by id."""
+    attributes = read_table(path)
+    named = [name for name in (*HASHES, *IDS) if name in attributes.columns]
+    if not named:
+        raise ConfigError(
+            f"--groups {printable(path.name)} must have a column of ids called example_id, or of "
+            f"hashes called content_hash, got {printable(', '.join(attributes.columns))[:200]}; "
+            "rename it"
+        )
+    key = named[0]
+    own = attributes.with_columns(pl.col(key).cast(pl.String))
+    if own[key].n_unique() < own.height:
+        raise DataError(
+            f"--groups {printable(path.name)} must name each example once, and column {key} "
+            "repeats; keep one row an example"
+        )
+    of_log = "content_hash" if key in HASHES else "example_id"
+    ids = table.select(of_log)
+    joined = ids.join(own, left_on=of_log, right_on=key, how="left", maintain_order="left")
+    missing = joined.select(pl.all_horizontal(pl.all().exclude(of_log).is_null())).to_series()
+    if missing.all():
+        first = table[of_log][0]
+        raise DataError(
+            f"--groups {printable(path.name)} must hold examples of the logs, and none is in both; "
+            f"the first {of_log} of the logs is {printable(str(first))[:60]!r}"
+        )
+    return joined.drop(of_log)
+
+
+def _wording(
+    question: Question,
+    rows: PairedRows,
+    logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
+    tasks: Sequence[str],
+) -> Wording | None:
+    """Compare free text; None where models only chose among options."""
+    table = rows.table
+    free = pl.all_horizontal(
+        pl.col(f"text_hash_{side}").is_not_null() & pl.col(f"choice_{side}").is_null()
+        for side in ("before", "after")
+    )
+    written = table.filter(free)
+    if not written.height:
+        return None
+    pattern = refusal_pattern(question.refusals)
+    sides = []
+    for side, of_model in zip(("before", "after"), logs, strict=True):
+        parts = [
+            written.filter(pl.col("task") == task)
+            .select(f"row_{side}")
+            .join(
+                _refused(of_model[task], pattern), left_on=f"row_{side}", right_on="row",
+                how="left", maintain_order="left",
+            )["refused"]
+            for task in tasks
+        ]  # fmt: skip
+        sides.append(pl.concat(parts).fill_null(False))
+    example = written["example"].rank("dense").to_numpy().astype(np.int64) - 1
+    return wording(written, (sides[0], sides[1]), example)
+
+
+def _refused(log: EvaluationLog, pattern: str) -> pl.DataFrame:
+    """Whether each text refuses; the texts stay on disk."""
+    text = pl.coalesce("text", "answer").fill_null("")
+    return log.scan_texts().select("row", refused=text.str.contains(pattern)).collect()

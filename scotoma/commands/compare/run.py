@@ -1,0 +1,170 @@
+"""The compare command: two logs, every number about what changed, and a verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from scotoma.commands.compare.audit import Verdict, audit_of, judge_apart
+from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
+from scotoma.commands.compare.boxes_text import box_lines
+from scotoma.commands.compare.groups import groupings
+from scotoma.commands.compare.logs import Compared, Question, compared, models_of
+from scotoma.commands.compare.text import comparison_lines, listing_lines, verdict_lines
+from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
+from scotoma.errors import ConfigError
+from scotoma.evallogs import attributes_of
+from scotoma.jsonable import jsonable
+from scotoma.stages.judging.terms import Judging
+
+__all__ = ["BoxQuestion", "Question", "run_compare", "run_compare_boxes"]
+
+
+def run_compare(
+    question: Question,
+    *,
+    out: Path | None,
+    tracking: str = "",
+    rules: Path | None,
+    as_of: str | None,
+    gate: bool,
+    show: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare logs, judge the change and print both.
+
+    Args:
+        question: What is asked.
+        out: Folder of the audit; None for none.
+        tracking: MLflow's server or database; empty to log nowhere.
+        rules: Gate file; None for the default rules.
+        as_of: Day that decides which waivers have expired.
+        gate: Whether the verdict is asked for, so that a score that has none is refused.
+        show: List what the logs hold instead.
+        as_json: Print JSON.
+        quiet: Write nothing to stderr.
+
+    Returns:
+        What `scotoma gate` would end with; 0 where the score has no verdict.
+
+    Raises:
+        ScotomaError: Options or logs that do not fit together.
+    """
+    if show:
+        known = attributes_of(question.logs[:1], columns=question.columns)
+        _print(listing_lines(known), known if as_json else None)
+        return 0
+    if tracking and out is None:
+        raise ConfigError("--tracking logs the audit that --out leaves; name its folder with --out")
+    models = models_of(question)
+    judging = Judging(chosen_rules(rules), day(as_of))
+    with compared(question, models, groupings(question.groups)) as pairs:
+        found = [_measured(one) for one in pairs]
+        verdict = _verdict(
+            pairs,
+            found,
+            out,
+            judging,
+            required=gate or out is not None,
+            tracking=tracking,
+            quiet=quiet,
+        )
+    content = {
+        "version": 1,
+        "comparisons": [
+            jsonable(one) | {"paired_by": pair.key} for one, pair in zip(found, pairs, strict=True)
+        ],
+        "gate": None if verdict is None else json.loads(verdict.content),
+    }
+    lines: list[str] = []
+    for one, pair in zip(found, pairs, strict=True):
+        lines += [*comparison_lines(one, pair.key), ""]
+    _print([*lines, *verdict_lines(verdict)], content if as_json else None)
+    if not quiet:
+        notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
+        sys.stderr.writelines(f"note    {note}\n" for note in notes)
+        if out is not None:
+            sys.stderr.write(f"report  {out / 'report.html'}\n")
+    return 0 if verdict is None else verdict.exit_code
+
+
+def run_compare_boxes(
+    logs: tuple[Path, ...],
+    question: BoxQuestion,
+    *,
+    out: Path | None,
+    rules: Path | None,
+    as_of: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare detectors, judge the change and print both.
+
+    Args:
+        logs: Files of detections, the original first.
+        question: What is asked.
+        out: As for `run_compare`.
+        rules: As for `run_compare`.
+        as_of: As for `run_compare`.
+        as_json: As for `run_compare`.
+        quiet: As for `run_compare`.
+
+    Returns:
+        What `scotoma gate` would end with.
+
+    Raises:
+        ScotomaError: Options or files that do not fit together.
+    """
+    judging = Judging(chosen_rules(rules), day(as_of))
+    compared, found = compared_boxes(question, models_of(Question(logs=logs)))
+    verdict = judged_boxes(compared, out, judging, quiet=quiet)
+    lines = [line for one in found for line in [*box_lines(one), ""]]
+    content = {"version": 1, "comparisons": [jsonable(one) for one in found],
+               "gate": json.loads(verdict.content)}  # fmt: skip
+    _print([*lines, *verdict_lines(verdict)], content if as_json else None)
+    if out is not None and not quiet:
+        sys.stderr.write(f"report  {out / 'report.html'}\n")
+    return verdict.exit_code
+
+
+def _measured(one: Compared) -> LogComparison:
+    lower = is_lower_better(one.metric)
+    return measure_rows(
+        one.rows, models=one.models, metric=one.metric, lower_is_better=lower, masks=one.masks,
+        wording=one.wording,
+    )  # fmt: skip
+
+
+def _verdict(
+    pairs: list[Compared],
+    found: list[LogComparison],
+    out: Path | None,
+    judging: Judging,
+    *,
+    required: bool,
+    tracking: str,
+    quiet: bool,
+) -> Verdict | None:
+    if not all(one.binary for one in found):
+        if required:
+            raise ConfigError(
+                f"a verdict needs right and wrong answers, and score {found[0].metric} is a "
+                "number; say from where on it is right with --right-from, or leave out --out and "
+                "--gate"
+            )
+        return None
+    if out is None:
+        return judge_apart(pairs, judging)
+    return audit_of(pairs, out, judging, tracking=tracking, quiet=quiet)
+
+
+def _print(lines: list[str], content: Any) -> None:
+    if content is None:
+        print_out("\n".join(lines) + "\n", sys.stdout)
+    else:
+        text = json.dumps(jsonable(content), indent=1, allow_nan=False, ensure_ascii=False)
+        print_out(text + "\n", sys.stdout)

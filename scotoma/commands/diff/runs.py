@@ -1,0 +1,296 @@
+"""The diff command: what got better, worse, or cannot be told apart between two audits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scotoma.audit import Audit, GateResult, read_audit, read_gate
+from scotoma.audit.previous import Comparable
+from scotoma.bias import tally
+from scotoma.bias.counting import metrics
+from scotoma.bias.subgroup import change_at
+from scotoma.commands.shared.finished_run import open_run
+from scotoma.commands.shared.tables import shown
+from scotoma.commands.shared.text_table import table_lines
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
+from scotoma.printable import printable
+from scotoma.report.side_by_side import changed_verdicts, side_by_side
+from scotoma.run import Run, checksums
+from scotoma.storage.files import written
+from scotoma.uncertainty import ChangeEvidence, Estimate
+from scotoma.verdict.since_previous import Change, changes, judged
+
+__all__ = ["Difference", "compare_audits", "run_diff"]
+
+ALPHA, LEVEL = 0.05, 0.95
+NO_LABELS = "the examples of a run have no labels"
+WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One rate of one variant in two audits.
+
+    Attributes:
+        variant: The variant.
+        metric: `error`, `fpr` or `fnr`; without shared examples `cie_share_excess` too.
+        group: Name of the group.
+        before: The rate in the first run, a fraction.
+        after: The rate in the second run, a fraction.
+        change: after - before, with its pointwise interval.
+        p: Two-sided p-value of no change; nan where there is none.
+        p_adjusted: The same, adjusted by Holm over the whole table.
+        verdict: `better`, `worse` or `undecided`.
+    """
+
+    variant: str
+    metric: str
+    group: str
+    before: Estimate
+    after: Estimate
+    change: Estimate
+    p: float
+    p_adjusted: float
+    verdict: str
+
+
+def run_diff(
+    first: str, second: str, *, html: Path | None = None, as_json: bool, quiet: bool
+) -> None:
+    """Print what changed from one audit to another.
+
+    Args:
+        first: Folder of the earlier run, or its `s3://BUCKET/PREFIX`.
+        second: That of the later one.
+        html: Write both side by side as a page into this file; None writes none.
+        as_json: Print JSON instead of the tables.
+        quiet: No messages.
+
+    Raises:
+        ScotomaError: A run is not one, or they share no class.
+    """
+    runs = open_run(first), open_run(second)
+    rows, facts = compare_audits(*runs)
+    gates = _gate(runs[0]), _gate(runs[1])
+    turned = changed_verdicts(*gates)
+    facts["verdicts"] = [
+        {"variant": name, "before": before, "after": after} for name, before, after in turned
+    ]
+    if html is not None:
+        audits = _audit(runs[0]), _audit(runs[1])
+        page = side_by_side(audits, gates, (first, second), rows, facts["examples"], facts["notes"])
+        with written(html) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        if not quiet:
+            sys.stderr.write(f"page    {printable(str(html))}\n")
+    if as_json:
+        content = {"version": 1, "runs": [first, second], **facts, "rows": rows}
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
+        return
+    sys.stdout.write("\n".join(_page(rows, facts)) + "\n")
+    if not quiet:
+        for note in facts["notes"]:
+            sys.stderr.write(f"note    {printable(note)}\n")
+
+
+def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
+    """Every rate of every variant that two audits share, on the examples that both have.
+
+    Both populations are asked the same examples, so that the change is tested as that between a
+    dense and a compressed population is: over examples and training runs, crossed. Audits without
+    a common example, such as those of two months' data, are compared by what each has found, and
+    the uncertainty of both adds. Members of two audits are taken as independent. One family over
+    the table: Holm.
+
+    Args:
+        first: The earlier audit, finished.
+        second: The later one.
+
+    Of an audit without labels only the CIE excesses can be compared, as of other examples.
+
+    Returns:
+        Rows, variants in the order of the first run; and what both share: `examples`, `classes`,
+        `level`, `alpha`, `notes`.
+
+    Raises:
+        DataError: An audit has not ended, they disagree on labels or classes, or have no labels and
+            too few models for an excess.
+    """
+    tests = [_test(run) for run in (first, second)]
+    if tests[0].classes != tests[1].classes:
+        raise DataError(
+            "both runs must have the same classes, got "
+            f"{len(tests[0].classes)} and {len(tests[1].classes)} that differ; audit both on one "
+            "table of examples"
+        )
+    ids, places = _shared(tests)
+    names = [v.name for v in first.config.resolved_variants]
+    common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
+    notes = _notes(tests, ids, names, common, second)
+    labelled = all(test.labelled for test in tests)
+    differences = (
+        list(_on_shared(tests, places, (first, second), common))
+        if ids and labelled
+        else list(_on_their_own((first, second), common))
+    )
+    if not labelled:
+        notes.append(f"{NO_LABELS}: only CIE excesses are compared")
+        if not differences:
+            raise DataError(
+                f"{NO_LABELS}, and fewer than 5 models a side have no CIE excess to compare; "
+                "compare labelled audits, or audits of 5 models"
+            )
+    rows = [
+        Difference(name, c.metric, c.group, c.before, c.after, c.change, p, adjusted, word)
+        for (name, c), (p, adjusted, word) in zip(
+            differences, judged([c.change for _, c in differences], ALPHA), strict=True
+        )
+    ]
+    return rows, {
+        "examples": len(ids), "classes": tests[0].classes, "level": LEVEL, "alpha": ALPHA,
+        "notes": notes,
+    }  # fmt: skip
+
+
+def _test(run: Run) -> Examples:
+    run.fetch(run.examples)
+    if not run.examples.exists():
+        raise DataError(f"{run.place} has no examples.parquet; finish its audit first")
+    checksums.refuse_changed(run.mirror, [run.examples.name])
+    return Examples.read(run.examples, images=False, split="test")
+
+
+def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
+    """Ids that both have, in the order of the first, and their rows in each."""
+    where = [{example: row for row, example in enumerate(test.ids)} for test in tests]
+    ids = [example for example in tests[0].ids if example in where[1]]
+    return ids, [[rows[example] for example in ids] for rows in where]
+
+
+def _notes(
+    tests: list[Examples], ids: list[str], names: list[str], common: list[str], second: Run
+) -> list[str]:
+    notes = []
+    if not ids:
+        notes.append("no test example is in both runs: each rate is measured on its own test set")
+    elif dropped := sum(len(test.ids) - len(ids) for test in tests):
+        notes.append(f"{dropped:,} test examples are in one run only and were left out")
+    unshared = {v.name for v in second.config.resolved_variants} ^ set(names)
+    if unshared:
+        notes.append(f"in one run only: {', '.join(sorted(unshared))}")
+    if tests[0].attributes != tests[1].attributes:
+        notes.append(
+            "groups are those of the first run" if ids else "groups of one run are left out"
+        )
+    return notes
+
+
+def _on_shared(
+    tests: list[Examples], places: list[list[int]], runs: tuple[Run, Run], names: list[str]
+) -> Iterator[tuple[str, Change]]:
+    """Variant and change of each rate, example by example."""
+    shared = [
+        Examples(test.table[rows], test.classes, test.attributes, test.intersections)
+        for test, rows in zip(tests, places, strict=True)
+    ]
+    if shared[0].table["label"].to_list() != shared[1].table["label"].to_list():
+        raise DataError(
+            "both runs must label their shared examples alike, got different labels; audit both on "
+            "one table of examples"
+        )
+    test, positive = shared[0], runs[0].config.label.positive
+    positive_id = None if positive is None else test.classes.index(str(positive))
+    groups = test.partition()
+    for name in names:
+        predicted = []
+        for run, rows in zip(runs, places, strict=True):
+            path = run.predictions(name)
+            run.fetch(path)
+            checksums.refuse_changed(run.mirror, [path.relative_to(run.root).as_posix()])
+            predicted.append(Predictions.read(path).predicted[rows])
+        moments = tally(
+            test.labels, predicted[0], predicted[1], groups.masks, positive=positive_id,
+            n_classes=len(test.classes), clusters=test.clusters,
+        )  # fmt: skip
+        known = ChangeEvidence.of_moments(moments)
+        kinds = list(enumerate(metrics(len(test.classes), positive_id)))
+        of_all = [(e, kind) for e, kind in kinds if kind.class_id is None]  # classes may be many
+        for g, group in enumerate(groups.names):
+            for e, kind in of_all:
+                row = change_at(known, (g, e), group, kind, LEVEL)
+                yield name, Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
+
+
+def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:
+    """Variant and change of each number, from what each audit has found."""
+    audits = [_audit(run) for run in runs]
+    before, after = map(Comparable.of, audits)
+    for name in names:
+        for row in changes(before, after, name):
+            yield name, replace(row, group=audits[1].group_names[row.group])
+
+
+def _audit(run: Run) -> Audit:
+    path = run.path("audit.json")
+    run.fetch(path)
+    checksums.refuse_changed(run.mirror, [path.name])
+    return read_audit(path, run.mirror.place(path))
+
+
+def _gate(run: Run) -> GateResult | None:
+    """The verdict on a run; None where nobody judged it."""
+    path = run.path("gate.json")
+    run.fetch(path)
+    if not path.exists():
+        return None
+    checksums.refuse_changed(run.mirror, [path.name])
+    return read_gate(path, run.mirror.place(path))
+
+
+def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
+    level = f"{100 * facts['level']:g}%"
+    both = f"{facts['examples']:,} test examples in both runs" if facts["examples"] else (
+        "no test example in both runs"
+    )  # fmt: skip
+    page = [
+        f"verdict changed: {printable(one['variant'])} {one['before']} -> {one['after']}"
+        for one in facts["verdicts"]
+    ] or ["no verdict changed"]
+    page += ["", f"{both}; rates in %, changes in points"]
+    for word in ("worse", "better"):
+        judged_so = [row for row in rows if row.verdict == word]
+        page += ["", f"{word}: {len(judged_so)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
+        if judged_so:
+            header = ("variant", "where", "before", "after", f"change [{level}]")
+            page += table_lines(header, [_cells(row) for row in judged_so], right=2)
+    undecided = [row for row in rows if row.verdict == "undecided"]
+    page += ["", f"undecided: {len(undecided)}; the widest change that cannot be excluded:"]
+    bounded = [row for row in undecided if not np.isnan(row.change.high)]
+    widest = sorted(bounded, key=lambda row: -row.change.high)[:5]
+    header = ("variant", "where", "before", "after", f"change [{level}]")
+    return [
+        *page,
+        *(table_lines(header, [_cells(row) for row in widest], right=2) if widest else []),
+    ]
+
+
+def _cells(row: Difference) -> tuple[str, ...]:
+    where = f"{WORDS[row.metric]} {row.group}"
+    return (
+        row.variant,
+        where,
+        f"{100 * row.before.value:.2f}",
+        f"{100 * row.after.value:.2f}",
+        shown(row.change, factor=100, digits=2, sign="+"),
+        "",
+    )

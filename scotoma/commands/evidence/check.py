@@ -1,0 +1,101 @@
+"""Does a test result speak of this run and of one of its models, and who signed it?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scotoma.audit import read_gate
+from scotoma.commands.evidence.write import audited_model
+from scotoma.errors import ConfigError, DataError
+from scotoma.evidence.envelope import open_envelope, public_key
+from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
+from scotoma.run import Run
+from scotoma.storage.files import file_digest
+from scotoma.storage.regular import open_regular
+
+__all__ = ["check_evidence"]
+
+LIMIT_BYTES = 1 << 24
+FILES = ("config.yaml", "audit.json", "gate.json")
+
+
+def check_evidence(run: Run, evidence: Path, key: Path | None) -> str:
+    """Hold a test result against the run that it is said to rest on.
+
+    Args:
+        run: The finished audit.
+        evidence: The in-toto envelope that `scotoma evidence` wrote.
+        key: PEM of the public key that must have signed it; None to check no signature.
+
+    Returns:
+        What was checked, as a sentence.
+
+    Raises:
+        ConfigError: A file cannot be read.
+        DataError: The envelope is broken, not signed by the key, or speaks of another run.
+    """
+    trusted = None if key is None else public_key(_content(key, "--key"), str(key))
+    payload, signed = open_envelope(
+        _content(evidence, "--evidence"), PAYLOAD_TYPE, trusted, str(evidence)
+    )
+    statement = _statement(payload, evidence)
+    model, predicate = statement["subject"][0], statement["predicate"]
+    stated = {row["name"]: row["digest"]["sha256"] for row in predicate["configuration"]}
+    run.fetch(*(run.path(name) for name in FILES))
+    for name in FILES:
+        if stated.get(name) != file_digest(run.path(name)):
+            raise DataError(
+                f"{evidence} speaks of another {name} than {run.place} holds; name the run that "
+                "it was made from"
+            )
+    digest = model["digest"]["sha256"]
+    match = audited_model(run, digest)
+    if match is None and run.config.source.kind != "predictions":
+        raise DataError(
+            f"{evidence} speaks of SHA-256 {digest[:12]}, which no model of {run.place} has; do "
+            "not trust it"
+        )
+    if match is not None:
+        verdicts = {one.name: one.verdict for one in read_gate(run.path("gate.json")).variants}
+        if RESULTS.get(verdicts.get(match[0], "")) != predicate["result"]:
+            raise DataError(
+                f"{evidence} says {predicate['result']}, and gate.json {verdicts.get(match[0])} "
+                f"for {match[0]}; do not trust it"
+            )
+    whose = "signed by this key" if signed else "its signature was not checked; --key checks it"
+    return (
+        f"{predicate['result']} for {model['name']}, SHA-256 {digest[:12]}: the evidence speaks of "
+        f"this run, {whose}"
+    )
+
+
+def _statement(payload: bytes, evidence: Path) -> dict[str, Any]:
+    """The statement, if it has the parts that are read here."""
+    try:
+        statement = json.loads(payload)
+        digests = [statement["subject"][0]["digest"]["sha256"]]
+        digests += [row["digest"]["sha256"] for row in statement["predicate"]["configuration"]]
+        names = [statement["subject"][0]["name"], statement["predicate"]["result"]]
+        names += [row["name"] for row in statement["predicate"]["configuration"]]
+        whole = all(isinstance(text, str) for text in digests + names)
+        if whole and statement["predicateType"] == PREDICATE:
+            return dict(statement)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        pass
+    raise DataError(
+        f"{evidence} must hold an in-toto test result, got another statement; name a file that "
+        "scotoma evidence wrote"
+    )
+
+
+def _content(path: Path, option: str) -> bytes:
+    try:
+        with open_regular(path) as file:
+            content = file.read(LIMIT_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from None
+    if len(content) > LIMIT_BYTES:
+        raise DataError(f"{option} {path} must be under {LIMIT_BYTES >> 20} MiB; name another file")
+    return content

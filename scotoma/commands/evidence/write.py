@@ -1,0 +1,215 @@
+"""Read a finished audit, find the released model in it, and write the files about it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from scotoma.audit import read_gate
+from scotoma.audit.document import DENSE, AuditedVariant
+from scotoma.bias.four_fifths import ImpactRatio, impact_ratios
+from scotoma.commands.shared.finished_run import open_run
+from scotoma.errors import ConfigError
+from scotoma.evidence import Release
+from scotoma.evidence.cyclonedx import bill_of_materials
+from scotoma.evidence.dossier import dossier
+from scotoma.evidence.envelope import private_key, sealed_envelope
+from scotoma.evidence.every_eval_ever import aggregate
+from scotoma.evidence.hugging_face import card_section, eval_results
+from scotoma.evidence.in_toto import PAYLOAD_TYPE, verdict_statement
+from scotoma.evidence.oscal import assessment_results
+from scotoma.evidence.pdf import print_pdf
+from scotoma.evidence.release import ModelFile
+from scotoma.papers.finished import FinishedAudit
+from scotoma.printable import printable
+from scotoma.run import Run
+from scotoma.run.records import read_json
+from scotoma.storage.files import file_digest, written
+from scotoma.storage.regular import open_regular
+
+__all__ = ["TEST_RESULT", "audited_model", "write_evidence"]
+
+TEST_RESULT = "test-result.intoto.json"
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+LARGEST_KEY_BYTES = 1 << 16
+
+
+def write_evidence(
+    place: str,
+    model: Path,
+    *,
+    variant: str | None,
+    out: Path,
+    sign: Path | None,
+    hub_dataset: str | None,
+    pdf: bool,
+    quiet: bool,
+) -> None:
+    """Write every file, or none if one of them cannot be made.
+
+    Args:
+        place: The finished audit; nothing in it changes.
+        model: The file that is released.
+        variant: Its variant; None where the audit has its models.
+        out: Folder for the files.
+        sign: PEM of an Ed25519 private key, or None.
+        hub_dataset: Id of the data on a hub; None for no eval_results.yaml.
+        pdf: Whether to print the dossier, too.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ScotomaError: The audit has not ended or was changed, or the model is not part of it.
+    """
+    if hub_dataset is not None and not HUB_ID.fullmatch(hub_dataset):
+        raise ConfigError(
+            f"--hub-dataset must be ORGANISATION/NAME, got {hub_dataset!r}; copy it from the "
+            "page of the data"
+        )
+    key = None if sign is None else private_key(_small(sign), str(sign))
+    finished = FinishedAudit(open_run(place))
+    _refuse_inside(out, finished.run)
+    release = _release(finished, model, variant)
+    statement = _json(verdict_statement(release)).encode()
+    report = dossier(release, _impact(finished, release.variant))
+    texts = {
+        "bom.cdx.json": _json(bill_of_materials(release)),
+        TEST_RESULT: _json(sealed_envelope(PAYLOAD_TYPE, statement, key)),
+        "oscal-assessment-results.json": _json(assessment_results(release)),
+        "every-eval-ever.json": _json(aggregate(release)),
+        "model-card.md": card_section(release),
+        "dossier.md": report,
+    }
+    if hub_dataset is not None:
+        entries = eval_results(release, hub_dataset)
+        texts["eval_results.yaml"] = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+    printed = print_pdf(report, f"{release.model.name}: dossier") if pdf else None
+    for name, text in texts.items():
+        _write(out / name, text.encode())
+    if printed is not None:
+        _write(out / "dossier.pdf", printed)
+    if not quiet:
+        signed = "signed" if key else "not signed; --sign KEY signs it"
+        count = len(texts) + (printed is not None)
+        sys.stderr.write(
+            f"{release.judged.verdict} for {printable(release.variant.name)}; {count} files in "
+            f"{printable(str(out))}; the test result is {signed}\n"
+        )
+
+
+def audited_model(run: Run, sha256: str) -> tuple[str, dict[str, Any]] | None:
+    """Find the model with a SHA-256 among those of an audit.
+
+    Args:
+        run: The audit.
+        sha256: Of its file, hexadecimal.
+
+    Returns:
+        Its variant and its row of manifest.json; None if no model of the audit has it.
+    """
+    for variant in run.config.resolved_variants:
+        for row in _members(run, variant.name):
+            if row.get("sha256") == sha256:
+                return variant.name, row
+    return None
+
+
+def _members(run: Run, variant: str) -> list[dict[str, Any]]:
+    path = run.population(variant) / "manifest.json"
+    run.fetch(path)
+    return list(read_json(path)["members"]) if path.is_file() else []
+
+
+def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Release:
+    """Bind the model's file to the variant that it is a member of."""
+    run, audit = finished.run, finished.audit
+    gate_file = finished.file(run.path("gate.json"))
+    if not model.is_file():
+        raise ConfigError(f"--model must be a file, got {model}; name the model that is released")
+    digest = file_digest(model)
+    match = audited_model(run, digest)
+    rows = {one.name: one for one in audit.variants}
+    if match is None:
+        if run.config.source.kind != "predictions":
+            raise ConfigError(
+                f"--model {model} must be a model of the audit, got SHA-256 {digest[:12]}, which "
+                f"none of them has; name a file below {run.place}/populations, or audit this one"
+            )
+        if variant is None:
+            raise ConfigError(
+                "--variant must say which variant --model belongs to, for the audit has "
+                f"predictions and no models; name one of {', '.join(list(rows)[1:])}"
+            )
+    name = variant if match is None else match[0]
+    if match is not None and variant not in (None, name):
+        raise ConfigError(f"--variant must be {name}, which --model belongs to, got {variant}")
+    if name == DENSE or name not in rows:
+        raise ConfigError(
+            f"--model must be of a compressed variant, got {name}, on which there is no verdict; "
+            f"name a model of {', '.join(list(rows)[1:])}"
+        )
+    member = None if match is None else match[1]
+    seeds = [row.get("seed") for row in _members(run, name)]
+    return Release(
+        model=ModelFile(
+            name=model.name,
+            sha256=digest,
+            size_bytes=model.stat().st_size,
+            member=None if member is None else member["index"],
+        ),
+        audit=audit,
+        gate=read_gate(gate_file, run.mirror.place(gate_file)),
+        audit_sha256=file_digest(finished.file(run.path("audit.json"))),
+        gate_sha256=file_digest(gate_file),
+        config_sha256=file_digest(finished.file(run.path("config.yaml"))),
+        variant=rows[name],
+        seeds=tuple(seed for seed in seeds if seed is not None),
+    )
+
+
+def _impact(finished: FinishedAudit, variant: AuditedVariant) -> dict[str, list[ImpactRatio]]:
+    """Four-fifths tables of the variant's predictions: one an attribute, one an intersection."""
+    audit, test = finished.audit, finished.test
+    positive = audit.examples.positive
+    if positive is None:
+        return {}
+    chosen = finished.predictions(variant.name).predicted == audit.examples.classes.index(positive)
+    groups = test.partition()
+    tables: dict[str, dict[str, NDArray[np.bool_]]] = {}
+    for name, attributes, mask in zip(groups.names, groups.attributes, groups.masks, strict=True):
+        if attributes and mask.any():
+            tables.setdefault(" and ".join(attributes), {})[name] = mask
+    return {
+        title: impact_ratios(chosen, masks, clusters=test.clusters, level=audit.level)
+        for title, masks in tables.items()
+    }
+
+
+def _refuse_inside(out: Path, run: Run) -> None:
+    if not run.uri and out.resolve().is_relative_to(run.root.resolve()):
+        raise ConfigError(
+            f"--out must be outside the run, whose files are sealed, got {out}; choose another"
+        )
+
+
+def _small(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(LARGEST_KEY_BYTES)
+    except OSError as error:
+        raise ConfigError(f"--sign {path} cannot be read: {error.strerror}") from None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    with written(path) as temporary:
+        temporary.write_bytes(content)

@@ -1,0 +1,228 @@
+"""The examples command: which examples to look at, or to have annotated, first."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.commands.shared.finished_run import open_run
+from scotoma.commands.shared.tables import quoted
+from scotoma.commands.shared.text_table import table_lines
+from scotoma.commands.slices.search import harmless
+from scotoma.datasets import Examples
+from scotoma.errors import ConfigError, DataError
+from scotoma.hashing import hash_ids
+from scotoma.jsonable import jsonable
+from scotoma.natural import natural_order
+from scotoma.printable import nearest, printable
+from scotoma.run import Run, checksums
+
+__all__ = ["chosen_examples", "run_examples", "sample_size", "to_label"]
+
+SHOWN = 20  # rows of a variant in the terminal
+TOP = 99.0  # percentile, unless another is asked for
+WITHIN = 0.05  # half of the interval that a sample is to give
+VOTES = ("dense_modal", "dense_votes", "compressed_modal", "compressed_votes", "cie", "taxicab")
+
+
+def run_examples(
+    place: str,
+    *,
+    percentile: float | None,
+    variant: str | None,
+    unlabelled: bool,
+    csv: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the examples that diverge most, for every variant.
+
+    Args:
+        place: Folder of a finished audit, or its `s3://BUCKET/PREFIX`.
+        percentile: In (0, 100): 99 for the hundredth that diverges most, which None stands for.
+        variant: Name of one compressed variant; None for all of them.
+        unlabelled: Rank what to label first, without the labels that are known.
+        csv: Print all rows as CSV.
+        as_json: Print all rows as JSON.
+        quiet: No messages.
+
+    Raises:
+        ScotomaError: The run, the percentile or the variant cannot be used.
+    """
+    if unlabelled and percentile is not None:
+        raise ConfigError("--unlabelled lists all examples that differ; leave --percentile out")
+    if percentile is None:
+        percentile = 0.0 if unlabelled else TOP
+    elif not 0 < percentile < 100:
+        raise ConfigError(
+            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the top 1%"
+        )
+    if csv and as_json:
+        raise ConfigError("--csv and --json exclude each other; choose one")
+    run = open_run(place)
+    chosen = chosen_examples(run, percentile, variant)
+    advice: list[str] = []
+    if unlabelled:
+        chosen, advice = to_label(run, chosen)
+    if csv:
+        sys.stdout.write(harmless(chosen).write_csv())
+    elif as_json:
+        rows = {"version": 1, "percentile": percentile, "examples": chosen.to_dicts()}
+        rows |= {"advice": advice} if unlabelled else {}
+        sys.stdout.write(json.dumps(jsonable(rows), indent=1, ensure_ascii=False) + "\n")
+    else:
+        lines = [line for text in advice for line in textwrap.wrap(text, 80)]
+        sys.stdout.write("\n".join([*_page(chosen), *([""] if lines else []), *lines]) + "\n")
+    if not quiet and chosen.height and not (csv or as_json):
+        what = "votes and reasons" if unlabelled else "labels and votes"
+        sys.stderr.write(f"--csv prints all of them, with {what}, to annotate\n")
+
+
+def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> pl.DataFrame:
+    """The subset to annotate: of every variant the examples of the largest taxicab distance.
+
+    Ties are broken by a hash of seed and id, so that the list does not depend on the order of rows;
+    an example on which nothing differs is never in it.
+
+    Args:
+        run: A finished audit.
+        percentile: In [0, 100): 99 for the hundredth that diverges most.
+        variant: One compressed variant; None for all.
+
+    Returns:
+        Columns `variant`, `rank` from 1, `example_id`, `label` where the run has labels,
+        `dense_modal`, `dense_votes`, `compressed_modal`, `compressed_votes`, `cie`, `taxicab`, and
+        the attributes.
+
+    Raises:
+        ConfigError: A variant that the run does not have.
+        DataError: The run has not ended.
+    """
+    path = run.path("divergence.parquet")
+    run.fetch(path, run.examples)
+    if not path.exists() or not run.examples.exists():
+        raise DataError(f"{path} is not there; finish its audit first")
+    checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
+    scores = pl.read_parquet(path, glob=False)
+    variants = scores["variant"].unique(maintain_order=True).to_list()
+    if variant is not None and variant not in variants:
+        raise ConfigError(
+            f"--variant must be one of {', '.join(variants)}, got {quoted(variant)}"
+            f"{nearest(variant, variants)}"
+        )
+    test = Examples.read(run.examples, images=False, split="test")
+    count = max(1, round(len(test.ids) * (100 - percentile) / 100))
+    lots = hash_ids(np.array(test.ids), run.config.population.seed)
+    label = ["label"] if test.labelled else []
+    labels = test.table.select("example_id", *label, *test.attributes).with_columns(
+        pl.Series("lot", lots.astype("uint64"))
+    )
+    parts = []
+    for name in variants if variant is None else [variant]:
+        divergent = scores.filter((pl.col("variant") == name) & (pl.col("taxicab") > 0))
+        ranked = divergent.join(labels, on="example_id").sort(
+            ["taxicab", "lot", "example_id"], descending=[True, False, False]
+        )
+        parts.append(ranked.head(count).with_row_index("rank", offset=1))
+    return pl.concat(parts).select(
+        "variant", "rank", "example_id", *label, *VOTES, *test.attributes
+    )
+
+
+def to_label(run: Run, chosen: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Say of each example why it should be labelled, and how many labels tell what.
+
+    Args:
+        run: A finished audit.
+        chosen: From `chosen_examples`.
+
+    Returns:
+        The examples without labels, with the columns `sample` and `why`; and a sentence a variant.
+        `sample` marks CIEs drawn at random, whatever their rank: as many as estimate how often
+        models are right on the CIEs within 5 points. The first by rank would not be such a sample.
+    """
+    models = {name: run.config.models_of(name) for name in ["dense", *chosen["variant"].unique()]}
+    lots = hash_ids(np.array(chosen["example_id"].to_list(), str), run.config.population.seed + 1)
+    drawn = chosen.with_columns(pl.Series("lot", lots.astype("uint64")))
+    flags = [chosen.head(0).select("variant", "example_id", sample=pl.lit(True))]
+    advice = []
+    for name in chosen["variant"].unique(maintain_order=True):
+        cies = drawn.filter(pl.col("cie"), variant=name).sort("lot", "example_id")
+        needed = sample_size(cies.height)
+        flags.append(cies.head(needed).select("variant", "example_id", sample=pl.lit(True)))
+        which = "all" if needed == cies.height else f"the {needed:,} with sample = true"
+        advice.append(
+            f"{printable(name)}: {chosen.filter(variant=name).height:,} examples differ, "
+            f"{cies.height:,} of them CIEs; label {which} to know within "
+            f"{100 * WITHIN:.0f} points how often models are right on them (95%)"
+        )
+    reasons = [_why(row, models) for row in chosen.iter_rows(named=True)]
+    flagged = chosen.join(
+        pl.concat(flags), on=["variant", "example_id"], how="left", maintain_order="left"
+    )
+    return flagged.drop("label", strict=False).with_columns(
+        pl.col("sample").fill_null(False), why=pl.Series(reasons, dtype=pl.String)
+    ), advice  # fmt: skip
+
+
+def sample_size(count: int) -> int:
+    """Count the random examples that estimate a share among `count` within 5 points at 95%.
+
+    References:
+        Cochran (1977), Sampling Techniques, section 4.4; its table for this case: Krejcie and
+        Morgan (1970), Educational and Psychological Measurement 30:607-610.
+
+    >>> [sample_size(count) for count in (0, 11, 1_000, 100_000)]
+    [0, 11, 278, 383]
+    """
+    if not count:
+        return 0
+    endless = 1.96**2 * 0.25 / WITHIN**2
+    return min(count, round(endless / (1 + (endless - 1) / count)))
+
+
+def _why(row: dict[str, Any], models: Mapping[str, int]) -> str:
+    """Say what the votes on an example do."""
+    dense, compressed = (
+        f"{row[f'{side}_modal']} ({row[f'{side}_votes']} of {models[name]})"
+        for side, name in (("dense", "dense"), ("compressed", row["variant"]))
+    )
+    if row["cie"]:
+        return f"the label changes from {dense} to {compressed}"
+    return f"votes move: {dense} before, {compressed} after"
+
+
+def _page(chosen: pl.DataFrame) -> list[str]:
+    if not chosen.height:
+        return ["No example differs under any variant."]
+    page = []
+    known = "label" in chosen.columns
+    header = ["example", *(["label"] if known else []), "dense says", "compressed says", "taxicab"]
+    header += ["CIE", *(["sample"] if "sample" in chosen.columns else [])]
+    for name in natural_order(chosen["variant"]):
+        part = chosen.filter(variant=name)
+        page += ["", f"{printable(name)}: {part.height:,} examples, the most divergent first"]
+        rows = [_cells(row) for row in part.head(SHOWN).iter_rows(named=True)]
+        page += table_lines(header, rows, right=header.index("taxicab"))
+        if part.height > SHOWN:
+            page.append(f"and {part.height - SHOWN:,} more")
+    return page[1:]
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["example_id"],
+        *([row["label"]] if "label" in row else []),
+        f"{row['dense_modal']} ({row['dense_votes']})",
+        f"{row['compressed_modal']} ({row['compressed_votes']})",
+        f"{row['taxicab']:g}",
+        "yes" if row["cie"] else "",
+        *(["yes" if row["sample"] else ""] if "sample" in row else []),
+        "",
+    )

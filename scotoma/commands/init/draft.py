@@ -1,0 +1,424 @@
+"""The init command: a configuration from the headers of a table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import typer
+import yaml
+
+from scotoma.commands.bias.scores import SCORES
+from scotoma.commands.init.columns import (
+    Attributes,
+    attribute,
+    guessed_attributes,
+    guessed_key,
+    guessed_label,
+)
+from scotoma.commands.init.models import (
+    baseline_of,
+    file_columns,
+    onnx_variants,
+    prediction_columns,
+    variants_of,
+)
+from scotoma.commands.shared.tables import column, columns, listed, quoted, read_table
+from scotoma.config import parse_config
+from scotoma.config.groups import parse_groups
+from scotoma.config.label import Label
+from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
+from scotoma.predictions.tables import find_tables, models_by_variant
+from scotoma.printable import nearest
+from scotoma.storage.files import written
+
+__all__ = ["Draft", "draft", "run_init"]
+
+SPLITS = ("partition", "split", "part", "fold", "set")
+MOST_LABELS = 12  # that are crossed with an attribute in the draft
+MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
+HEAD = """\
+# A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
+# then: scotoma check {out}
+"""
+
+
+def run_init(
+    table: Path,
+    *,
+    out: Path,
+    labels: Sequence[str],
+    groups: Sequence[str],
+    predictions: str | None,
+    images: str | None,
+    as_json: bool,
+    quiet: bool,
+    predicted: Sequence[str] = (),
+    models: Path | None = None,
+    score: str | None = None,
+) -> None:
+    """Write a configuration.
+
+    Args:
+        table: CSV, Parquet or .npz, one row per example.
+        out: File to write; one that is there is never overwritten.
+        labels: Column of the labels, or columns or patterns of several labels; empty takes one by
+            its name, or asks.
+        groups: Columns whose values are groups; empty takes those whose values can be compared.
+        predictions: Pattern of files of predictions, for `source.kind: predictions`.
+        images: Folder of the images, for `source.kind: image_folder`.
+        as_json: Print the configuration as JSON and write nothing.
+        quiet: No messages.
+        predicted: Columns of predictions, or patterns, in the files of `predictions`, else in
+            `table`; empty takes those that hold classes.
+        models: Folder of ONNX models, for `source.kind: onnx`, on `images`.
+        score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
+
+    Raises:
+        ConfigError: The file is there, or the table does not say enough.
+        DataError: The table cannot be read.
+    """
+    if out.exists() and not as_json:
+        raise ConfigError(f"{out} already exists; choose another --out, or remove it")
+    if predictions is not None and images is not None:
+        raise ConfigError(
+            "init takes either --predictions 'preds/{variant}/{model}.csv' or --images FOLDER, "
+            "got both; give one of them"
+        )
+    if models is not None and images is None:
+        raise ConfigError("--models needs the images that they are shown; add --images FOLDER")
+    if predicted and images is not None:
+        raise ConfigError("--predicted names columns of predictions; leave out --images")
+    frame = read_table(table)
+    parts = [[one] if one in frame.columns else one.split(",") for one in labels]
+    named = [name for part in parts for name in part]
+    targets: list[str] = []
+    if score is None or score.endswith("_error"):
+        targets = columns(frame, named, "--label") if named else [_label(frame)]
+    if score is None:
+        made = draft(
+            frame, table, labels=targets, groups=groups, predictions=predictions, images=images,
+            predicted=predicted, models=models,
+        )  # fmt: skip
+    else:
+        made = _scores(
+            frame, table, score, labels=targets, groups=groups, predictions=predictions,
+            predicted=predicted, images=images,
+        )  # fmt: skip
+    text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
+        made.values, sort_keys=False, allow_unicode=True
+    )
+    parse_config(text, str(out))  # what is written is what can be read
+    if as_json:
+        import json
+
+        sys.stdout.write(json.dumps(made.values, indent=1, ensure_ascii=False) + "\n")
+        return
+    with written(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    if not quiet:
+        attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
+        shown = f"label{'s' if len(targets) > 1 else ''} {listed(targets)}"
+        shown = shown if targets else "scores without a label"
+        lines = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
+        lines += [f"note    {note}" for note in made.notes]
+        sys.stderr.write("\n".join([*lines, f"next    scotoma check {out}"]) + "\n")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A configuration, and what its reader should know.
+
+    Attributes:
+        values: The configuration.
+        notes: Sentences on what was chosen, and on columns that were left out.
+    """
+
+    values: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def draft(
+    frame: pl.DataFrame,
+    table: Path,
+    *,
+    labels: Sequence[str],
+    groups: Sequence[str],
+    predictions: str | None,
+    images: str | None,
+    predicted: Sequence[str] = (),
+    models: Path | None = None,
+) -> Draft:
+    """The configuration that fits a table.
+
+    Args:
+        frame: The table.
+        table: Where it lies.
+        labels: Column of the labels, or columns of several labels.
+        groups: Columns whose values are groups, as `parse_groups` reads them; empty takes those
+            whose values can be compared.
+        predictions: Pattern of files of predictions; None where the table itself has them.
+        images: Folder of the images, or None.
+        predicted: See `run_init`.
+        models: Folder of ONNX models that are shown the images, or None.
+
+    Raises:
+        ConfigError: No column names the examples, splits images into training and test, or holds
+            predictions; the models are not laid out by variant; or they have one label.
+
+    >>> frame = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["f", "m"]})
+    >>> draft(frame, Path("t.csv"), labels=["label"], groups=["sex"], predictions="p/*.csv",
+    ...       images=None).values["groups"]
+    {'sex': {'column': 'sex'}}
+    """
+    notes: list[str] = []
+    label, several = labels[0], len(labels) > 1
+    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
+    tested, others = frame[label].is_not_null(), [*labels]
+    values: dict[str, Any] = {"version": 1, "project": _project(table)}
+    source: dict[str, Any]
+    if several and (models is not None or (images is None and predictions is None)):
+        raise ConfigError(
+            f"--label names {len(labels)} labels, which models to train or files of predictions "
+            "have; give --images FOLDER without --models, or --predictions "
+            "'preds/{variant}/{model}.csv'"
+        )
+    if images is None and several:
+        source = _scores_of_labels(frame.drop(labels), table, str(predictions))
+        others += ["image", source.get("key", "example_id")]
+    elif images is None:
+        source, own = _predictions(frame, table, label, classes, predictions, predicted, notes)
+        others += ["image", *own]
+        if baseline := source.pop("baseline", ""):
+            values["baseline"] = baseline
+            notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+    else:
+        kind = "image_folder" if models is None else "onnx"
+        source = {"kind": kind, "images": images, "attributes": str(table)}
+        source |= {} if models is None else {"models": str(models)}
+        key = guessed_key(frame.drop(labels), images=True)
+        if key is None:
+            raise ConfigError(
+                f"{quoted(table.name)} has no column that names an image file in each row, got "
+                f"{listed(frame.columns)}; add one"
+            )
+        source |= {} if key == "image" else {"key": key}
+        others.append(key)
+        split = _split(frame, needed=models is None)
+        if split:
+            source["split"] = split
+            tested = frame[split["column"]].cast(pl.String) == split["test"]
+            others.append(split["column"])
+        if models is not None:
+            notes.append(f"scores are taken in the order {listed(classes)}")
+    key = source.get("key", "example_id" if images is None else "image")
+    if "numbered" in source:
+        notes.append("rows have no ids: they are numbered, in one order in all files")
+    elif key not in ("example_id", "image"):
+        notes.append(f"ids in column {quoted(key)}")
+    target: dict[str, Any] = {"column": label}
+    if several:
+        target = {"columns": list(labels)}
+    elif len(classes) == 2:
+        target["positive"] = classes[-1]
+    values |= {"source": source, "label": target}
+    _add_groups(values, frame, groups, tested, others, notes)
+    if models is not None:
+        values |= onnx_variants(models)
+    elif images is not None:
+        values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
+    return Draft(values, tuple(notes))
+
+
+def _add_groups(
+    values: dict[str, Any],
+    frame: pl.DataFrame,
+    groups: Sequence[str],
+    tested: pl.Series,
+    others: Sequence[str],
+    notes: list[str],
+) -> None:
+    """Add the groups that are named, else those that columns of few values form."""
+    if groups:
+        rules = parse_groups(groups, frame.columns)
+        named = {
+            attribute(column(frame, rule.column, "--group")): rule.model_dump(exclude_defaults=True)
+            for rule in rules
+        }
+        chosen = Attributes(named, {})
+    else:
+        chosen = guessed_attributes(frame, tested, others)
+    notes += [f"column {quoted(name)} {why}: left out" for name, why in chosen.left_out.items()]
+    if chosen.groups:
+        values["groups"] = dict(chosen.groups)
+        crossed = [name for name, entry in chosen.groups.items() if _has_few_values(frame, entry)]
+        if crossed and 1 < len(values.get("label", {}).get("columns", ())) <= MOST_LABELS:
+            crossed = [Label.model_fields["attribute"].default, *crossed]
+        if len(crossed) > 1:
+            values["groups"]["intersections"] = [crossed[:2]]
+
+
+def _scores(
+    frame: pl.DataFrame,
+    table: Path,
+    score: str,
+    *,
+    labels: Sequence[str],
+    groups: Sequence[str],
+    predictions: str | None,
+    predicted: Sequence[str],
+    images: str | None,
+) -> Draft:
+    """The configuration of an audit of scores that fits a table."""
+    if score not in SCORES:
+        raise ConfigError(
+            f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
+            f"{nearest(score, SCORES)}"
+        )
+    if images is not None or (predictions is None and not predicted):
+        raise ConfigError(
+            "--score needs the numbers of two models; name their files with --predictions "
+            "'scores/{variant}/{model}.csv', or their columns with --predicted"
+        )
+    if len(labels) > 1:
+        raise ConfigError(f"--score takes the true number from one --label, got {listed(labels)}")
+    notes: list[str] = []
+    source: dict[str, Any] = {
+        "kind": "scores",
+        "files": predictions or str(table),
+        "examples": str(table),
+    }
+    values: dict[str, Any] = {"version": 1, "project": _project(table), "source": source}
+    names: list[str] = []
+    if predicted:
+        held = frame if predictions is None else file_columns(predictions)
+        names = columns(frame if held is None else held, predicted, "--predicted")
+        variants = variants_of(names)
+        source["columns"] = variants
+        baseline = baseline_of(variants)
+    else:
+        baseline = _baseline(predictions or "", guessed_key(frame, images=False))
+    own = [*labels, *(names if predictions is None else [])]
+    key = guessed_key(frame.drop(own), images=False)
+    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    if labels:
+        source["measure"] = score
+        values["label"] = {"column": labels[0]}
+    else:
+        source["lower_is_better"] = score == "lower"
+    if baseline not in ("", "dense"):
+        values["baseline"] = baseline
+        notes.append(f"baseline {quoted(baseline)}: others are compared with it")
+    others = [*own, *([key] if key else []), "image"]
+    _add_groups(values, frame, groups, pl.repeat(True, frame.height, eager=True), others, notes)
+    return Draft(values, tuple(notes))
+
+
+def _predictions(
+    frame: pl.DataFrame,
+    table: Path,
+    label: str,
+    classes: Sequence[str],
+    pattern: str | None,
+    predicted: Sequence[str],
+    notes: list[str],
+) -> tuple[dict[str, Any], list[str]]:
+    """The section `source` of a table with predictions; and its columns that are no attributes."""
+    others = frame.drop(label)
+    first = others if pattern is None else file_columns(pattern)
+    key = guessed_key(others, images=False)
+    variants: dict[str, list[str]] = {}
+    if first is not None and (pattern is None or predicted or "predicted" not in first.columns):
+        own = first.drop([label, *([key] if key else []), "example_id"], strict=False)
+        names = prediction_columns(own, classes, predicted, spoken=pattern is None)
+        if len(names) < 2:
+            raise ConfigError(
+                f"init needs predictions of two models, got {listed(names) or 'none'} in "
+                f"{quoted(table.name if pattern is None else pattern)}; name their columns with "
+                "--predicted 'pred_*', their files with --predictions "
+                "'preds/{variant}/{model}.csv', or the images of models to train with --images"
+            )
+        variants = variants_of(names)
+        notes.append(f"predictions of {listed(list(variants))} in columns {listed(names)}")
+    own_names = [one for names in variants.values() for one in names]
+    if pattern is None:
+        key = guessed_key(others.drop(own_names), images=False)
+    if key and first is not None and not {key, "example_id"} & {*first.columns}:
+        key = None
+    if key is None and first is not None and first.height != frame.height:
+        raise ConfigError(
+            f"{quoted(table.name)} has {frame.height:,} rows and no column of ids that the "
+            f"predictions have too, which have {first.height:,} rows; add one to both"
+        )
+    source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
+    source |= {"columns": variants} if variants else {}
+    source |= {"examples": str(table)}
+    source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
+    baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
+    source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
+    left = own_names if pattern is None else []
+    return source, [*left, *([key] if key else [])]
+
+
+def _scores_of_labels(others: pl.DataFrame, table: Path, pattern: str) -> dict[str, Any]:
+    """The section `source` of files with a column for each of several labels."""
+    key = guessed_key(others, images=False)
+    if key is None:
+        raise ConfigError(
+            f"{quoted(table.name)} has no column that names each example, got "
+            f"{listed(others.columns)}; add one, as the predictions have it"
+        )
+    source = {"kind": "predictions", "files": pattern, "examples": str(table)}
+    return source | ({} if key == "example_id" else {"key": key})
+
+
+def _has_few_values(frame: pl.DataFrame, entry: Mapping[str, Any]) -> bool:
+    """Whether an attribute is one to cross with another: more groups would hold few examples."""
+    return "bins" in entry or frame[entry["column"]].n_unique() <= MOST_CROSSED
+
+
+def _project(table: Path) -> str:
+    """The name of the table's folder, of the characters that a project may have."""
+    name = re.sub(r"[^\w .-]+", " ", table.resolve().parent.name).strip(" .-")
+    return name[:80] or "audit"
+
+
+def _baseline(pattern: str, key: str | None) -> str:
+    """The variant that others are compared with; empty where no file is there yet."""
+    try:
+        return baseline_of(models_by_variant(find_tables(pattern, key)))
+    except DataError:  # `check` says it, of the draft
+        return ""
+
+
+def _label(frame: pl.DataFrame) -> str:
+    if name := guessed_label(frame):
+        return name
+    if sys.stdin.isatty():
+        answer = typer.prompt(f"Which column is the label? {', '.join(frame.columns)}", err=True)
+        return column(frame, answer, "the answer")
+    raise ConfigError(
+        "no column is called label, target or class; name it with --label, one of "
+        f"{listed(frame.columns)}"
+    )
+
+
+def _split(frame: pl.DataFrame, *, needed: bool) -> dict[str, str]:
+    for name in frame.columns:
+        values = set(frame[name].drop_nulls().cast(pl.String).unique())
+        if name.lower() in SPLITS and {"train", "test"} <= values:
+            return {"column": name, "train": "train", "test": "test"}
+        if name.lower() in SPLITS and {"0", "2"} <= values:  # as CelebA has it
+            return {"column": name, "train": "0", "calibrate": "1", "test": "2"}
+    if not needed:
+        return {}
+    raise ConfigError(
+        "images need a column that splits rows into train and test, such as `partition`, got "
+        f"{listed(frame.columns)}; add one"
+    )

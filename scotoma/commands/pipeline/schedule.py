@@ -1,0 +1,128 @@
+"""`scotoma pipeline schedule`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scotoma.commands.pipeline import options
+
+if TYPE_CHECKING:
+    from scotoma.commands.pipeline.connection import Connection
+    from scotoma.commands.pipeline.submission import Submission
+    from scotoma.pipelines.schedules import Schedule
+
+__all__ = ["schedule"]
+
+
+def schedule(
+    config: Annotated[
+        Path, typer.Argument(help="Configuration (YAML) with a section `retraining`.")
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to store the audits: s3://BUCKET/PREFIX, or a folder of the volume."
+        ),
+    ] = None,
+    rules: options.Rules = None,
+    name: options.ScheduleName = None,
+    show: Annotated[
+        bool, typer.Option("--status", help="Show the schedule; change nothing.")
+    ] = False,
+    seed: options.Seed = None,
+    data: options.Data = None,
+    deterministic: options.Deterministic = False,
+    endpoint: options.Endpoint = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Repeat an audit at the times of retraining.cron, each time with the newest data.
+
+    Prints the schedule's id. Repeat the command after a change: it changes the schedule.
+    """
+    from scotoma.commands.pipeline.connection import Connection
+    from scotoma.commands.pipeline.submission import Submission
+
+    connection = Connection(endpoint, namespace, as_json, quiet)
+    submission = Submission(config, rules, seed, data, deterministic)
+    if show:
+        _show(submission, connection, name)
+    elif out is None:
+        raise typer.BadParameter("give --out (where to store the audits) or --status")
+    else:
+        _put(submission, out, connection, name)
+
+
+def _put(submission: Submission, root: str, connection: Connection, name: str | None) -> None:
+    from scotoma.commands.gate import print_out
+    from scotoma.commands.pipeline.submission import check_place
+    from scotoma.errors import ConfigError
+    from scotoma.pipelines.schedules import ScheduleRequest, Schedules
+
+    config, kubeflow = submission.read()
+    if config.retraining is None:
+        raise ConfigError(
+            f"a schedule needs the section `retraining`, and {submission.path} has none; add it, "
+            'such as retraining: {cron: "0 0 3 1 * *"}'
+        )
+    check_place(root, kubeflow)
+    cluster = connection.cluster(kubeflow)
+    with submission.definition(config, kubeflow, scheduled=True) as definition:
+        request = ScheduleRequest(
+            name=name or config.project,
+            project=config.project,
+            experiment=kubeflow.experiment or config.project,
+            definition=definition,
+            cron=config.retraining.cron,
+            root=root,
+        )
+        scheduled, change = Schedules(cluster).put(request)
+    connection.message(f"{change:<10}{_link(cluster.endpoint, scheduled)}")
+    connection.message(f"{'cron':<10}{scheduled.cron} in UTC")
+    text = _json(scheduled, cluster.endpoint, change=change)
+    print_out(text if connection.as_json else f"{scheduled.schedule_id}\n", sys.stdout)
+
+
+def _show(submission: Submission, connection: Connection, name: str | None) -> None:
+    from scotoma.commands.gate import print_out
+    from scotoma.config import load_config
+    from scotoma.errors import ConfigError
+    from scotoma.pipelines.schedules import Schedules
+    from scotoma.printable import printable
+
+    config = load_config(submission.path)
+    cluster = connection.cluster(config.kubeflow)
+    scheduled = Schedules(cluster).find(name or config.project)
+    if scheduled is None:
+        raise ConfigError(
+            f"no schedule is called {name or config.project!r}; make it with scotoma pipeline "
+            "schedule CONFIG --out PLACE"
+        )
+    if connection.as_json:
+        print_out(_json(scheduled, cluster.endpoint), sys.stdout)
+        return
+    code = "different code; schedule it again" if scheduled.stale else "this code"
+    lines = {
+        "enabled" if scheduled.enabled else "disabled": f"{scheduled.name}  {scheduled.root}",
+        "cron": f"{scheduled.cron} in UTC",
+        "code": f"compiled by {code}",
+        "runs": _link(cluster.endpoint, scheduled),
+    }
+    text = "".join(f"{word:<10}{printable(value)}\n" for word, value in lines.items())
+    print_out(text, sys.stdout)
+
+
+def _json(scheduled: Schedule, endpoint: str, **more: str) -> str:
+    values = asdict(scheduled) | {"stale": scheduled.stale, "link": _link(endpoint, scheduled)}
+    return json.dumps(values | more, indent=1) + "\n"
+
+
+def _link(endpoint: str, scheduled: Schedule) -> str:
+    return f"{endpoint}/#/recurringrun/details/{scheduled.schedule_id}"

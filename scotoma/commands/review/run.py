@@ -1,0 +1,190 @@
+"""The review command: opens a run, serves its changed examples, prints what was said of them."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.commands.shared.finished_run import open_run
+from scotoma.commands.shared.web_server import Listening, listen
+from scotoma.commands.slices.search import harmless
+from scotoma.commands.study.population import resolved_variant
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.extras import needs
+from scotoma.hashing import hash_ids
+from scotoma.printable import printable
+from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
+from scotoma.run import Run, checksums
+from scotoma.stages.report import images_of
+from scotoma.stages.texts import compared_texts
+
+__all__ = ["export_reviews", "lots_of", "serve_review"]
+
+MOST = 5_000  # changed examples of a variant on the page, by either order
+SALT = 33  # apart from the lots of other commands
+
+
+def lots_of(run: Run, ids: list[str]) -> Any:
+    """A random number of each example: the order in which random samples are reviewed."""
+    return hash_ids(np.array(ids, str), run.config.population.seed + SALT)
+
+
+def serve_review(
+    place: str, variant: str | None, unchanged: int, reviewer: str, listening: Listening
+) -> None:
+    """Serve the changed examples of a variant until interrupted.
+
+    Raises:
+        ScotomaError: The run, the variant or the port cannot be used.
+    """
+    needs("starlette", "study", "scotoma review")
+    needs("uvicorn", "study", "scotoma review")
+    from scotoma.review.server import review_app
+    from scotoma.study.pictures import displayed
+
+    run = open_run(place)
+    name = _variant(run, variant)
+    scores, test = _scores(run, name)
+    cards = _cards(run, scores, test, name, unchanged)
+    who = reviewer or getpass.getuser()
+    about = {
+        "project": run.config.project,
+        "variant": name,
+        "classes": list(test.classes),
+        "labelled": test.labelled,
+        "changed": int(scores["cie"].sum()),
+        "unchanged": int((~scores["cie"]).sum()),
+        "dense_members": run.config.models_of("dense"),
+        "compressed_members": run.config.models_of(name),
+        "reviewer": printable(who),
+    }
+    token = secrets.token_urlsafe(32)
+
+    def image(example_id: str) -> bytes:
+        data = images_of(run, [example_id]).get(example_id, b"")
+        return displayed(data, example_id) if data else b""
+
+    with open_reviews(run) as reviews:
+
+        def app(port: int) -> object:
+            hosts, origins = listening.names(port)
+            return review_app(
+                cards, about, reviews, image, token=token, reviewer=printable(who),
+                hosts=hosts, origins=origins, secure=listening.secure,
+                proxied=bool(listening.proxy),
+            )  # fmt: skip
+
+        listen(listening, app, lambda address: f"review {name} at {address}/#{token}")
+
+
+def export_reviews(place: str, variant: str | None, what: str) -> None:
+    """Print reviewed labels, or what to review next, as CSV.
+
+    Args:
+        place: Folder of the run.
+        variant: Of `to-label`; None for the first.
+        what: `labels` or `to-label`.
+    """
+    run = open_run(place)
+    run.fetch(run.path(FILE))
+    last = last_reviews(read_reviews(run.path(FILE)))
+    name = _variant(run, variant)
+    scores, test = _scores(run, name)
+    if what == "labels":
+        own = {"given_label": test.table["label"]} if test.labelled else {}
+        given = test.table.select("example_id").with_columns(**own)
+        table = pl.DataFrame(
+            [(r.example_id, r.verdict, r.label, r.comment, r.by, r.at) for r in last.values()],
+            schema=dict.fromkeys(
+                ("example_id", "verdict", "corrected_label", "comment", "by", "at"), pl.String
+            ),
+            orient="row",
+        ).join(given, on="example_id", how="left", maintain_order="left")
+    else:
+        table = (
+            scores.filter(pl.col("cie") & ~pl.col("example_id").is_in(list(last)))
+            .sort(["taxicab", "lot"], descending=[True, False])
+            .select("example_id", "dense_modal", "compressed_modal", "taxicab")
+        )
+    sys.stdout.write(harmless(table).write_csv())
+
+
+def _variant(run: Run, variant: str | None) -> str:
+    return resolved_variant(run, variant or run.config.resolved_variants[1].name)
+
+
+def _scores(run: Run, variant: str) -> tuple[pl.DataFrame, Examples]:
+    """The scores of a variant with lots and ranks, and the test examples without images."""
+    path = run.path("divergence.parquet")
+    run.fetch(path, run.examples)
+    if not path.exists() or not run.examples.exists():
+        raise DataError(f"{run.place} holds no finished audit; finish it first")
+    checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
+    test = Examples.read(run.examples, images=False, split="test")
+    scores = pl.read_parquet(path, glob=False).filter(variant=variant)
+    lots = pl.Series("lot", lots_of(run, scores["example_id"].to_list()).astype("uint64"))
+    return scores.with_columns(lots), test
+
+
+def _cards(
+    run: Run, scores: pl.DataFrame, test: Examples, variant: str, unchanged: int
+) -> list[dict[str, Any]]:
+    """What the page shows of changed examples, and of a random sample of the others."""
+    changed = scores.filter("cie")
+    shown = pl.concat(
+        [
+            changed.sort(["taxicab", "lot"], descending=[True, False]).head(MOST),
+            changed.sort("lot").head(MOST),
+            scores.filter(~pl.col("cie")).sort("lot").head(unchanged),
+        ]
+    ).unique("example_id", maintain_order=True)
+    label = [pl.col("label")] if test.labelled else [pl.lit(None, pl.String).alias("label")]
+    facts = test.table.select(
+        "example_id", *label, pl.struct(*test.attributes).alias("attributes")
+        if test.attributes else pl.lit(None).alias("attributes"),
+    )  # fmt: skip
+    schema = pl.read_parquet_schema(run.examples)
+    pictured = "image" in schema or "image_name" in schema
+    texts = compared_texts(run)
+    by_lot = {one: rank for rank, one in enumerate(shown.sort("lot")["example_id"])}
+    cards = []
+    joined = shown.join(facts, on="example_id", maintain_order="left")
+    for place, row in enumerate(joined.iter_rows(named=True)):
+        cards.append(
+            {
+                "place": place,
+                "example_id": row["example_id"],
+                "variant": variant,
+                "kind": "changed" if row["cie"] else "unchanged",
+                "direction": _direction(row),
+                "label": row["label"],
+                "dense_modal": row["dense_modal"],
+                "dense_votes": row["dense_votes"],
+                "compressed_modal": row["compressed_modal"],
+                "compressed_votes": row["compressed_votes"],
+                "attributes": row["attributes"] or {},
+                "rank": place,
+                "lot": by_lot[row["example_id"]],
+                "pictured": pictured,
+                "texts": [
+                    list(one) for one in texts.get((variant, row["example_id"]), ()) if one[1]
+                ],
+            }
+        )
+    return cards
+
+
+def _direction(row: dict[str, Any]) -> str:
+    if not row["cie"]:
+        return "unchanged"
+    if row["label"] is None:
+        return "no_label"
+    if row["dense_modal"] == row["label"]:
+        return "became_wrong"
+    return "became_right" if row["compressed_modal"] == row["label"] else "wrong_either_way"

@@ -1,0 +1,188 @@
+"""The selftest command: bias of known size is planted, and must be recovered."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from scotoma.audit import Audit, GateResult, read_audit, read_part
+from scotoma.commands.shared.tables import shown
+from scotoma.commands.shared.text_table import table_lines
+from scotoma.config import parse_config
+from scotoma.config.gate import parse_rules
+from scotoma.errors import ScotomaError
+from scotoma.jsonable import jsonable
+from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
+from scotoma.run import Run
+from scotoma.stages.external.predictions import complete
+from scotoma.stages.judging.terms import Judging
+from scotoma.stages.prepare import prepare
+from scotoma.stages.steps import STEPS
+from scotoma.stages.verdict import verdict
+from scotoma.uncertainty import Estimate
+from scotoma.verdict.evidence import read_estimate
+
+__all__ = ["Recovered", "run_selftest", "self_test"]
+
+MEMBERS = 10
+PLANTED = {"women": 1.0, "men": 0.0, "old": 0.5, "young": 0.0}  # rise of the error, a fraction
+SIZES = {"women": 3_000, "men": 6_000, "old": 3_000, "young": 6_000}
+RATE = 0.05
+RULES = """\
+rules:
+  - {id: error, metric: error, over: groups, max_increase: {relative: 0.25, absolute: 0.005}}
+"""
+CONFIG = """\
+project: selftest
+source: {kind: predictions, files: 'FOLDER/predictions.parquet', examples: 'FOLDER/examples.csv'}
+label: {column: label, positive: 1}
+groups: {group: {column: group}}
+population: {seed: %d}
+tracking: {uri: 'off'}
+"""
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What was planted in one group, and what the audit says of it.
+
+    Attributes:
+        variant: `harmed`, or `dense again`, a second dense population.
+        group: Name of the group.
+        planted: Rise of the error, per cent.
+        recovered: The rise in the audit, with an interval that is adjusted for all rows.
+    """
+
+    variant: str
+    group: str
+    planted: float
+    recovered: Estimate
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds what was planted."""
+        return self.recovered.low <= self.planted <= self.recovered.high
+
+
+def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
+    """Plant bias, audit it by all steps from prepared data to the verdict, and print both.
+
+    Args:
+        seed: Draws the audit.
+        as_json: Print JSON instead of the table.
+        quiet: No messages.
+
+    Raises:
+        ScotomaError: What was planted was not recovered, or a second dense population did not pass.
+    """
+    if not quiet:
+        sys.stderr.write("planting bias and auditing it\n")
+    rows, verdicts = self_test(seed)
+    if as_json:
+        content = {
+            "version": 1, "seed": seed, "verdicts": verdicts,
+            "rows": [jsonable(row) | {"inside": row.inside} for row in rows],
+        }  # fmt: skip
+        sys.stdout.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write("\n".join(_page(rows, verdicts)) + "\n")
+    missed = [f"{row.variant}, {row.group}" for row in rows if not row.inside]
+    if missed or verdicts != {"dense again": "PASS", "harmed": "FAIL"}:
+        what = f"the interval of {missed[0]} misses what was planted" if missed else f"{verdicts}"
+        raise ScotomaError(
+            f"selftest must recover what it planted, got {what}; 5 of 100 seeds miss by chance: "
+            "repeat with another --seed, and report a second miss"
+        )
+
+
+def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:
+    """Plant, audit, read.
+
+    Args:
+        seed: Draws the audit.
+
+    Returns:
+        A row a variant and group, and the verdict on each variant.
+    """
+    # The same seed and rates give the same dense members beside both compressed populations.
+    audits = {
+        name: planted_audit(_groups(harmed=name == "harmed"), members=MEMBERS, seed=seed)
+        for name in ("dense again", "harmed")
+    }
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        home = Path(folder)
+        _write(home, audits)
+        audit, gate = _audited(home, seed)
+    names = audit.group_names
+    level = 1 - 0.05 / (2 * len(PLANTED))
+    rows = [
+        Recovered(
+            variant, name, 100 * (PLANTED[name] if variant == "harmed" else 0.0),
+            read_estimate(row.relative).at(level),
+        )
+        for variant in audits
+        for row in audit.subgroups[variant]
+        if row.metric == "error" and (name := names[row.group]) in PLANTED
+    ]  # fmt: skip
+    return rows, {variant.name: variant.verdict for variant in gate.variants}
+
+
+def _groups(*, harmed: bool) -> list[PlantedGroup]:
+    return [
+        PlantedGroup(name=name, n=SIZES[name], rate=RATE, relative=rise if harmed else 0.0)
+        for name, rise in PLANTED.items()
+    ]
+
+
+def _write(home: Path, audits: dict[str, PlantedAudit]) -> None:
+    """The two tables that somebody with predictions of their own would bring."""
+    first = next(iter(audits.values()))
+    ids = [f"{row:05d}" for row in range(len(first.labels))]
+    group = [first.names[place] for place in first.groups.argmax(axis=0)]
+    examples = pl.DataFrame({"example_id": ids, "label": first.labels, "group": group})
+    examples.write_csv(home / "examples.csv")
+    compressed = {name: audit.compressed for name, audit in audits.items()}
+    tables = [
+        pl.DataFrame({"example_id": ids, "predicted": predicted[:, member]}).with_columns(
+            pl.lit(variant).alias("variant"), pl.lit(f"{member}").alias("model")
+        )
+        for variant, predicted in {"dense": first.dense, **compressed}.items()
+        for member in range(MEMBERS)
+    ]
+    pl.concat(tables).write_parquet(home / "predictions.parquet")
+
+
+def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
+    """The audit and the verdict, by the steps of the pipeline in this process."""
+    text = (CONFIG % seed).replace("FOLDER", str(home))
+    run = Run.create(home / "run", complete(parse_config(text, "selftest")))
+    Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
+    prepare(run)
+    steps = list(STEPS)
+    for step in steps[steps.index("divergence") : steps.index("verdict")]:
+        STEPS[step].function(run)
+    audit, gate = verdict(run)
+    return read_audit(audit), read_part(gate, GateResult)
+
+
+def _page(rows: list[Recovered], verdicts: dict[str, str]) -> list[str]:
+    level = f"{100 * rows[0].recovered.level:.1f}%"
+    cells = [
+        (
+            row.variant,
+            row.group,
+            f"{row.planted:+.0f}%",
+            shown(row.recovered, digits=0, sign="+"),
+            "" if row.inside else "missed",
+        )
+        for row in rows
+    ]
+    header = ("variant", "group", "planted", f"recovered [{level}]")
+    lines = [f"{name}: {word}" for name, word in verdicts.items()]
+    return ["rise of the error", *table_lines(header, cells, right=2), "", *lines]

@@ -1,0 +1,277 @@
+"""How does `scotoma slices` search a table, here or on Beam, and print its slices?"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from scotoma.commands.shared.tables import quoted, read_table
+from scotoma.commands.slices.page import format_slices
+from scotoma.commands.slices.table import Sliced, SlicesQuestion, choose_columns, read_sliced
+from scotoma.errors import ConfigError, DataError
+from scotoma.jsonable import jsonable
+from scotoma.printable import nearest
+from scotoma.slices import SliceReport, find_slices
+from scotoma.slices.arguments import CHOICES
+from scotoma.slices.evidence.outcomes import SLICE_METRICS
+from scotoma.slices.judging.protocols import takes_draws
+from scotoma.slices.null import ProgressCallback
+from scotoma.storage.files import written
+
+__all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
+
+PATIENCE_S = 2.0
+PERMUTATIONS = {None: 20, "beam": 5}  # by runner: on Beam each is several pipelines
+STARTS_A_FORMULA = r"^[=+\-@\t\r]"
+OPTIONS = {  # what the library calls by names of Python
+    r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
+    r"\braise max_candidates": "raise --max-candidates",
+    r"pass fewer features": "name fewer with --feature",
+    r"pass labels=": "name labels with --label",
+    r"with positive=": "with --positive",
+    r"on Beam (metric|mode) must": r"with --runner beam --\1 must",
+    r"without a runner": "without --runner",
+    r"\b(mode|metric|reference)='(\w+)'": r"--\1 \2",
+    r"(?<!['\w])(max_cross|min_size)(?!['\w])": r"--\1",
+}
+
+
+def run_slices(
+    table: str,
+    question: SlicesQuestion,
+    *,
+    csv: Path | None = None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print the slices, beside what the same search reports on shuffled outcomes.
+
+    Args:
+        table: CSV or Parquet, one row per example; on Beam a pattern of Parquet files.
+        question: The options of the search.
+        csv: File for one row per slice.
+        as_json: Print JSON instead of the page.
+        quiet: No progress.
+
+    Raises:
+        ScotomaError: The options or the table do not fit together, or cannot be searched.
+    """
+    _check(question)
+    if csv is not None and (csv.is_dir() or csv.resolve() == Path(table).resolve()):
+        raise ConfigError(
+            f"--csv must name a file of its own, got {quoted(str(csv))}: choose another name"
+        )
+    on_beam = question.runner is not None
+    sliced = None if on_beam else read_sliced(read_table(Path(table)), question)
+    with _bar(quiet=quiet) as progress:
+        if sliced is None:
+            report, noted = search_on_beam(table, question, progress)
+        else:
+            report, noted = measure_slices(sliced, question, progress), sliced.notes
+        notes = [*noted, *map(_as_options, report.notes)]
+        if as_json:
+            content = report.as_dict(rows=question.identifier is not None and not on_beam)
+            content = {"version": 1, **content, "notes": notes}
+            text = json.dumps(jsonable(content), indent=1, allow_nan=False)
+        else:
+            text = "\n".join(format_slices(Path(table).name, report, notes))
+        if csv is not None:
+            with written(csv) as temporary:
+                harmless(report.table()).write_csv(temporary)
+    sys.stdout.write(text + "\n")
+
+
+def measure_slices(
+    sliced: Sliced, question: SlicesQuestion, progress: ProgressCallback | None = None
+) -> SliceReport:
+    """Search with `scotoma.slices.find_slices`.
+
+    Args:
+        sliced: From `read_sliced`.
+        question: The options of the search.
+        progress: Called after each search with how many are done and how many there are.
+
+    Raises:
+        DataError: Anything that cannot be searched, in the words of the command.
+    """
+    with _words_of_the_command():
+        return find_slices(
+            sliced.features,
+            sliced.outcome,
+            baseline=sliced.baseline,
+            labels=sliced.labels,
+            ids=sliced.ids,
+            clusters=sliced.clusters,
+            progress=progress,
+            **_arguments(question),
+        )
+
+
+def search_on_beam(
+    pattern: str, question: SlicesQuestion, progress: ProgressCallback | None = None
+) -> tuple[SliceReport, tuple[str, ...]]:
+    """Search with `scotoma.slices.beam.search_parquet`.
+
+    Args:
+        pattern: The Parquet files.
+        question: The options of the search.
+        progress: Called after each search with how many are done and how many there are.
+
+    Returns:
+        The report, and what a reader should know about columns that were left out.
+
+    Raises:
+        ConfigError: An option that contradicts another, or names a column that is not there.
+        DataError: Anything that cannot be searched, in the words of the command.
+        MissingExtra: Beam is not installed.
+    """
+    from scotoma.slices.beam import open_table, search_parquet
+
+    arguments = _arguments(question)
+    with _words_of_the_command():
+        schema = open_table(
+            pattern, question.beam_options, metric=arguments["metric"], mode=arguments["mode"]
+        )
+        chosen = choose_columns(schema, question)
+        report = search_parquet(
+            pattern,
+            outcome=chosen.outcome,
+            baseline=chosen.baseline,
+            features=chosen.features,
+            identifier=str(chosen.identifier),
+            label=chosen.label,
+            positive=question.positive,
+            options=question.beam_options,
+            progress=progress,
+            **arguments,
+        )
+    return report, chosen.notes
+
+
+def _arguments(question: SlicesQuestion) -> dict[str, Any]:
+    """Collect the arguments that both searches take by the same names."""
+    same = (
+        "metric", "direction", "reference", "paired", "max_cross", "min_size", "alpha",
+        "correction", "protocol", "limit", "seed", "bins", "max_categories", "bootstrap",
+    )  # fmt: skip
+    mode, permutations = _mode(question), question.permutations
+    if permutations is None:
+        permutations = PERMUTATIONS[question.runner]
+    most = "budget" if mode == "priority" else "max_candidates"
+    chosen = {
+        most: question.max_candidates, "iterations": question.iterations, "order": question.order,
+    }  # fmt: skip
+    return {
+        **{name: getattr(question, name) for name in same},
+        **{name: value for name, value in chosen.items() if value is not None},
+        "mode": mode,
+        "permutations": permutations,
+    }
+
+
+def _mode(question: SlicesQuestion) -> str:
+    return question.mode or ("batch" if question.protocol == "published" else "cover")
+
+
+@contextmanager
+def _words_of_the_command() -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise DataError(_as_options(str(error))) from error
+
+
+def harmless(table: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before text that a spreadsheet would take for a formula.
+
+    >>> harmless(pl.DataFrame({"slice": ["=1+1 = a", "age < 30"], "low": [-0.5, 0.0]})).rows()
+    [("'=1+1 = a", -0.5), ('age < 30', 0.0)]
+    """
+    text = pl.col(pl.String)
+    armed = text.str.contains(STARTS_A_FORMULA)
+    return table.with_columns(pl.when(armed).then(pl.lit("'") + text).otherwise(text).name.keep())
+
+
+def _check(question: SlicesQuestion) -> None:
+    for name, known in {**CHOICES, "metric": tuple(SLICE_METRICS)}.items():
+        value = getattr(question, name)
+        if value is not None and value not in known:
+            raise ConfigError(
+                f"--{name} must be one of {', '.join(known)}, got {quoted(value)}"
+                f"{nearest(value, known)}"
+            )
+    if question.runner not in (None, "beam"):
+        raise ConfigError(
+            f"--runner must be beam, got {quoted(question.runner)}: leave it out to search here"
+        )
+    if question.beam_options and question.runner is None:
+        raise ConfigError("--beam-options needs --runner beam, got none: add it")
+    if question.runner is not None and question.identifier is None:
+        raise ConfigError("--runner beam needs ids, got none: name their column with --id")
+    if question.runner is not None and question.cluster is not None:
+        raise ConfigError(
+            "--cluster works on one machine only, got --runner beam too: leave one of them out"
+        )
+    if question.alpha is not None and not 0 < question.alpha < 1:
+        raise ConfigError(
+            f"--alpha must be a fraction in (0, 1), got {question.alpha:g}: write 0.05 for 5%"
+        )
+    for option in ("iterations", "order"):
+        if getattr(question, option) is not None and _mode(question) != "priority":
+            raise ConfigError(
+                f"--{option} is for --mode priority, got --mode {_mode(question)}: leave it out"
+            )
+    reference = question.reference or ("baseline" if question.baseline else "rest")
+    metric = SLICE_METRICS[question.metric]
+    if question.bootstrap is not None and not takes_draws(metric, question.protocol, reference):
+        raise ConfigError(
+            f"--bootstrap is for p-values from a bootstrap, got --metric {question.metric} with "
+            f"--protocol {question.protocol}, which has none: leave it out"
+        )
+    if question.reference == "baseline" and not question.baseline:
+        raise ConfigError(
+            "--reference baseline needs a baseline, got none: name it with --baseline"
+        )
+
+
+def _as_options(text: str) -> str:
+    """Replace the library's names of arguments by the command's options.
+
+    >>> _as_options("use mode='priority', lower max_cross")
+    'use --mode priority, lower --max-cross'
+    """
+    for pattern, option in OPTIONS.items():
+        text = re.sub(pattern, option, text)
+    return text.replace("--max_cross", "--max-cross").replace("--min_size", "--min-size")
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[ProgressCallback]:
+    """Show a bar on stderr once the searches have taken two seconds; remove it at the end."""
+    console = Console(stderr=True, quiet=quiet)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    bar = Bar(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal,
+        transient=True,
+    )  # fmt: skip
+    task = bar.add_task("searching, then searching shuffled outcomes", total=None)
+    start = threading.Timer(PATIENCE_S, bar.start)
+    start.daemon = True
+    start.start()
+    try:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+    finally:
+        start.cancel()
+        start.join()
+        bar.stop()

@@ -1,0 +1,349 @@
+"""Which outcomes, labels and features does a table hold? They are read and checked here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from scotoma.columns import is_plain
+from scotoma.commands.shared.tables import (
+    Texts,
+    check_compared,
+    column,
+    columns,
+    listed,
+    numbers,
+    quoted,
+    texts,
+)
+from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
+from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
+from scotoma.slices.search.column_types import infer_type
+
+__all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
+
+Values = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlicesQuestion:
+    """The options of a search of a table with one row per example; column names may be patterns.
+
+    Attributes:
+        outcome: Columns of errors 0 or 1, or of any score; with `label`, of predictions. Several
+            are the members of a population.
+        baseline: The same of the population that `outcome` is compared with; may be empty.
+        paired: Each outcome derives from the baseline at the same place.
+        label: Column of the true labels.
+        positive: The label that is 1 for metrics of one label.
+        features: Columns that may define slices; empty for every column without another part.
+        identifier: Column of example ids, which must be unique.
+        cluster: Column of clusters: rows that belong together.
+        metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
+        mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
+            protocol, which knows none, for `batch`.
+        direction: `higher`, `lower` or `both`; None for the metric's worse side.
+        reference: `rest`, `whole` or `baseline`; None for the protocol's own.
+        max_cross: Largest number of predicates in a slice.
+        min_size: Smallest slice; None for the protocol's own.
+        alpha: Level of the corrected p-values; None for the protocol's own.
+        correction: For the family tested; None for the protocol's own.
+        protocol: `sound` or `published`.
+        permutations: Searches of shuffled outcomes; None for 20, on Beam for 5.
+        limit: Slices that are described.
+        seed: Seed of halves, draws and permutations.
+        runner: `beam` for tables that no machine holds; None for this machine.
+        beam_options: Options of Apache Beam.
+        bins: Bins of a numeric column.
+        max_categories: Values of a column with a condition of their own.
+        bootstrap: Draws, where p-values come from a bootstrap; None for the protocol's own.
+        max_candidates: Of a search; in mode `priority` of an iteration. None for the mode's own.
+        iterations: Of mode `priority`; None for 5.
+        order: Which slices mode `priority` divides first; None for `p-value`.
+    """
+
+    outcome: Sequence[str]
+    baseline: Sequence[str] = ()
+    paired: bool = False
+    label: str | None = None
+    positive: str | None = None
+    features: Sequence[str] = ()
+    identifier: str | None = None
+    cluster: str | None = None
+    metric: str = "error"
+    mode: str | None = None
+    direction: str | None = None
+    reference: str | None = None
+    max_cross: int = 3
+    min_size: int | None = None
+    alpha: float | None = None
+    correction: str | None = None
+    protocol: str = "sound"
+    permutations: int | None = None
+    limit: int = 20
+    seed: int = 0
+    runner: str | None = None
+    beam_options: Sequence[str] = ()
+    bins: int = 10
+    max_categories: int = 100
+    bootstrap: int | None = None
+    max_candidates: int | None = None
+    iterations: int | None = None
+    order: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """The arguments of `scotoma.slices.find_slices` that a table holds.
+
+    Attributes:
+        features: Columns as numbers, dates or text, shape (N, F).
+        outcome: Shape (N, K).
+        baseline: Shape (N, K'); None without one.
+        labels: Shape (N,); None without any.
+        ids: Integers or text, shape (N,); None without any.
+        clusters: Which rows share a cluster, as text, shape (N,); None without any.
+        notes: Sentences for the reader on how the table was read.
+    """
+
+    features: pl.DataFrame
+    outcome: Values
+    baseline: Values | None
+    labels: Values | None
+    ids: Values | None
+    clusters: Values | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns that a question names.
+
+    Attributes:
+        outcome: Columns of the model or population at hand.
+        baseline: Columns of what it is compared with; may be empty.
+        label: Column of the true labels, if any.
+        identifier: Column of the example ids, if any.
+        cluster: Column of clusters: rows that belong together, if any.
+        features: Columns that may define slices.
+        notes: Sentences for the reader on columns that define no slices.
+    """
+
+    outcome: list[str]
+    baseline: list[str]
+    label: str | None
+    identifier: str | None
+    cluster: str | None
+    features: list[str]
+    notes: tuple[str, ...]
+
+
+def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
+    """Find the columns that a question names, patterns expanded.
+
+    Args:
+        table: The table; its rows are not looked at.
+        question: The options; their metric must be known.
+
+    Raises:
+        ConfigError: An option names a column that is not there, or contradicts another.
+
+    >>> table = pl.DataFrame({"age": [31], "wrong_0": [0], "wrong_1": [1]})
+    >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"])).outcome
+    ['wrong_0', 'wrong_1']
+    """
+    _check_label(SLICE_METRICS[question.metric], question)
+    after = columns(table, question.outcome, "--outcome")
+    before = columns(table, question.baseline, "--baseline")
+    label = None if question.label is None else column(table, question.label, "--label")
+    check_compared("outcome", after, before, label, paired=question.paired)
+    key = None if question.identifier is None else column(table, question.identifier, "--id")
+    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
+    features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])
+    return Chosen(after, before, label, key, cluster, features, notes)
+
+
+def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
+    """Turn the table into arrays, and its features into their types.
+
+    Args:
+        table: From `read_table`.
+        question: The options; their metric must be known.
+
+    Raises:
+        ConfigError: An option names a column or a value that is not there, or contradicts another.
+        DataError: Outcomes, labels or ids are missing, or of another kind than the metric takes.
+
+    >>> table = pl.DataFrame({"age": ["31", "42"], "wrong": ["0", "1"]})
+    >>> sliced = read_sliced(table, SlicesQuestion(outcome=["wrong"]))
+    >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
+    ([31, 42], [0.0, 1.0])
+    """
+    metric, chosen = SLICE_METRICS[question.metric], choose_columns(table, question)
+    typed = [infer_type(table[name]) for name in chosen.features]
+    names = [*chosen.outcome, *chosen.baseline]
+    labels, outcome = _outcomes(table, names, chosen.label, metric, question.positive)
+    first = len(chosen.outcome)
+    return Sliced(
+        features=pl.DataFrame([series for series, _ in typed]),
+        outcome=outcome[:, :first],
+        baseline=outcome[:, first:] if chosen.baseline else None,
+        labels=labels,
+        ids=None if chosen.identifier is None else _ids(table, chosen.identifier),
+        clusters=None if chosen.cluster is None else texts(table, chosen.cluster).astype(str),
+        notes=(*chosen.notes, *(note for _, note in typed if note)),
+    )
+
+
+def _check_label(metric: SliceMetric, question: SlicesQuestion) -> None:
+    if metric.labels == "needed" and question.label is None:
+        raise ConfigError(
+            f"--metric {metric.name} needs the true labels, got none: name their column with "
+            "--label"
+        )
+    if metric.labels == "none" and question.label is not None:
+        raise ConfigError(
+            f"--metric {metric.name} is computed from the outcome alone, got --label too: leave "
+            "it out, or choose --metric error"
+        )
+    if question.positive is not None and metric.labels != "needed":
+        raise ConfigError(
+            f"--positive is for metrics of one label, got --metric {metric.name}: leave it out"
+        )
+
+
+def _features(
+    table: pl.DataFrame, patterns: Sequence[str], used: list[str], known: list[str | None]
+) -> tuple[list[str], tuple[str, ...]]:
+    """List the columns that may define slices: those named, or all that no other option names."""
+    if clash := set(patterns) & set(used):
+        raise ConfigError(
+            f"--feature must not name an outcome or a baseline, got {quoted(min(clash))}: leave it "
+            "out"
+        )
+    named = columns(table, patterns, "--feature") if patterns else table.columns
+    parts = {*used, *(name for name in known if name is not None and name not in patterns)}
+    features: list[str] = []
+    notes: list[str] = []
+    for name in named:
+        dtype = table[name].dtype
+        if name in parts:
+            continue
+        if name not in patterns and not is_plain(dtype):
+            notes.append(f"column {quoted(name)} holds nested values: it was left out")
+            continue
+        if name not in patterns and re.search(r"\d", name) and _stem(name) in map(_stem, used):
+            notes.append(
+                f"column {quoted(name)} is named like an outcome: it was left out; add it with "
+                "--feature and its full name"
+            )
+            continue
+        features.append(name)
+    if not features:
+        raise ConfigError(
+            f"slices need at least one feature, got none beside {listed(sorted(parts))}: add "
+            "columns that describe the examples"
+        )
+    return features, tuple(notes)
+
+
+def _stem(name: str) -> str:
+    """Replace the numbers of a name: what remains is shared by the columns of a population."""
+    return re.sub(r"\d+", "#", name)
+
+
+def _outcomes(
+    table: pl.DataFrame,
+    names: list[str],
+    label: str | None,
+    metric: SliceMetric,
+    positive: str | None,
+) -> tuple[Values | None, Values]:
+    """Labels, shape (N,) or None, and the outcomes side by side."""
+    if label is None:
+        scores = [
+            _score(table, name, bounded=metric.kind == "rate", metric=metric) for name in names
+        ]
+        return None, np.stack(scores, axis=1)
+    truth = texts(table, label)
+    classes = natural_order(truth)
+    if metric.labels == "optional":
+        predicted = [_predictions(table, name, label, classes) for name in names]
+        every = natural_order([*classes, *(label for own in predicted for label in own)])
+        place = {name: at for at, name in enumerate(every)}
+        codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *predicted]]
+        return codes[0], np.stack(codes[1:], axis=1)
+    if positive is not None and positive not in classes:
+        raise ConfigError(
+            f"--positive must be a value of the label, got {quoted(positive)}: choose among "
+            f"{listed(classes)}"
+        )
+    if positive is None and not set(classes) <= {"0", "1"}:
+        raise ConfigError(
+            f"--metric {metric.name} needs labels 0 and 1, got {listed(classes)} in column "
+            f"{quoted(label)}: name the label that is 1 with --positive"
+        )
+    one = "1" if positive is None else positive
+    if metric.kind == "auc":
+        scores = [numbers(table, name) for name in names]
+    else:
+        predicted = [_predictions(table, name, label, classes) for name in names]
+        scores = [(own == one).astype(np.float64) for own in predicted]
+    return (truth == one).astype(np.int64), np.stack(scores, axis=1)
+
+
+def _score(
+    table: pl.DataFrame, name: str, *, bounded: bool, metric: SliceMetric
+) -> npt.NDArray[np.float64]:
+    """Read one outcome column as numbers; true is 1, false 0."""
+    series = table[name]
+    if series.dtype == pl.String:
+        low = series.str.to_lowercase()
+        if low.is_in(["true", "false"]).all(ignore_nulls=False):
+            series = low == "true"
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int8)
+    values = numbers(pl.DataFrame([series.alias(name)]), name)
+    outside = (values < 0) | (values > 1)
+    if bounded and outside.any():
+        row = int(outside.argmax())
+        way = f"choose --metric mean for any other score than a rate like {metric.name}"
+        if metric.labels == "optional":
+            way = f"compare predicted labels with --label, or {way}"
+        raise DataError(
+            f"column {quoted(name)} must lie in [0, 1] for --metric {metric.name}, got "
+            f"{values[row]:g} in row {row + 1:,}: {way}"
+        )
+    return values
+
+
+def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
+    """Read one column of predicted labels."""
+    rows = texts(table, name)
+    if not set(rows) & set(classes):
+        raise DataError(
+            f"predictions must be labels, but column {quoted(name)} holds "
+            f"{listed(natural_order(rows))} and label {quoted(label)} {listed(classes)}: write "
+            "both with the same names, or choose --metric auc for scores"
+        )
+    return rows
+
+
+def _ids(table: pl.DataFrame, name: str) -> Values:
+    """Read ids, as integers where all are: so they split the examples as in Python."""
+    rows = texts(table, name).astype(str)
+    ids, times = np.unique(rows, return_counts=True)
+    if len(ids) < len(rows):
+        most = int(times.argmax())
+        raise DataError(
+            f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
+            f"{times[most]:,} times: keep one row per example"
+        )
+    series, _ = infer_type(pl.Series(name, rows))
+    return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)

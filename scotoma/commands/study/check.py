@@ -1,0 +1,33 @@
+"""`scotoma study check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scotoma.commands.shared import options
+
+__all__ = ["Study", "check"]
+
+Study = Annotated[Path, typer.Argument(help="Folder of a study that scotoma study new made.")]
+
+
+def check(study: Study, as_json: options.Json = False) -> None:
+    """Measure whether a machine could tell the arms apart from all that is shown but pixels."""
+    import json
+    import sys
+
+    from scotoma.commands.study.leaks import leaks_of
+    from scotoma.commands.study.text import leak_lines
+    from scotoma.study.plan import StudyFolder
+
+    folder = StudyFolder(study)
+    plan = folder.plan()
+    leaks = leaks_of(folder, plan)
+    if as_json:
+        rows = {name: one.model_dump() for name, one in leaks.items()}
+        sys.stdout.write(json.dumps({"version": 1, "leak": rows}, indent=1) + "\n")
+    else:
+        sys.stdout.write("\n".join(leak_lines(leaks, plan.labels)) + "\n")

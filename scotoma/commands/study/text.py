@@ -1,0 +1,130 @@
+"""What the commands of a study print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+
+from scotoma.audit.study import Effect, StudyResult
+from scotoma.commands.shared.text_table import table_lines
+from scotoma.printable import printable
+from scotoma.study.arms import WARNED_IMBALANCE
+from scotoma.study.detectable import smallest_difference
+from scotoma.study.leak import REFUSED
+from scotoma.study.plan import KeyEntry, Measured, Plan
+
+__all__ = ["balance_lines", "leak_lines", "plan_lines", "result_lines"]
+
+
+def leak_lines(leaks: Mapping[str, Measured], labels: str) -> list[str]:
+    """Say how well a machine tells the arms apart."""
+    lines = []
+    for contrast, leak in leaks.items():
+        said = f"machine leak {contrast}: AUC {leak.value:.2f} [{leak.low:.2f}, {leak.high:.2f}]"
+        if leak.value > REFUSED:
+            said += f", not blind (above {REFUSED:.2f})"
+        elif leak.low > 0.5:
+            said += ", warning: above 0.5"
+        lines.append(said)
+    lines.append(
+        f"labels: {labels}" + ("" if labels == "pooled" else ", not blind by construction")
+    )
+    return lines
+
+
+def balance_lines(key: Mapping[str, KeyEntry]) -> list[str]:
+    """Say how many images of each class and group are in an arm, and how far models agree there."""
+    found: dict[tuple[str, ...], dict[str, list[float]]] = {}
+    for entry in key.values():
+        arms = found.setdefault((entry.class_name, entry.group), {})
+        arms.setdefault(entry.arm, []).append(entry.agreement)
+    grouped = any(group for _, group in found)
+    rows = [
+        (
+            printable(name),
+            *((group,) if grouped else ()),
+            str(len(arms["A"])),
+            *(f"{fmean(arms[arm]):.2f}" for arm in ("A", "B", "C")),
+            "",
+        )
+        for (name, group), arms in sorted(found.items())
+    ]
+    head = ["class", *(["group"] if grouped else []), "images an arm"]
+    return [*table_lines([*head, "models agree: A", "B", "C"], rows, right=len(head) - 1), ""]
+
+
+def plan_lines(plan: Plan, folder: str) -> list[str]:
+    """Say what a study will be able to show, and what it still needs."""
+    lines = [
+        f"{3 * plan.per_arm:,} images in 3 arms of {plan.per_arm:,}, "
+        f"{len(plan.questions)} questions, {plan.annotators} annotators planned",
+        *leak_lines(plan.leak, plan.labels),
+        f"agreement of models, A minus C: {plan.imbalance:+.2f} standard deviations"
+        + (
+            ", warning: C is less contested than A"
+            if abs(plan.imbalance) > WARNED_IMBALANCE
+            else ""
+        ),
+    ]
+    if plan.still_cie is not None:
+        lines.append(
+            f"{plan.still_cie:.0%} of arm A are CIEs of the other half of the members, too"
+        )
+    lines += _detectable(plan)
+    lines += [f"plan {plan.sha256[:16]}", f"next: scotoma study invite {folder}"]
+    return lines
+
+
+def _detectable(plan: Plan) -> list[str]:
+    if plan.annotators < 3:
+        return [
+            f"{plan.annotators} of 3 annotators needed for intervals: results will be descriptive"
+        ]
+    now = smallest_difference(plan.per_arm, plan.annotators)
+    if now is None:
+        return [
+            "too small to show any difference with 80% power; ask more people, take more images"
+        ]
+    people = smallest_difference(plan.per_arm, plan.annotators + 2)
+    images = smallest_difference(2 * plan.per_arm, plan.annotators)
+    better = "2 more annotators" if (people or 1) <= (images or 1) else "twice the images"
+    least = min(people or 1, images or 1)
+    return [
+        f"smallest difference shown with 80% power: {100 * now:.0f} points over a share of 17%; "
+        f"{100 * least:.0f} with {better}"
+    ]
+
+
+def result_lines(result: StudyResult) -> list[str]:
+    """Say what a study found: the primary outcome first, then every question."""
+    header = ["answer", "contrast", "shares", "difference", "Holm p", "items"]
+    rows = []
+    for one in result.questions:
+        for contrast, effect in one.effects.items():
+            primary = "*" if (one.key, contrast) == result.primary else ""
+            sizes = "/".join(map(str, effect.items))
+            rows.append(
+                (
+                    f"{one.key} {one.counted}{primary}",
+                    contrast,
+                    *_cells(effect),
+                    sizes,
+                    effect.reason,
+                )
+            )
+    lines = [result.conclusion, result.scope, "", *table_lines(header, rows, right=3), ""]
+    lines += ["* primary outcome, fixed in the plan"]
+    lines += [f"warning: {text}" for text in result.blinding.flagged]
+    lines += [f"deviation: {text}" for text in result.deviations]
+    return lines
+
+
+def _cells(effect: Effect) -> tuple[str, str, str]:
+    shares = " / ".join("-" if one is None else f"{100 * one:.0f}%" for one in effect.shares)
+    if effect.value is None:
+        return shares, "-", "-"
+    size = f"{100 * effect.value:+.0f}"
+    if effect.low is None or effect.high is None:
+        return shares, size, "-"
+    ends = f" [{100 * effect.low:+.0f}, {100 * effect.high:+.0f}]"
+    return shares, size + ends, "-" if effect.adjusted_p is None else f"{effect.adjusted_p:.3f}"

@@ -1,0 +1,292 @@
+"""The tournament command: runs of techniques in, a page and its numbers out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+from scotoma.commands.shared.tables import listed, quoted
+from scotoma.commands.slices.search import harmless
+from scotoma.commands.tables.pages import as_markdown, as_text
+from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
+from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
+from scotoma.commands.tournament.tables import TournamentResult, as_content, as_rows, as_tables
+from scotoma.config.mitigation import BASE
+from scotoma.errors import ConfigError
+from scotoma.inputs import StatisticsProtocol
+from scotoma.jsonable import jsonable
+from scotoma.published import fairness_variance
+from scotoma.report.tournament import headline_metric, render_tournament
+from scotoma.storage.files import written
+from scotoma.tournament import (
+    EqualAccuracyCell,
+    MinorityCell,
+    OneSeedCell,
+    SurvivalCell,
+    TechniqueRuns,
+    Tournament,
+    baselines,
+    compare_one_seed,
+    compare_paired,
+    compare_techniques,
+    equal_accuracy_cells,
+    survival_cells,
+)
+
+__all__ = ["TournamentQuestion", "compare", "run_tournament", "unstable"]
+
+PUBLISHED = (
+    "Published totals are those of Qian et al. 2021 over all 154 cells of their study; other "
+    "techniques or fewer of them give other totals."
+)
+READS_GROUPS = (
+    "Technique {} reads the group of each test example, which may be unlawful or unknown in use: "
+    "do not rank it with the others."
+)
+UNSTABLE = (
+    "{} steps the network in every third epoch: {} varies {:.1f} times as much from run to run as "
+    "the baseline's, so that a mean of few runs may not hold; train three times as long."
+)
+BOTH_LEVELS = (
+    "Intervals of what compression leaves are about other training runs ({} seeds) and another "
+    "test set like this one ({}); tests are about training runs."
+)
+UNPAIRED = (
+    "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
+    "of survival wider: population.forked pairs them in training."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TournamentQuestion:
+    """What is asked of a tournament.
+
+    Attributes:
+        runs: Finished audits, `FOLDER` or `TECHNIQUE=FOLDER`, or one configuration to train.
+        raw: Table or folder of raw values; None takes `runs`.
+        bases: Baselines by name; none finds them by their names.
+        shared: Patterns of techniques that share their runs.
+        variant: Variant of finished audits whose members are compared; None for dense.
+        attribute: Attribute of finished audits; None where they have one.
+        protocol: `sound` or `published`.
+        level: Coverage of the intervals, a fraction in (0, 1).
+        folder: Where audits of a configuration go; None for `runs/PROJECT`.
+        quiet: Write nothing to stderr.
+    """
+
+    runs: tuple[str, ...] = ()
+    raw: Path | None = None
+    bases: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    variant: str | None = None
+    attribute: str | None = None
+    protocol: str = "sound"
+    level: float = 0.95
+    folder: Path | None = None
+    quiet: bool = False
+
+
+def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[str]) -> None:
+    """Compare techniques, write the page and print the numbers.
+
+    Args:
+        question: What is asked.
+        out: The page.
+        formats: What to print instead of text: `json`, `csv` or `markdown`, one at most.
+
+    Raises:
+        ScotomaError: The options or the runs do not fit together.
+    """
+    if len(formats) > 1:
+        raise ConfigError(f"--{formats[0]} and --{formats[1]} exclude each other; choose one")
+    result = compare(question)
+    with written(out) as temporary:
+        temporary.write_text(
+            render_tournament(
+                result.title,
+                result.tournament,
+                aims=result.aims,
+                published=result.published,
+                paired=result.paired,
+                survival=result.survival,
+                equal_accuracy=result.equal_accuracy,
+                minority=result.minority,
+                one_seed=result.one_seed,
+                remarks=result.remarks,
+            ),
+            encoding="utf-8",
+        )
+    chosen = formats[0] if formats else "text"
+    if chosen == "json":
+        text = json.dumps(jsonable(as_content(result)), indent=1, allow_nan=False)
+    elif chosen == "csv":
+        text = harmless(as_rows(result)).write_csv().rstrip("\n")
+    else:
+        head = " ".join([f"{result.title}: techniques against their baselines.", *result.remarks])
+        write = as_markdown if chosen == "markdown" else as_text
+        text = "\n".join(write(head, as_tables(result, details=chosen == "markdown")))
+    sys.stdout.write(text + "\n")
+    if not question.quiet:
+        sys.stderr.write(f"note    page written to {out}\n")
+
+
+def compare(question: TournamentQuestion) -> TournamentResult:
+    """Read the runs and compare them.
+
+    Args:
+        question: What is asked.
+
+    Raises:
+        ConfigError: Options that do not fit together.
+        DataError: Runs that cannot be compared.
+    """
+    if question.protocol not in ("sound", "published"):
+        raise ConfigError(
+            f"--protocol must be sound or published, got {quoted(question.protocol)}: choose one"
+        )
+    if (question.raw is None) == (not question.runs):
+        raise ConfigError("tournament compares finished audits or --raw values; name one of them")
+    survival: list[SurvivalCell] = []
+    equal: list[EqualAccuracyCell] = []
+    minority: list[MinorityCell] = []
+    one_seed: list[OneSeedCell] = []
+    remarks = [PUBLISHED] if question.protocol == "published" else []
+    question, families, repeated = _trained(question)
+    if question.raw is not None:
+        techniques, title = read_raw(question.raw), question.raw.name
+        baseline_of = baselines([one.technique for one in techniques], question.bases)
+    else:
+        finished = read_finished(question.runs, question.attribute)
+        techniques, title = finished.runs(question.variant), f"{len(finished.techniques)} audits"
+        baseline_of = baselines(finished.techniques, question.bases)
+        remarks += [READS_GROUPS.format(quoted(name)) for name in finished.reading_groups]
+        if finished.unpaired:
+            remarks.append(UNPAIRED.format(", ".join(finished.unpaired)))
+        bases = list(dict.fromkeys(baseline_of.values()))
+        for base in bases:
+            own = [t for t, name in enumerate(finished.techniques)
+                   if base in (name, baseline_of.get(name))]  # fmt: skip
+            names = [finished.techniques[t] for t in own]
+            audits = {name: finished.audits[name] for name in names}
+            drawn = bias_on_other_test_sets(
+                audits, finished.variants, finished.attribute, finished.metrics
+            )
+            named = (names, finished.variants, finished.metrics)
+            options: Any = {
+                "base": names.index(base), "resampled": drawn, "level": question.level
+            }  # fmt: skip
+            bias, accuracy = finished.bias[own], finished.accuracy[own]
+            survival += survival_cells(bias, *named, accuracy=accuracy, **options)
+            equal += equal_accuracy_cells(bias, accuracy, *named, **options)
+            minority += cies_of_minority_cells(audits, finished.variants, finished.attribute, base)
+        remarks.append(BOTH_LEVELS.format(finished.bias.shape[2], _test_set(finished)))
+        if repeated:
+            again = read_finished(repeated, finished.attribute)
+            one_seed = compare_one_seed(
+                techniques, again.runs(question.variant), level=question.level
+            )
+    tournament = compare_techniques(
+        techniques, baseline_of, protocol=cast(StatisticsProtocol, question.protocol),
+        level=question.level,
+    )  # fmt: skip
+    if question.raw is None:
+        remarks += unstable(tournament, finished.adversarial)
+    published = question.protocol == "published"
+    study = fairness_variance()
+    return TournamentResult(
+        title=title or "tournament",
+        tournament=tournament,
+        paired=compare_paired(
+            [*_families(techniques, question.shared), *_named(techniques, families)],
+            level=question.level,
+        ),
+        survival=survival,
+        equal_accuracy=equal,
+        minority=minority,
+        one_seed=one_seed,
+        published=study.totals if published else None,
+        aims={
+            f"{task}|{metric}": mark
+            for task, marks in study.aims.items()
+            for metric, mark in marks.items()
+        }
+        if published
+        else {},
+        remarks=remarks,
+    )
+
+
+def unstable(tournament: Tournament, adversarial: Collection[str]) -> list[str]:
+    """Say where runs of an adversary differ more than those of the baseline.
+
+    Args:
+        tournament: Techniques against their baselines.
+        adversarial: Those that train against an adversary.
+
+    Returns:
+        A sentence a technique.
+    """
+    headline = headline_metric(cell.metric for cell in tournament.cells)
+    return [
+        UNSTABLE.format(quoted(cell.technique), cell.metric, cell.raw.spread_ratio.value)
+        for cell in tournament.cells
+        if cell.technique in adversarial
+        and cell.metric == headline
+        and cell.raw.spread_ratio.value > 1
+    ]
+
+
+def _test_set(finished: FinishedTechniques) -> str:
+    """Count the test examples, and their clusters where rows belong together."""
+    test = next(iter(finished.audits.values())).test
+    rows = f"{len(test.ids):,} test examples"
+    if test.clusters is None:
+        return rows
+    return f"{rows} in {len(set(test.clusters.tolist())):,} clusters"
+
+
+def _trained(
+    question: TournamentQuestion,
+) -> tuple[TournamentQuestion, list[list[str]], tuple[str, ...]]:
+    """Train what a configuration asks for.
+
+    Returns:
+        Its audits to compare, who shares a training, and the audits of one seed.
+    """
+    if len(question.runs) != 1 or not question.runs[0].lower().endswith((".yaml", ".yml")):
+        if question.folder is not None:
+            raise ConfigError("--runs is where audits of a configuration go; name one, or leave it")
+        return question, [], ()
+    from scotoma.commands.tournament.train import shared_trainings, train_techniques
+
+    done = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
+    contest = done.config.tournament
+    attribute = question.attribute or (None if contest is None else contest.attribute)
+    asked = replace(question, runs=done.places, attribute=attribute, bases=(BASE,))
+    return asked, shared_trainings(done.config), done.one_seed
+
+
+def _named(
+    techniques: Sequence[TechniqueRuns], families: Sequence[Sequence[str]]
+) -> list[list[TechniqueRuns]]:
+    return [[one for one in techniques if one.technique in family] for family in families]
+
+
+def _families(
+    techniques: Sequence[TechniqueRuns], patterns: Sequence[str]
+) -> list[list[TechniqueRuns]]:
+    families = []
+    for pattern in patterns:
+        family = [one for one in techniques if fnmatchcase(one.technique, pattern)]
+        if len(family) < 2:
+            raise ConfigError(
+                f"--shared {quoted(pattern)} must match two techniques or more, got {len(family)}: "
+                f"choose among {listed([one.technique for one in techniques])}"
+            )
+        families.append(family)
+    return families

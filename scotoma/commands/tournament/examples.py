@@ -1,0 +1,127 @@
+"""What do the test examples of finished audits say, beside the values of their members?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from scotoma.commands.shared.tables import quoted
+from scotoma.datasets import Examples
+from scotoma.errors import DataError
+from scotoma.inputs import Codes, Flags, Floats
+from scotoma.natural import natural_order
+from scotoma.tournament import MinorityCell, minority_cells, minority_examples, resampled_bias
+
+if TYPE_CHECKING:
+    from scotoma.papers.finished import FinishedAudit
+
+__all__ = ["bias_on_other_test_sets", "cies_of_minority_cells"]
+
+
+def bias_on_other_test_sets(
+    audits: Mapping[str, FinishedAudit],
+    variants: Sequence[str],
+    attribute: str,
+    metrics: Sequence[str],
+) -> Floats:
+    """Measure the mean bias of every technique and variant on test sets drawn anew.
+
+    Args:
+        audits: By technique.
+        variants: Those that all have.
+        attribute: Whose groups are compared.
+        metrics: Of the seven.
+
+    Returns:
+        Shape (draws, techniques, variants, metrics).
+
+    Raises:
+        DataError: The audits have other test examples.
+    """
+    first = next(iter(audits.values()))
+    test = first.test
+    populations = [
+        finished.predictions(variant).predicted[_order(name, finished.test, test)]
+        for name, finished in audits.items()
+        for variant in variants
+    ]
+    partition = test.partition()
+    positive = first.run.config.label.positive
+    drawn = resampled_bias(
+        test.labels,
+        populations,
+        partition.masks[[of == (attribute,) for of in partition.attributes]],
+        metrics,
+        n_classes=len(test.classes),
+        class_id=None if positive is None else test.classes.index(str(positive)),
+        clusters=test.clusters,
+        seed=first.run.config.population.seed,
+    )
+    return drawn.reshape(len(drawn), len(audits), len(variants), len(metrics))
+
+
+def cies_of_minority_cells(
+    audits: Mapping[str, FinishedAudit], variants: Sequence[str], attribute: str, base: str
+) -> list[MinorityCell]:
+    """Say how many CIEs of each technique lie in the cells that training showed rarely.
+
+    Args:
+        audits: By technique.
+        variants: Those that all have, dense first.
+        attribute: Whose groups, by classes, are the cells.
+        base: The audit whose training examples say what is rare.
+
+    Returns:
+        One a technique and compressed variant; none where the audit has no training examples or no
+        cell is rarer than another.
+    """
+    training, test = audits[base].training, audits[base].test
+    if not training.ids or not training.labelled:
+        return []
+    values = natural_order(test.table[attribute].unique().to_list())
+    known = training.keep(training.table[attribute].is_in(values))
+    minority = minority_examples(
+        (_codes(known, attribute, values), known.labels),
+        (_codes(test, attribute, values), test.labels),
+        (len(values), len(test.classes)),
+    )
+    if not minority.any():
+        return []
+    return minority_cells(
+        {
+            (name, variant): _flags(finished, variant, test)
+            for name, finished in audits.items()
+            for variant in variants[1:]
+        },
+        minority,
+        members=len(audits[base].audit.accuracy[variants[0]].members),
+        clusters=test.clusters,
+    )
+
+
+def _codes(examples: Examples, attribute: str, values: Sequence[str]) -> Codes:
+    column = examples.table[attribute].replace_strict(
+        list(values), list(range(len(values))), return_dtype=pl.Int64
+    )
+    return column.to_numpy().astype(np.intp)
+
+
+def _flags(finished: FinishedAudit, variant: str, test: Examples) -> Flags:
+    """Which test examples are CIEs, in the order of `test`."""
+    flagged = finished.scores.filter((pl.col("variant") == variant) & pl.col("cie"))
+    return test.table["example_id"].is_in(flagged["example_id"].to_list()).to_numpy()
+
+
+def _order(name: str, own: Examples, test: Examples) -> Codes:
+    """Rows of an audit's test examples in the order of another's."""
+    places = {example: row for row, example in enumerate(own.ids)}
+    missing = [example for example in test.ids if example not in places]
+    if missing or len(own.ids) != len(test.ids):
+        raise DataError(
+            f"runs must be audited on the same test examples, got {len(own.ids):,} of "
+            f"{quoted(name)} and {len(test.ids):,} of the first: audit them again"
+        )
+    return np.array([places[example] for example in test.ids], np.intp)

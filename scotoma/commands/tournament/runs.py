@@ -1,0 +1,318 @@
+"""Which runs does a tournament compare? Those of raw files, or of finished audits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scotoma.array_files import open_arrays
+from scotoma.commands.shared.tables import column, listed, quoted, read_table
+from scotoma.commands.variance.measure import VarianceQuestion, read_runs
+from scotoma.config.mitigation import ADVERSARIES, TEST_GROUPS
+from scotoma.config.sheet import Sheet
+from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import Floats
+from scotoma.storage.regular import open_regular
+from scotoma.tournament import TechniqueRuns
+from scotoma.untrusted import read_apart
+
+if TYPE_CHECKING:
+    from scotoma.audit import Audit
+    from scotoma.papers.finished import FinishedAudit
+
+__all__ = ["FinishedTechniques", "read_finished", "read_raw"]
+
+ACCURACY = ("accuracy", "perf", "mAP", "top1")  # what files call it
+METRIC_NAMES = {"DI bar": "DI"}  # the study's files to its tables
+TABLES = (".csv", ".csv.gz", ".parquet")
+SHEETS = (".yaml", ".yml")
+
+Values = dict[str, dict[str, Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedTechniques:
+    """Techniques whose models were audited, one run a technique.
+
+    Attributes:
+        techniques: Their names.
+        variants: The variants that all have, dense first.
+        metrics: Names of the metrics.
+        bias: Shape (techniques, variants, seeds, metrics).
+        accuracy: Shape (techniques, variants, seeds), fractions.
+        reading_groups: Techniques whose decision reads the group of the example it decides.
+        adversarial: Techniques that train against an adversary, in every third epoch.
+        unpaired: Compressed variants whose members do not derive from dense ones.
+        attribute: Whose groups are compared.
+        audits: What each audit has left.
+    """
+
+    techniques: tuple[str, ...]
+    variants: tuple[str, ...]
+    metrics: tuple[str, ...]
+    bias: Floats
+    accuracy: Floats
+    reading_groups: tuple[str, ...] = ()
+    adversarial: tuple[str, ...] = ()
+    unpaired: tuple[str, ...] = ()
+    attribute: str = ""
+    audits: Mapping[str, FinishedAudit] = field(default_factory=dict)
+
+    def runs(self, variant: str | None) -> list[TechniqueRuns]:
+        """Take the runs of every technique under a variant, None for dense.
+
+        Raises:
+            ConfigError: Not every technique has the variant.
+        """
+        if variant is not None and variant not in self.variants:
+            raise ConfigError(
+                f"--variant must be one that all runs have, got {quoted(variant)}: choose among "
+                f"{listed(self.variants)}"
+            )
+        at = 0 if variant is None else self.variants.index(variant)
+        return [
+            TechniqueRuns(
+                name,
+                {metric: self.bias[t, at, :, m] for m, metric in enumerate(self.metrics)},
+                self.accuracy[t, at],
+            )
+            for t, name in enumerate(self.techniques)
+        ]
+
+
+def read_raw(place: Path) -> list[TechniqueRuns]:
+    """Read values of training runs from a long table, or from every file of a folder.
+
+    A folder holds any of: `TECHNIQUE.yaml`, there or in `overall/`, metric to values; `.npz` files
+    of arrays `TECHNIQUE|METRIC`, shape (R,), or (R, C + 1) with the mean over classes last; long
+    tables with the columns technique, run, metric and value. Accuracy is a metric that is called
+    `accuracy`, `perf`, `mAP` or `top1`; in per cent where a value exceeds 1.
+
+    Args:
+        place: CSV or Parquet file, or folder.
+
+    Raises:
+        ConfigError: No such place, or one that holds none of these.
+        DataError: A value that is no number, or is there twice.
+    """
+    if place.is_dir():
+        files = sorted(
+            file
+            for folder in (place, place / "overall")
+            if folder.is_dir()
+            for file in folder.iterdir()
+            if file.name.endswith((*TABLES, *SHEETS, ".npz"))
+        )
+        if not files:
+            raise ConfigError(
+                f"--raw {quoted(str(place))} must hold .yaml, .npz, .csv or .parquet files, got "
+                "none: name the folder of the runs"
+            )
+    else:
+        files = [place]
+    values: Values = {}
+    for file in files:
+        for technique, metric, own in _values(file):
+            metrics = values.setdefault(technique, {})
+            if metric in metrics:
+                raise DataError(
+                    f"technique {quoted(technique)}, metric {quoted(metric)} is in several files "
+                    f"of {quoted(str(place))}: keep one of them"
+                )
+            metrics[metric] = own
+    return [_technique(name, metrics) for name, metrics in values.items()]
+
+
+def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
+    """Technique, metric and values of its runs."""
+    if file.name.endswith(".npz"):
+        arrays = read_apart(_npz, str(file), path=file, called=file.name)
+        for key, array in arrays.items():
+            technique, _, metric = key.rpartition("|")
+            if not technique:
+                raise DataError(
+                    f"array {quoted(key)} of {quoted(file.name)} must be called TECHNIQUE|METRIC: "
+                    "rename it"
+                )
+            yield technique, METRIC_NAMES.get(metric, metric), _column(array, key)
+    elif file.name.endswith(SHEETS):
+        with open_regular(file) as opened:
+            text = opened.read().decode("utf-8", "replace")
+        for metric, own in Sheet.read(text, file.name).values.items():
+            name = METRIC_NAMES.get(str(metric), str(metric))
+            yield file.stem, name, _column(own, f"{file.stem}, {name}")
+    else:
+        table = read_table(file)
+        run = column(table, "run", "--raw")
+        for one in read_runs(table.sort(run, maintain_order=True), VarianceQuestion()):
+            yield one.technique, METRIC_NAMES.get(one.metric, one.metric), one.overall
+
+
+def _npz(path: str) -> dict[str, Any]:
+    """Arrays of numbers by name, as lists; runs in the process that reads files."""
+    name = quoted(Path(path).name)
+    with open_arrays(Path(path), name) as arrays:
+        return {
+            key: _numbers(arrays[key], f"array {quoted(key)} of {name}") for key in arrays.files
+        }
+
+
+def _numbers(array: Any, name: str) -> list[Any]:
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold numbers, got {array.dtype}: write one number a run")
+    values: list[Any] = array.astype(np.float64).tolist()
+    return values
+
+
+def _column(values: Any, name: str) -> Floats:
+    """One value a run: the last column where there is one for each class, then the mean."""
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"values of {quoted(name)} must be one number a run, got {quoted(str(values)[:40])}: "
+            "write numbers"
+        ) from error
+    if array.ndim == 2 and array.shape[1]:
+        array = array[:, -1]
+    if array.ndim != 1 or not array.size:
+        raise DataError(
+            f"values of {quoted(name)} must be one number a run, got shape {array.shape}: write a "
+            "list"
+        )
+    return array
+
+
+def _technique(name: str, metrics: Mapping[str, Floats]) -> TechniqueRuns:
+    known = [metric for metric in metrics if metric in ACCURACY]
+    if len(known) > 1:
+        raise DataError(
+            f"technique {quoted(name)} must have one accuracy, got {', '.join(known)}: keep one"
+        )
+    bias = {metric: own for metric, own in metrics.items() if metric not in ACCURACY}
+    if not bias:
+        raise DataError(f"technique {quoted(name)} has no bias metric: add its values")
+    if not known:
+        return TechniqueRuns(name, bias)
+    accuracy = metrics[known[0]]
+    return TechniqueRuns(name, bias, accuracy / 100 if (accuracy > 1).any() else accuracy)
+
+
+def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechniques:
+    """Read the members of finished audits, one audit a technique.
+
+    Args:
+        places: `FOLDER` or `TECHNIQUE=FOLDER`; without a name, the folder's own.
+        attribute: The attribute whose groups are compared; None where the audits have one.
+
+    Raises:
+        ConfigError: A place without an audit, a name that stands twice, an attribute to choose.
+        DataError: Audits of other seeds, or without a metric.
+    """
+    from scotoma.commands.shared.finished_run import open_run
+    from scotoma.papers.finished import FinishedAudit
+
+    audits: dict[str, Audit] = {}
+    every: dict[str, FinishedAudit] = {}
+    reading: list[str] = []
+    adversarial: list[str] = []
+    for place in places:
+        name, _, folder = place.rpartition("=")
+        name = name or Path(folder.rstrip("/")).name
+        if name in audits:
+            raise ConfigError(
+                f"technique {quoted(name)} stands twice: name runs as TECHNIQUE=FOLDER"
+            )
+        finished = FinishedAudit(open_run(folder))
+        every[name], audits[name] = finished, finished.audit
+        mitigation = finished.run.config.mitigation
+        if mitigation is not None and mitigation.technique in TEST_GROUPS:
+            reading.append(name)
+        if mitigation is not None and mitigation.technique in ADVERSARIES:
+            adversarial.append(name)
+    chosen = _attribute(audits, attribute)
+    first = next(iter(audits.values()))
+    variants = [
+        one.name
+        for one in first.variants
+        if all(one.name in audit.run_to_run for audit in audits.values())
+    ]
+    metrics = [row.metric for row in first.run_to_run[variants[0]] if row.attribute == chosen]
+    _check_paired(audits, variants)
+    bias = [
+        [_by_metric(audit, variant, chosen, metrics) for variant in variants]
+        for audit in audits.values()
+    ]
+    accuracy = [
+        [audit.accuracy[variant].members for variant in variants] for audit in audits.values()
+    ]
+    return FinishedTechniques(
+        tuple(audits),
+        tuple(variants),
+        tuple(metrics),
+        np.array(bias, np.float64).swapaxes(2, 3),
+        np.array(accuracy, np.float64),
+        tuple(reading),
+        tuple(adversarial),
+        tuple(one.name for one in first.compressed if one.name in variants and not one.paired),
+        chosen,
+        every,
+    )
+
+
+def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
+    """Refuse audits whose members are not of the same seeds."""
+    if unlabelled := [name for name, audit in audits.items() if not audit.accuracy]:
+        raise DataError(
+            f"run {quoted(unlabelled[0])} has no labels, so no accuracy: audit it with labels"
+        )
+    if len({audit.seed for audit in audits.values()}) > 1:
+        seeds = ", ".join(f"{audit.seed} of {quoted(name)}" for name, audit in audits.items())
+        raise DataError(f"runs must share their seed to be paired, got {seeds}: audit them again")
+    sizes = {
+        (name, variant): len(audit.accuracy[variant].members)
+        for name, audit in audits.items()
+        for variant in variants
+    }
+    if len(set(sizes.values())) > 1:
+        least = min(sizes, key=lambda key: sizes[key])
+        raise DataError(
+            f"runs must have as many members to be paired, got {sizes[least]} of "
+            f"{quoted(least[0])} under {quoted(least[1])} and {max(sizes.values())} elsewhere: "
+            "train as many of each"
+        )
+
+
+def _attribute(audits: Mapping[str, Audit], attribute: str | None) -> str:
+    """The attribute that all audits measured."""
+    by_audit = [
+        dict.fromkeys(row.attribute for rows in audit.run_to_run.values() for row in rows)
+        for audit in audits.values()
+    ]
+    shared = [one for one in by_audit[0] if all(one in others for others in by_audit)]
+    if not shared:
+        raise DataError(
+            "no attribute was measured in all runs: audit each technique with the same groups"
+        )
+    if attribute is None and len(shared) > 1:
+        raise ConfigError(f"--attribute must name one of {listed(shared)}: choose one")
+    if attribute is not None and attribute not in shared:
+        raise ConfigError(
+            f"--attribute must be measured in all runs, got {quoted(attribute)}: choose among "
+            f"{listed(shared)}"
+        )
+    return attribute or shared[0]
+
+
+def _by_metric(
+    audit: Audit, variant: str, attribute: str, metrics: Iterable[str]
+) -> list[list[float]]:
+    """Values of each member by metric; nan where one is undefined."""
+    rows: dict[str, tuple[float | None, ...]] = {
+        row.metric: row.values for row in audit.run_to_run[variant] if row.attribute == attribute
+    }
+    return [[np.nan if one is None else one for one in rows[metric]] for metric in metrics]

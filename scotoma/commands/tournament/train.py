@@ -1,0 +1,175 @@
+"""How does a tournament train its techniques? With an audit for each, which a rerun resumes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scotoma.commands.audit.run import run_audit, run_configured
+from scotoma.commands.gate import chosen_rules, day
+from scotoma.config import Config, load_config
+from scotoma.config.mitigation import BASE, Contestant
+from scotoma.errors import ConfigError
+from scotoma.run import Run
+from scotoma.stages.judging.terms import Judging
+from scotoma.stages.mitigation.refit import refit_last_layers
+from scotoma.storage.files import written
+from scotoma.tournament import FEWEST_RUNS
+
+__all__ = ["TrainedTournament", "shared_trainings", "train_techniques"]
+
+ONE_SEED = "one-seed"  # folder of the members that all have one seed
+
+
+@dataclass(frozen=True)
+class TrainedTournament:
+    """The audits of a configuration's tournament.
+
+    Attributes:
+        config: The configuration.
+        places: Each audit as `TECHNIQUE=FOLDER`, the baseline first.
+        one_seed: The same with one seed for all members; empty where none were asked for.
+    """
+
+    config: Config
+    places: tuple[str, ...]
+    one_seed: tuple[str, ...] = ()
+
+
+def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> TrainedTournament:
+    """Audit the baseline and every technique of a configuration.
+
+    Args:
+        path: Configuration with a section `tournament`.
+        folder: Where the audits go, each in a folder of its technique's name; None for
+            `runs/PROJECT`.
+        quiet: Write nothing to stderr.
+
+    Returns:
+        Where the audits are.
+
+    Raises:
+        ConfigError: No section `tournament`, or too few members.
+        ScotomaError: An audit cannot be made.
+    """
+    config = load_config(path)
+    contestants = config.contestants()
+    if not contestants:
+        raise ConfigError(
+            f"configuration {path} has no section tournament; add tournament.techniques"
+        )
+    if config.population.models < FEWEST_RUNS:
+        raise ConfigError(
+            f"a tournament needs {FEWEST_RUNS} runs of each technique, got population.models "
+            f"{config.population.models}: raise it"
+        )
+    home = folder or Path("runs", config.project.replace(" ", "-"))
+    contest = config.tournament
+    assert contest is not None
+    rounds = [(home, contestants)]
+    if contest.identical:
+        rounds.append((home / ONE_SEED, {n: _with_one_seed(c) for n, c in contestants.items()}))
+    total = len(rounds) * (len(contestants) + len(contest.refits()))
+    done: list[tuple[str, ...]] = []
+    number = 0
+    for place, configs in rounds:
+        places = []
+        for name in (*configs, *contest.refits()):
+            number += 1
+            if not quiet:
+                sys.stderr.write(f"note    {name}, {number} of {total}\n")
+            if name in configs:
+                places.append(_audit(configs, name, place))
+            else:
+                places.append(_refit(place / BASE, name, contest.refits()[name], place / name))
+        done.append(tuple(places))
+    return TrainedTournament(config, *done)
+
+
+def _with_one_seed(config: Config) -> Config:
+    """The same audit, of members that all have the first one's seed."""
+    population = config.population.model_copy(update={"identical": True})
+    return config.model_copy(update={"population": population})
+
+
+def _audit(configs: dict[str, Config], name: str, home: Path) -> str:
+    """Train and audit one technique, from the members of another where they share a training."""
+    _borrow_members(configs, name, home)
+    with contextlib.redirect_stdout(io.StringIO()):  # the summary of one audit among many
+        run_configured(
+            configs[name], str(home / name), Judging(chosen_rules(None), day(None)), None,
+            as_json=False, quiet=True, step=None,
+        )  # fmt: skip
+    return f"{name}={home / name}"
+
+
+def _borrow_members(configs: dict[str, Config], name: str, home: Path) -> None:
+    """Link the members of an earlier technique that only decides differently.
+
+    What a member was made from is checked when the audit finds it, as after an interruption.
+    """
+    own = configs[name]
+    earlier = list(configs)[: list(configs).index(name)]
+    lender = next((other for other in earlier if _same_training(configs[other], own)), None)
+    if lender is None or (home / name / "populations").exists():
+        return
+    source = Run.open(home / lender)
+    run = Run.create(home / name, own)
+    for variant in own.resolved_variants:
+        if variant.kind not in ("dense", "prune"):
+            continue
+        folder = source.member(variant.name, 0).parent
+        for file in folder.iterdir():
+            _link(file, run.path(*folder.relative_to(source.root).parts, file.name))
+
+
+def _same_training(one: Config, other: Config) -> bool:
+    first, second = one.mitigation, other.mitigation
+    if first is None or second is None:
+        return False
+    return first.deciding_training() == second.deciding_training()
+
+
+def _link(file: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has none."""
+    with written(target) as temporary:
+        try:
+            os.link(file, temporary)
+        except OSError:
+            shutil.copyfile(file, temporary)
+
+
+def _refit(base: Path, name: str, contestant: Contestant, folder: Path) -> str:
+    """Audit the baseline's members with last layers of their own."""
+    run = Run.open(base)
+    config, rules = refit_last_layers(
+        run, str(contestant.attribute), folder, kept=contestant.technique == "dfr-dense"
+    )
+    place = folder / "audit"
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_audit(
+            config, str(place), deterministic=run.config.deterministic, seed=None, data=None,
+            as_json=False, quiet=True, rules=rules, as_of=Judging.of(run).as_of.isoformat(),
+        )  # fmt: skip
+    return f"{name}={place}"
+
+
+def shared_trainings(config: Config) -> list[list[str]]:
+    """Name the techniques that share one training and decide differently.
+
+    >>> from scotoma.config import default_config
+    >>> from scotoma.config.mitigation import Contest
+    >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
+    >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
+    [['DI1', 'DI2']]
+    """
+    families: dict[str, list[str]] = {}
+    for name, own in config.contestants().items():
+        if own.mitigation is not None:
+            families.setdefault(own.mitigation.family, []).append(name)
+    return [names for names in families.values() if len(names) > 1]

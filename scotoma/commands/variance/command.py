@@ -1,0 +1,48 @@
+"""`scotoma variance`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scotoma.commands.shared import options
+
+__all__ = ["variance"]
+
+
+def variance(
+    table: Annotated[
+        Path, typer.Argument(help="CSV or Parquet file with one row per run and metric.")
+    ],
+    base: Annotated[
+        str | None, typer.Option(help="Technique to compare the others with. Default: none.")
+    ] = None,
+    technique: Annotated[
+        str, typer.Option(help="Column that says how a run was trained.")
+    ] = "technique",
+    metric: Annotated[str, typer.Option(help="Column that says what was measured.")] = "metric",
+    run: Annotated[
+        str, typer.Option(help="Column that tells the runs of a technique apart.")
+    ] = "run",
+    value: Annotated[str, typer.Option(help="Column of the measured values.")] = "value",
+    class_column: Annotated[
+        str | None,
+        typer.Option("--class", help="Column of classes, if values are measured per class."),
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="sound, or published to repeat the study's own tests.")
+    ] = "sound",
+    level: options.ConfidenceLevel = 0.95,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure how much identical runs differ, and which techniques differ beyond that."""
+    from scotoma.commands.variance.measure import VarianceQuestion, run_variance
+
+    question = VarianceQuestion(
+        base=base, technique=technique, metric=metric, run=run, value=value,
+        class_column=class_column, protocol=protocol, level=level,
+    )  # fmt: skip
+    run_variance(table, question, as_json=as_json, quiet=quiet)
