@@ -31,7 +31,7 @@ import planted_layer as planting
 from scotoma.config.variants import Variant
 from scotoma.inference import OURS, Network
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.stages.repair.candidates import Candidates
+from scotoma.stages.repair.candidates import RepairChoices
 from scotoma.stages.repair.float_members import FloatMembers
 from scotoma.stages.repair.harm import Harm
 from scotoma.stages.repair.search import WORTH
@@ -100,7 +100,7 @@ class Measured:
         self.calibration = planting.images(case.trained)[::18]
         members = FloatMembers(2, self.graphs.__getitem__, self.calibration, reduce_range=False)
         network = Network("", 10, OURS)
-        self.candidates = Candidates(members, VARIANT, network, folder / "tried")
+        self.candidates = RepairChoices(members, VARIANT, network, folder / "tried")
         start = self.candidates.size(NONE)
         each = range(len(self.candidates.layers))
         self.sizes = [self.candidates.size(frozenset({place})) - start for place in each]

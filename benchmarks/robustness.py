@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from scotoma.robustness import amplification, group_contrast, group_tests
-from scotoma.robustness.planted import PlantedAudit, planted_audit, smallest_contrast
+from scotoma.robustness import amplified_loss, group_contrast, group_tests
+from scotoma.robustness.planted import PlantedRobustness, planted_robustness, smallest_contrast
 
 AUDITS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 EXAMPLES, GROUP, MEMBERS, SEVERITIES = 2_000, 500, 10, 3
@@ -26,8 +26,8 @@ def audited(extra: float, seed: int) -> tuple[dict[tuple[str, str], float], bool
     for key, rows in KEYS.items():
         masks[key][rows] = True
     first = masks["age=0"]
-    dense, compressed = planted_audit(
-        PlantedAudit(extra=extra), first, members=MEMBERS, families=tuple(FAMILIES.values()),
+    dense, compressed = planted_robustness(
+        PlantedRobustness(extra=extra), first, members=MEMBERS, families=tuple(FAMILIES.values()),
         severities=SEVERITIES, seed=seed,
     )  # fmt: skip
     ends = np.cumsum(list(FAMILIES.values()))
@@ -36,7 +36,7 @@ def audited(extra: float, seed: int) -> tuple[dict[tuple[str, str], float], bool
         places = range(end - FAMILIES[family], end)
         own = dense.under(places), compressed.under(places)
         if family == "noise":
-            whole = amplification(*own).estimates["absolute"]
+            whole = amplified_loss(*own).estimates["absolute"]
         contrasts |= {(key, family): group_contrast(*own, mask) for key, mask in masks.items()}
     one = contrasts["age=0", "noise"]
     tests = {(test.group, test.family): test.p_adjusted for test in group_tests(contrasts)}

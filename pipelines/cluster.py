@@ -24,9 +24,9 @@ from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
 from scotoma.pipelines.uploads import (
-    experiment_id,
     filter_by_name,
     first,
+    kubeflow_experiment_id,
     mlflow_plugin,
     version_ids,
 )
@@ -84,7 +84,7 @@ class KfpClient:
         """
         import kfp_server_api as api
 
-        in_experiment = experiment_id(self, experiment)
+        in_experiment = kubeflow_experiment_id(self, experiment)
         self.refuse_older()
         pipeline_id, version_id = version_ids(self, definition, pipeline)
         unique = f"{name} {uuid.uuid4().hex[:8]}"

@@ -12,7 +12,12 @@ from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.pipelines.cluster import KfpClient
-from scotoma.pipelines.uploads import experiment_id, filter_by_name, mlflow_plugin, version_ids
+from scotoma.pipelines.uploads import (
+    filter_by_name,
+    kubeflow_experiment_id,
+    mlflow_plugin,
+    version_ids,
+)
 from scotoma.run import code_digest
 
 __all__ = ["Schedule", "ScheduleRequest", "Schedules"]
@@ -90,7 +95,7 @@ class Schedules:
         import kfp_server_api as api
 
         cluster = self.cluster
-        in_experiment = experiment_id(cluster, request.experiment)
+        in_experiment = kubeflow_experiment_id(cluster, request.experiment)
         cluster.refuse_older()
         pipeline_id, version_id = version_ids(cluster, request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
 
 __all__ = [
-    "experiment_id",
     "filter_by_name",
     "first",
+    "kubeflow_experiment_id",
     "mlflow_plugin",
     "pipeline_by_name",
     "version_ids",
@@ -26,7 +26,7 @@ __all__ = [
 EQUALS = 1
 
 
-def experiment_id(cluster: KfpClient, name: str) -> str:
+def kubeflow_experiment_id(cluster: KfpClient, name: str) -> str:
     """Return the id of an experiment; make the experiment unless KFP has it."""
     import kfp_server_api as api
 

@@ -100,7 +100,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "spread": (variance.spread, {"runs": np.array([0.1, 0.3, 0.2])}),
     "compare": (
-        lambda base: variance.compare(base, [0.2, 0.3, 0.1]),
+        lambda base: variance.compare_run_sets(base, [0.2, 0.3, 0.1]),
         {"base": np.array([0.1, 0.3, 0.2])},
     ),
     "compare_family": (

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
 from scotoma.divergence import CieExcess, excess
-from scotoma.verdict.since_previous import difference, judged
+from scotoma.verdict.since_previous import judged, rise_since
 from tests.worlds import AUDITS, worlds
 
 pytestmark = pytest.mark.slow
@@ -113,6 +113,6 @@ def test_more_members_alone_are_not_worse_than_before(name: str) -> None:
     """5 members, then 20, and nothing changed: 2.5% are called worse; at most 5%."""
     world = WORLDS[name]
     pairs = zip(world.audits(5, AUDITS, seed=2), world.audits(20, AUDITS, seed=3), strict=True)
-    words = [judged([difference(one.excess, two.excess)], 0.05)[0][2] for one, two in pairs]
+    words = [judged([rise_since(one.excess, two.excess)], 0.05)[0][2] for one, two in pairs]
     assert words.count("worse") <= 0.05 * AUDITS
     assert words.count("better") <= 0.05 * AUDITS

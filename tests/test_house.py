@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
+from collections import defaultdict
 
 import yaml
 from packaging.requirements import Requirement
@@ -36,3 +38,27 @@ def test_continuous_integration_is_the_script_of_this_repository() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yaml").read_text(encoding="utf-8"))
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+
+
+# Rooms whose modules answer alike: readers of one kind of file each, the tables of one paper each.
+ALIKE = ("scotoma/evallogs", "scotoma/detection", "scotoma/papers")
+NAMED_AFTER_WHAT_THEY_DO = ("scotoma/commands/", "scotoma/stages/", "pipelines/", "components/")
+
+
+def test_no_public_name_has_two_meanings() -> None:
+    homes: dict[str, set[str]] = defaultdict(set)
+    for folder in ("scotoma", "components", "pipelines"):
+        for path in (ROOT / folder).rglob("*.py"):
+            file = path.relative_to(ROOT).as_posix()
+            room = next((room for room in ALIKE if file.startswith(f"{room}/")), file)
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name[0] == "_":
+                    continue
+                if not _is_named_after(file, node.name):
+                    homes[node.name].add(room)
+    assert {name: rooms for name, rooms in homes.items() if len(rooms) > 1} == {}
+
+
+def _is_named_after(file: str, name: str) -> bool:
+    """Whether a command, a step or a component stands in the file or folder of its name."""
+    return file.startswith(NAMED_AFTER_WHAT_THEY_DO) and name in file.removesuffix(".py").split("/")

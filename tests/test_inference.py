@@ -18,8 +18,8 @@ from scotoma.inference import (
     OURS,
     Network,
     Preprocessing,
-    costs,
     images_at_once,
+    measure_costs,
     predict_members,
     providers,
 )
@@ -237,7 +237,7 @@ def test_preprocessing_of_torchvision_is_its_own() -> None:
 def test_what_a_member_costs_is_measured(
     members: list[Path], images: NDArray[np.uint8], tmp_path: Path
 ) -> None:
-    found = costs(members[0], NETWORK, images[:3])
+    found = measure_costs(members[0], NETWORK, images[:3])
     assert found["bytes"] == members[0].stat().st_size
     assert found["bytes"] > found["compressed_bytes"] == len(zlib.compress(members[0].read_bytes()))
     for batch in ("1", "64"):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scotoma.audit import read_audit
-from scotoma.commands.tables.pages import as_markdown, as_text
+from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.config import load_config
 from scotoma.datasets import Examples
 from scotoma.papers import Grid, PaperTable
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 def test_a_published_table_keeps_every_printed_figure():
     grid = Grid.published("paper", pie().table2, rows="sparsity")
     assert {row[0]: row[1:] for row in grid.rows} == pie().table2.rows
-    text = "\n".join(as_text("", [PaperTable(name="Table 2", title="", run=grid)]))
+    text = "\n".join(pages_as_text("", [PaperTable(name="Table 2", title="", run=grid)]))
     for cells in pie().table2.rows.values():
         assert any(
             line.split()[1:] == ["-" if c is None else f"{c:,}" for c in cells]
@@ -44,7 +44,7 @@ def test_a_published_table_keeps_every_printed_figure():
 def test_a_wide_table_goes_on_below_itself_within_80_cells():
     columns = ("variant", *(f"quite a long heading {i}" for i in range(20)))
     grid = Grid("wide", columns, (("prune-0.9", *(float(i) for i in range(20))),))
-    lines = list(as_text("head", [PaperTable(name="T", title="", run=grid)]))
+    lines = list(pages_as_text("head", [PaperTable(name="T", title="", run=grid)]))
     assert max(map(len, lines)) <= 80
     rows = [line.split()[1:] for line in lines if line.startswith("prune-0.9")]
     assert [float(cell) for row in rows for cell in row] == list(range(20))
@@ -52,7 +52,7 @@ def test_a_wide_table_goes_on_below_itself_within_80_cells():
 
 def test_names_of_others_are_no_markup():
     grid = Grid("c", ("variant", "class"), (("a|b", "<i>"),))
-    lines = list(as_markdown("", [PaperTable(name="T", title="", run=grid)]))
+    lines = list(pages_as_markdown("", [PaperTable(name="T", title="", run=grid)]))
     assert "| `a\\|b` | `<i>` |" in lines
 
 

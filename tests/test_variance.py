@@ -12,7 +12,7 @@ from scipy import stats
 
 from scotoma import published
 from scotoma.errors import DataError
-from scotoma.variance import compare, compare_family, spread
+from scotoma.variance import compare_family, compare_run_sets, spread
 
 METRICS = ["DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA"]
 
@@ -51,7 +51,7 @@ def percent(value: float) -> float:
 @pytest.mark.parametrize("technique", PRINTED)
 def test_typed_runs_give_the_statistics_the_study_prints(technique):
     u_p, d, levene_p, mean, variance = PRINTED[technique]
-    seen = compare(typed(S_BASE), typed(DP_RUNS[technique]), protocol="published")
+    seen = compare_run_sets(typed(S_BASE), typed(DP_RUNS[technique]), protocol="published")
     assert round(seen.u_p, 5) == u_p
     assert round(seen.cohens_d.value, 2) == d
     assert round(seen.levene_p, 5) == levene_p
@@ -63,7 +63,7 @@ def test_every_published_test_is_reproduced_to_its_last_printed_digit():
     for printed in STUDY.tests:
         base = RUNS.values(printed.base, printed.metric)[:, -1]
         other = RUNS.values(printed.technique, printed.metric)[:, -1]
-        seen = compare(base, other, protocol="published")
+        seen = compare_run_sets(base, other, protocol="published")
         where = f"{printed.technique} {printed.metric}"
         assert round(seen.u_p, 5) == printed.u_p, where
         assert round(seen.levene_p, 5) == printed.levene_p, where
@@ -105,7 +105,7 @@ def test_huge_effects_of_the_study_are_called_huge():
         if printed.abs_cohen_d is None or printed.abs_cohen_d == 2.0:
             continue
         base = RUNS.values(printed.base, printed.metric)[:, -1]
-        seen = compare(base, RUNS.values(printed.technique, printed.metric)[:, -1])
+        seen = compare_run_sets(base, RUNS.values(printed.technique, printed.metric)[:, -1])
         assert (seen.effect == "huge") == (printed.abs_cohen_d > 2.0)
 
 
@@ -129,32 +129,33 @@ def exact_two_sided(b: list[float], o: list[float]) -> float:
 @settings(max_examples=30)
 def test_the_sound_p_value_counts_all_arrangements(values, cut):
     b, o = [float(v) for v in values[:cut]], [float(v) for v in values[cut:]]
-    assert compare(b, o).u_p == pytest.approx(exact_two_sided(b, o), abs=1e-12)
+    assert compare_run_sets(b, o).u_p == pytest.approx(exact_two_sided(b, o), abs=1e-12)
 
 
 def test_with_ties_or_more_than_20_runs_the_normal_approximation_is_used():
     rng = np.random.default_rng(5)
     b, o = rng.normal(size=21), rng.normal(0.6, 1.3, size=9)
     approximate = stats.mannwhitneyu(b, o, method="asymptotic").pvalue
-    assert compare(b, o).u_p == approximate
+    assert compare_run_sets(b, o).u_p == approximate
     exact = stats.mannwhitneyu(b[:20], o, method="exact").pvalue
-    assert compare(b[:20], o).u_p == exact
+    assert compare_run_sets(b[:20], o).u_p == exact
     tied = np.round(b[:8], 1), np.append(np.round(b[:3], 1), 2.0)
-    assert compare(*tied).u_p == stats.mannwhitneyu(*tied, method="asymptotic").pvalue
+    assert compare_run_sets(*tied).u_p == stats.mannwhitneyu(*tied, method="asymptotic").pvalue
 
 
 def test_the_sound_variance_test_is_brown_forsythe_on_the_values_themselves():
     rng = np.random.default_rng(6)
     b, o = rng.normal(3, 1, size=12), rng.normal(9, 3, size=10)
-    assert compare(b, o).levene_p == stats.levene(b, o, center="median").pvalue
-    assert compare(b, o).levene_p < 0.01 < compare(b, o, protocol="published").levene_p
+    assert compare_run_sets(b, o).levene_p == stats.levene(b, o, center="median").pvalue
+    published = compare_run_sets(b, o, protocol="published").levene_p
+    assert compare_run_sets(b, o).levene_p < 0.01 < published
 
 
 def test_the_difference_has_welchs_interval():
     rng = np.random.default_rng(7)
     b, o = rng.normal(3, 1, size=12), rng.normal(4, 3, size=7)
     welch = stats.ttest_ind(o, b, equal_var=False).confidence_interval(0.9)
-    seen = compare(b, o, level=0.9).difference
+    seen = compare_run_sets(b, o, level=0.9).difference
     np.testing.assert_allclose([seen.low, seen.high], welch, rtol=1e-12)
     assert (seen.n, seen.members, seen.note) == (19, 7, "about training runs on this test set")
 
@@ -162,7 +163,7 @@ def test_the_difference_has_welchs_interval():
 def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
     rng = np.random.default_rng(8)
     b, o = rng.normal(0, 1, size=9), rng.normal(1.4, 1, size=9)
-    seen = compare(b, o).cohens_d
+    seen = compare_run_sets(b, o).cohens_d
     t = stats.ttest_ind(o, b, equal_var=False).statistic
     weight = math.sqrt(9 / 2)
     assert seen.value * weight == pytest.approx(t)
@@ -177,7 +178,7 @@ def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
     truth, d = 0.8, 0.8 / math.sqrt((1 + sigma**2) / 2)
     hits = np.zeros(2)
     for _ in range(300):
-        seen = compare(rng.normal(0, 1, runs[0]), rng.normal(truth, sigma, runs[1]))
+        seen = compare_run_sets(rng.normal(0, 1, runs[0]), rng.normal(truth, sigma, runs[1]))
         hits += seen.difference.low <= truth <= seen.difference.high
         hits[1] += (seen.cohens_d.low <= d <= seen.cohens_d.high) - (
             seen.difference.low <= truth <= seen.difference.high
@@ -191,7 +192,7 @@ def test_a_one_sided_test_in_the_direction_of_the_data_alarms_twice_as_often_as_
     rng = np.random.default_rng(10)
     pairs = rng.normal(size=(300, 2, 16))
     alarms = {
-        protocol: sum(compare(b, o, protocol=protocol).u_p <= 0.05 for b, o in pairs)
+        protocol: sum(compare_run_sets(b, o, protocol=protocol).u_p <= 0.05 for b, o in pairs)
         for protocol in ("published", "sound")
     }
     # 99% of Binomial(300, .1) lies in 17 to 44, of Binomial(300, .05) in 6 to 25.
@@ -239,7 +240,7 @@ def test_the_interval_of_sigma_covers_as_promised():
 
 def test_runs_that_never_vary_have_no_effect_size_and_say_why():
     for protocol in ("sound", "published"):
-        seen = compare([0.2, 0.2, 0.2], [0.2, 0.2], protocol=protocol)
+        seen = compare_run_sets([0.2, 0.2, 0.2], [0.2, 0.2], protocol=protocol)
         assert seen.u_p == 1.0
         assert math.isnan(seen.levene_p)
         assert seen.reason == "no test of variances (nothing varies over 5 runs)"
@@ -256,8 +257,9 @@ def test_the_variance_of_two_runs_is_never_significant(protocol, runs):
     for _ in range(20):
         pair, others = rng.normal(5, 1, 2), rng.normal(5, 1, runs)
         for seen in (
-            compare(pair, others, protocol=protocol), compare(others, pair, protocol=protocol)
-        ):  # fmt: skip
+            compare_run_sets(pair, others, protocol=protocol),
+            compare_run_sets(others, pair, protocol=protocol),
+        ):
             assert math.isnan(seen.levene_p)
             assert seen.reason == "no test of variances (2 runs on a side, 3 are needed)"
             assert seen.variance_moves() == "NS"
@@ -266,21 +268,21 @@ def test_the_variance_of_two_runs_is_never_significant(protocol, runs):
 @pytest.mark.parametrize(("runs", "powerless"), [(3, True), (4, True), (5, False)])
 def test_tests_of_variances_of_fewer_than_five_runs_say_that_they_have_no_power(runs, powerless):
     rng = np.random.default_rng(1)
-    seen = compare(rng.normal(size=runs), rng.normal(size=9))
+    seen = compare_run_sets(rng.normal(size=runs), rng.normal(size=9))
     assert not math.isnan(seen.levene_p)
     assert ("fewer than 5 runs a side" in seen.spread_ratio.note) == powerless
 
 
 def test_a_mean_of_zero_leaves_the_published_variance_test_undefined():
-    seen = compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0], protocol="published")
+    seen = compare_run_sets([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0], protocol="published")
     assert math.isnan(seen.levene_p)
     assert seen.reason == "no test of variances (a mean of 0 cannot be divided by)"
     assert seen.spread_ratio.reason == "undefined (a mean of 0 cannot be divided by)"
-    assert not compare([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0]).reason
+    assert not compare_run_sets([-1.0, 1.0, 0.0], [1.0, 2.0, 4.0]).reason
 
 
 def test_a_baseline_without_spread_still_meets_one_with_spread():
-    seen = compare([0.2, 0.2, 0.2, 0.2], [0.2, 0.4, 0.1, 0.5])
+    seen = compare_run_sets([0.2, 0.2, 0.2, 0.2], [0.2, 0.4, 0.1, 0.5])
     assert seen.spread_ratio.value == math.inf
     assert seen.spread_ratio.reason == "interval not estimable (base does not vary over 4 runs)"
     assert seen.levene_p < 0.05
@@ -289,13 +291,13 @@ def test_a_baseline_without_spread_still_meets_one_with_spread():
 
 def test_the_ratio_of_spreads_of_runs_without_heavy_tails_has_the_textbooks_interval():
     b, o = np.arange(9.0), 3 * np.arange(14.0) ** 1.2
-    seen = compare(b, o).spread_ratio
+    seen = compare_run_sets(b, o).spread_ratio
     f = o.var(ddof=1) / b.var(ddof=1)
     assert seen.value == pytest.approx(math.sqrt(f))
     # s'^2/s^2 over sigma'^2/sigma^2 has an F distribution with n' - 1 and n - 1 degrees.
     assert seen.low == pytest.approx(math.sqrt(f / stats.f.ppf(0.975, 13, 8)))
     assert seen.high == pytest.approx(math.sqrt(f / stats.f.ppf(0.025, 13, 8)))
-    outlier = compare(b, np.append(o[:-1], 400.0)).spread_ratio
+    outlier = compare_run_sets(b, np.append(o[:-1], 400.0)).spread_ratio
     assert outlier.high / outlier.low > seen.high / seen.low
 
 
@@ -306,7 +308,7 @@ def test_the_ratio_of_spreads_of_runs_without_heavy_tails_has_the_textbooks_inte
 def test_intervals_of_the_ratio_of_spreads_hold_the_truth(draw, least):
     rng = np.random.default_rng(3)
     base, other = ((getattr(rng, draw)(size=(400, runs))) for runs in (8, 16))
-    found = [compare(b, 1.7 * o).spread_ratio for b, o in zip(base, other, strict=True)]
+    found = [compare_run_sets(b, 1.7 * o).spread_ratio for b, o in zip(base, other, strict=True)]
     assert np.mean([one.low <= 1.7 <= one.high for one in found]) >= least
 
 
@@ -316,7 +318,7 @@ def test_intervals_of_the_ratio_of_spreads_hold_the_truth(draw, least):
 )
 @settings(max_examples=50)
 def test_swapping_base_and_other_turns_signs_and_keeps_p_values(b, o):
-    there, back = compare(b, o), compare(o, b)
+    there, back = compare_run_sets(b, o), compare_run_sets(o, b)
     assert there.u_p == pytest.approx(back.u_p)
     assert there.difference.value == pytest.approx(-back.difference.value)
     np.testing.assert_allclose(there.levene_p, back.levene_p, rtol=1e-9)
@@ -339,14 +341,14 @@ def test_swapping_base_and_other_turns_signs_and_keeps_p_values(b, o):
 )
 def test_effects_carry_sawilowskys_names(shift, name):
     unit = np.array([-1.0, 0.0, 1.0])  # standard deviation 1 with ddof=1
-    assert compare(unit, unit + shift * (1 + 1e-12)).effect == name
+    assert compare_run_sets(unit, unit + shift * (1 + 1e-12)).effect == name
 
 
 def test_a_family_is_adjusted_by_benjamini_hochberg_and_the_published_one_is_not():
     rng = np.random.default_rng(12)
     pairs = {f"{k}": (rng.normal(size=9), rng.normal(0.5 * k, 1, size=8)) for k in range(5)}
     sound = compare_family(pairs)
-    alone = [compare(*pair) for pair in pairs.values()]
+    alone = [compare_run_sets(*pair) for pair in pairs.values()]
     np.testing.assert_allclose(
         [one.u_p_adjusted for one in sound.values()],
         stats.false_discovery_control([one.u_p for one in alone]),
@@ -364,8 +366,8 @@ def test_significance_inside_a_family_is_that_of_the_adjusted_p_value():
     base = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     higher = [3.5, 4.5, 6.5, 7.5, 8.5, 9.5]
     same = [1.1, 2.1, 2.9, 4.1, 4.9, 6.2]
-    assert compare(base, higher).u_p == pytest.approx(0.0411, abs=1e-4)
-    assert compare(base, higher).mean_moves() == "+"
+    assert compare_run_sets(base, higher).u_p == pytest.approx(0.0411, abs=1e-4)
+    assert compare_run_sets(base, higher).mean_moves() == "+"
     family = compare_family({"higher": (base, higher), "a": (base, same), "b": (base, same)})
     assert family["higher"].mean_moves() == "NS"
 
@@ -374,17 +376,17 @@ def test_significance_inside_a_family_is_that_of_the_adjusted_p_value():
     ("call", "sentence"),
     [
         (
-            lambda: compare([0.1], [0.1, 0.2]),
+            lambda: compare_run_sets([0.1], [0.1, 0.2]),
             "base must hold the values of two or more runs, got shape (1,): pass one number per "
             "run",
         ),
         (
-            lambda: compare([0.1, 0.2], [0.1, math.nan]),
+            lambda: compare_run_sets([0.1, 0.2], [0.1, math.nan]),
             "other must be finite, got nan for run 1: "
             "leave out the classes or metrics that are undefined in a run",
         ),
         (
-            lambda: compare([0.1, 0.2], [0.1, 0.3], protocol="exact"),
+            lambda: compare_run_sets([0.1, 0.2], [0.1, 0.3], protocol="exact"),
             "protocol must be 'sound' or 'published', got 'exact': name one of the two",
         ),
         (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scotoma.comparison.arrays import Comparison, compare
 from scotoma.comparison.bias_scores import BiasScore, bias_scores
-from scotoma.comparison.effects import GroupEffect, affected, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, mean_change
 from scotoma.comparison.quantiles import QuantileChange, quantile_change
@@ -18,7 +18,7 @@ __all__ = [
     "BiasScore",
     "Comparison",
     "Flip",
-    "GroupEffect",
+    "GroupScoreEffect",
     "MeanChange",
     "QuantileChange",
     "RerunFloor",

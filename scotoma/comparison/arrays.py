@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.comparison.effects import GroupEffect, affected, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, score_table
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
@@ -41,7 +41,7 @@ class Comparison:
     error: MeanChange
     accuracy: MeanChange
     flip_counts: tuple[Flip, ...]
-    effects: tuple[GroupEffect, ...]
+    effects: tuple[GroupScoreEffect, ...]
     floor: RerunFloor | None
     notes: tuple[str, ...]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from scotoma.comparison.effects import GroupEffect, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, mean_change, score_table
 from scotoma.comparison.measure import SliceEffect, sliced
 from scotoma.comparison.precision import jackknife
-from scotoma.detection import DetectionScores, Outcomes
+from scotoma.detection import BoxOutcomes, DetectionScores
 from scotoma.inputs import Codes, Flags
 from scotoma.uncertainty import Estimate, undefined
 
@@ -71,14 +71,14 @@ class BoxComparison:
     flips: tuple[Flip, ...]
     precision: tuple[PrecisionChange, ...]
     class_precision: tuple[PrecisionChange, ...]
-    groups: tuple[GroupEffect, ...]
+    groups: tuple[GroupScoreEffect, ...]
     slices: tuple[SliceEffect, ...]
     expected_slices: float
     notes: tuple[str, ...]
 
 
 def measure_boxes(
-    outcomes: tuple[Outcomes, Outcomes],
+    outcomes: tuple[BoxOutcomes, BoxOutcomes],
     scores: tuple[DetectionScores, DetectionScores],
     *,
     models: tuple[str, str],

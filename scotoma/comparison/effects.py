@@ -11,13 +11,13 @@ from scotoma.comparison.means import MeanChange, ScoreTable
 from scotoma.inputs import booleans
 from scotoma.uncertainty import holm
 
-__all__ = ["GroupEffect", "affected", "group_effects"]
+__all__ = ["GroupScoreEffect", "affected", "group_effects"]
 
 SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class GroupEffect:
+class GroupScoreEffect:
     """What compression does to the score of one group.
 
     Attributes:
@@ -35,7 +35,7 @@ class GroupEffect:
 
 def group_effects(
     table: ScoreTable, masks: npt.ArrayLike, names: Sequence[str], *, level: float = 0.95
-) -> list[GroupEffect]:
+) -> list[GroupScoreEffect]:
     """Compare the means of every group.
 
     Args:
@@ -62,14 +62,17 @@ def group_effects(
     scores = [table.change(mask, level=level) for mask in inside]
     adjusted = holm([score.p for score in scores]).tolist() if scores else []
     return [
-        GroupEffect(name, int(mask.sum()), score, float(p))
+        GroupScoreEffect(name, int(mask.sum()), score, float(p))
         for name, mask, score, p in zip(names, inside, scores, adjusted, strict=True)
     ]
 
 
 def affected(
-    effects: Sequence[GroupEffect], *, higher_is_better: bool = True, alpha: float = SIGNIFICANT
-) -> list[GroupEffect]:
+    effects: Sequence[GroupScoreEffect],
+    *,
+    higher_is_better: bool = True,
+    alpha: float = SIGNIFICANT,
+) -> list[GroupScoreEffect]:
     """The groups that surely lose, those with the largest certain loss first.
 
     Args:
@@ -79,7 +82,7 @@ def affected(
     """
     sign = -1.0 if higher_is_better else 1.0
 
-    def least_loss(effect: GroupEffect) -> float:
+    def least_loss(effect: GroupScoreEffect) -> float:
         change = effect.score.change
         return -change.high if higher_is_better else change.low
 

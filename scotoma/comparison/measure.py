@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.comparison.bias_scores import BiasScore
-from scotoma.comparison.effects import GroupEffect, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, ScoreTable, score_table
 from scotoma.comparison.reruns import RerunFloor, rerun_floor
@@ -83,8 +83,8 @@ class LogComparison:
     score: MeanChange
     flips: tuple[Flip, ...]
     floor: RerunFloor | None
-    tasks: tuple[GroupEffect, ...]
-    groups: tuple[GroupEffect, ...]
+    tasks: tuple[GroupScoreEffect, ...]
+    groups: tuple[GroupScoreEffect, ...]
     slices: tuple[SliceEffect, ...]
     expected_slices: float
     bias: tuple[BiasScore, ...]
@@ -177,7 +177,7 @@ def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None
     return answer_codes(wrong, wrong, *answers)
 
 
-def _effects(scores: ScoreTable, masks: Mapping[str, Flags]) -> tuple[GroupEffect, ...]:
+def _effects(scores: ScoreTable, masks: Mapping[str, Flags]) -> tuple[GroupScoreEffect, ...]:
     if not masks:
         return ()
     return tuple(group_effects(scores, np.stack(list(masks.values())), list(masks)))

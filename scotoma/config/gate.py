@@ -13,7 +13,7 @@ from scotoma.config.gate_changes import (
     ChangeRule,
     CieRule,
     ClassesRule,
-    Frozen,
+    FrozenGatePart,
     Id,
     MaxIncrease,
     SincePreviousRule,
@@ -72,7 +72,7 @@ Rule = Annotated[
 ]
 
 
-class Minimum(Frozen):
+class Minimum(FrozenGatePart):
     """What a test must rest on: without events no harm is shown, without models nothing at all."""
 
     effective_events: float = Field(
@@ -88,7 +88,7 @@ class Minimum(Frozen):
     )
 
 
-class Waiver(Frozen):
+class Waiver(FrozenGatePart):
     """A rule that a variant may break, why, and until when."""
 
     rule: Id = Field(description="Id of the rule.")
@@ -98,7 +98,7 @@ class Waiver(Frozen):
     until: datetime.date = Field(description="Last day on which it holds, YYYY-MM-DD.")
 
 
-class GateRules(Frozen):
+class GateRules(FrozenGatePart):
     """What decides: rules, how certain to be, what to do where nothing is certain."""
 
     version: Literal[1] = 1

@@ -11,7 +11,7 @@ __all__ = [
     "ChangedRule",
     "CieRule",
     "ClassesRule",
-    "Frozen",
+    "FrozenGatePart",
     "Id",
     "MaxIncrease",
     "SincePreviousRule",
@@ -21,13 +21,13 @@ __all__ = [
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class Frozen(BaseModel):
+class FrozenGatePart(BaseModel):
     """A part of a gate file: no unknown keys, no other types, no infinity."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class MaxIncrease(Frozen):
+class MaxIncrease(FrozenGatePart):
     """How far a rate may rise; with both limits, both must be exceeded."""
 
     relative: float | None = Field(
@@ -49,7 +49,7 @@ class MaxIncrease(Frozen):
         return self
 
 
-class ChangeRule(Frozen):
+class ChangeRule(FrozenGatePart):
     """No error, FPR or FNR rises beyond the limits."""
 
     id: Id = Field(description="Name of the rule, for waivers and reports.")
@@ -96,7 +96,7 @@ class ChangeRule(Frozen):
         return self
 
 
-class CieRule(Frozen):
+class CieRule(FrozenGatePart):
     """Models differ on no more than a share of the examples beyond what seeds alone produce."""
 
     id: Id
@@ -104,7 +104,7 @@ class CieRule(Frozen):
     max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
 
 
-class ChangedRule(Frozen):
+class ChangedRule(FrozenGatePart):
     """No more than a share of the predictions change, so that no error rises by more."""
 
     id: Id
@@ -115,7 +115,7 @@ class ChangedRule(Frozen):
     max: float = Field(gt=0, lt=1, description="Share of the predictions: 0.01 for one point.")
 
 
-class ClassesRule(Frozen):
+class ClassesRule(FrozenGatePart):
     """No class loses more recall than the model loses accuracy, but for a margin."""
 
     id: Id
@@ -123,7 +123,7 @@ class ClassesRule(Frozen):
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point of recall.")
 
 
-class SlicesRule(Frozen):
+class SlicesRule(FrozenGatePart):
     """No slice that nobody named is hurt beyond a margin."""
 
     id: Id
@@ -131,7 +131,7 @@ class SlicesRule(Frozen):
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
 
 
-class SincePreviousRule(Frozen):
+class SincePreviousRule(FrozenGatePart):
     """No rate of a group and no CIE excess rose since the previous audit beyond a margin."""
 
     id: Id

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.config.gate_changes import Frozen, Id
+from scotoma.config.gate_changes import FrozenGatePart, Id
 
 __all__ = [
     "LEVEL_METRICS",
@@ -53,7 +53,7 @@ def twins(name: str) -> list[str]:
     return [metric for metric in LEVEL_METRICS if metric.partition(".")[2] == name]
 
 
-class LevelRule(Frozen):
+class LevelRule(FrozenGatePart):
     """A fairness metric stays within limits: its level, not what compression changes of it."""
 
     id: Id = Field(description="Name of the rule, for waivers and reports.")

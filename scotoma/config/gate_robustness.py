@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from scotoma.config.gate_changes import Frozen, Id
+from scotoma.config.gate_changes import FrozenGatePart, Id
 
 __all__ = ["OTHER_PICTURES", "MaxLoss", "PicturesRule", "RobustnessRule"]
 
@@ -18,13 +18,13 @@ PicturesMetric = Literal[
 OTHER_PICTURES: tuple[str, ...] = get_args(PicturesMetric)
 
 
-class MaxLoss(Frozen):
+class MaxLoss(FrozenGatePart):
     """How much more a variant may lose than dense."""
 
     points: float = Field(ge=0, lt=100, description="Percentage points: 2.0.")
 
 
-class RobustnessRule(Frozen):
+class RobustnessRule(FrozenGatePart):
     """No group loses more than dense on corrupted pictures, but for a margin."""
 
     id: Id
@@ -43,7 +43,7 @@ class RobustnessRule(Frozen):
     max_increase: MaxLoss
 
 
-class PicturesRule(Frozen):
+class PicturesRule(FrozenGatePart):
     """No group gets worse than with dense models on other pictures, but for a margin.
 
     `overconfidence` is confidence less accuracy, under corruption; `tempered_overconfidence` the

@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.config.gate_changes import Frozen, Id
+from scotoma.config.gate_changes import FrozenGatePart, Id
 
 __all__ = ["MaxWorse", "ScoreRule"]
 
 
-class MaxWorse(Frozen):
+class MaxWorse(FrozenGatePart):
     """How much worse a mean may get; with both limits, both must be exceeded."""
 
     relative: float | None = Field(
@@ -30,7 +30,7 @@ class MaxWorse(Frozen):
         return self
 
 
-class ScoreRule(Frozen):
+class ScoreRule(FrozenGatePart):
     """The mean of a score gets no worse beyond the limits."""
 
     id: Id = Field(description="Name of the rule, for waivers and reports.")

@@ -10,7 +10,7 @@ from scipy.ndimage import correlate1d
 from scipy.signal import fftconvolve
 
 from scotoma.corruptions.arrays import Floats, Images
-from scotoma.corruptions.resampling import blurred, mirrored, planes, with_fourth
+from scotoma.corruptions.resampling import gaussian_blurred, mirrored, planes, with_fourth
 
 __all__ = [
     "defocus_blur",
@@ -27,7 +27,7 @@ FEW_TERMS = 4  # products of matrices up to which they take less time than a Fou
 
 def gaussian_blur(images: Images, *, sigma: float) -> Floats:
     """Blur with a Gaussian of `sigma` pixels."""
-    return blurred(images, sigma)
+    return gaussian_blurred(images, sigma)
 
 
 def defocus_blur(images: Images, *, radius: float, alias: float) -> Floats:
@@ -100,14 +100,14 @@ def glass_blur(
         iterations: How often every pixel is copied.
     """
     n, height, width, channels = images.shape
-    soft = blurred(images, sigma).clip(0, 255).astype(np.uint8)
+    soft = gaussian_blurred(images, sigma).clip(0, 255).astype(np.uint8)
     source = np.arange(height * width, dtype=np.int32)[None]
     for iteration in range(iterations):
         copied = _copied_from(moves[:, iteration], height, width, delta)
         source = np.take_along_axis(np.broadcast_to(source, copied.shape), copied, axis=1)
     pixels = soft.reshape(n, height * width, channels)
     copies = np.take_along_axis(pixels, source[..., None], axis=1)
-    return blurred(copies.reshape(images.shape), sigma)
+    return gaussian_blurred(copies.reshape(images.shape), sigma)
 
 
 def _copied_from(moves: NDArray[np.int8], height: int, width: int, delta: int) -> NDArray[np.int32]:

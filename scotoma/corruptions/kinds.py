@@ -20,7 +20,7 @@ __all__ = [
     "checked_kind",
     "checked_severity",
     "family_of",
-    "tables",
+    "severity_tables",
 ]
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -90,7 +90,7 @@ def checked_severity(severity: int) -> int:
 
 
 @cache
-def tables() -> dict[str, Any]:
+def severity_tables() -> dict[str, Any]:
     """Read the tables of severities: per profile its size, source, and each corruption's numbers.
 
     >>> tables()["cifar-c"]["severities"]["gaussian_noise"]

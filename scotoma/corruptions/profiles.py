@@ -20,7 +20,7 @@ from scotoma.corruptions.kinds import (
     STANDARD,
     checked_kind,
     checked_severity,
-    tables,
+    severity_tables,
 )
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
@@ -156,7 +156,11 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
     if frost is None:
         left_out["frost"] = "it needs photographs of frost; name a folder of them as frost"
     else:
-        scale = size / SIZES["imagenet-c"] if name == "scaled" else tables()[name]["frost_scale"]
+        scale = (
+            size / SIZES["imagenet-c"]
+            if name == "scaled"
+            else severity_tables()[name]["frost_scale"]
+        )
         pictures = read_pictures(frost, scale=scale, size=size)
     return Profile(
         name=name,
@@ -171,9 +175,9 @@ def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = F
 
 def _parameters(name: str, size: int, kind: str, severity: int) -> dict[str, Any]:
     source = "imagenet-c" if name == "scaled" else name
-    numbers = tables()[source]["severities"].get(kind)
+    numbers = severity_tables()[source]["severities"].get(kind)
     if numbers is None:
-        numbers = tables()["extended"]["severities"][kind]
+        numbers = severity_tables()["extended"]["severities"][kind]
     chosen = {key: values[severity - 1] for key, values in numbers.items()}
     if name == "scaled":
         factor = size / SIZES["imagenet-c"]
@@ -190,7 +194,7 @@ def _below_one_pixel(size: int) -> dict[str, str]:
     factor = size / SIZES["imagenet-c"]
     reasons = {}
     for kind, (key, *_) in LENGTHS.items():
-        length = max(tables()["imagenet-c"]["severities"][kind][key][2:]) * factor
+        length = max(severity_tables()["imagenet-c"]["severities"][kind][key][2:]) * factor
         if length < 1:
             # Rounded down, so that none reads as a whole pixel.
             shown = math.floor(100 * length) / 100

@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from scotoma.corruptions.arrays import Floats
 
-__all__ = ["between", "blurred", "gaussian_matrix", "mirrored", "planes", "with_fourth"]
+__all__ = ["between", "gaussian_blurred", "gaussian_matrix", "mirrored", "planes", "with_fourth"]
 
 Indices = NDArray[np.intp]
 Mode = Literal["nearest", "reflect"]
@@ -41,7 +41,7 @@ def planes(images: NDArray[np.generic]) -> Floats:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32)
 
 
-def blurred(images: NDArray[np.generic], sigma: float) -> Floats:
+def gaussian_blurred(images: NDArray[np.generic], sigma: float) -> Floats:
     """Blur images of shape (n, h, w, channels) with a Gaussian, the edge repeated beyond it.
 
     One product of matrices per image, so that the size of a batch decides no bit.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import correlate, correlate1d, label
 
 from scotoma.corruptions.arrays import Floats, Images
-from scotoma.corruptions.resampling import blurred
+from scotoma.corruptions.resampling import gaussian_blurred
 
 __all__ = ["spatter"]
 
@@ -48,10 +48,10 @@ def spatter(
         mud_blur: Pixels by which the edge of mud is softened; 0 for water.
     """
     drawn = np.float32(location) + np.float32(scale) * normals[..., None]
-    liquid = blurred(drawn, sigma)[..., 0]
+    liquid = gaussian_blurred(drawn, sigma)[..., 0]
     drops = liquid >= np.float32(threshold)
     if mud_blur:
-        cover = blurred((liquid > np.float32(threshold))[..., None], mud_blur)
+        cover = gaussian_blurred((liquid > np.float32(threshold))[..., None], mud_blur)
         cover = np.where(cover < np.float32(0.8), 0, cover)
         return images * (1 - cover) + MUD * cover
     water = np.where(drops, liquid * 255, 0).astype(np.int32) % 256  # as a byte overflows

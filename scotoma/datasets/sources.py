@@ -132,7 +132,7 @@ def image_place(source: FileSource) -> str:
     return source.images
 
 
-def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, str]]:
+def source_files(config: Config) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
     """List the files that `load_examples` reads, without reading an image.
 
     Args:
@@ -153,14 +153,14 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
     if isinstance(source, DigitsSource):
         from scotoma.datasets.digits import digits_file
 
-        return {"digits-s": storage.Files.one(str(digits_file()))}, {}
+        return {"digits-s": storage.StampedFiles.one(str(digits_file()))}, {}
     if isinstance(source, PredictionsSource):
         tables = {
             "examples": source.examples,
             "captions": source.captions,
             "training": source.training,
         }
-        return {key: storage.Files.one(t) for key, t in tables.items() if t is not None}, {}
+        return {key: storage.StampedFiles.one(t) for key, t in tables.items() if t is not None}, {}
     if isinstance(source, FileSource):
         table, _, join, _ = _table(config, images=False)
         names = [posixpath.normpath(name) for name in table["example_id"].to_list()]
@@ -168,12 +168,12 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
         if isinstance(source, CelebaSource):
             from scotoma.datasets.celeba import celeba_files
 
-            own = storage.Files(source.data, tuple(celeba_files(source.data, names)))
+            own = storage.StampedFiles(source.data, tuple(celeba_files(source.data, names)))
             return {"data": own}, {"data": remark}
         if isinstance(source, CocoSource | ImsituSource):
             return _annotated_files(source, names, remark)
-        images = storage.Files(source.images, tuple(dict.fromkeys(names)))
-        return {"attributes": storage.Files.one(source.attributes), "images": images}, {
+        images = storage.StampedFiles(source.images, tuple(dict.fromkeys(names)))
+        return {"attributes": storage.StampedFiles.one(source.attributes), "images": images}, {
             "images": remark
         }
     from scotoma.datasets.cifar_binary import read_files
@@ -182,7 +182,7 @@ def source_files(config: Config) -> tuple[dict[str, storage.Files], dict[str, st
     listed = storage.list_files(source.data)
     binary = read_files(source.data, listed) if isinstance(source, Cifar10Source) else []
     files = binary or [name for own in split_files(source.data).values() for name in own]
-    return {"data": storage.Files(source.data, tuple(files))}, {}
+    return {"data": storage.StampedFiles(source.data, tuple(files))}, {}
 
 
 def survey_examples(config: Config) -> Survey:
@@ -207,14 +207,14 @@ def survey_examples(config: Config) -> Survey:
 
 def _annotated_files(
     source: CocoSource | ImsituSource, names: list[str], remark: str
-) -> tuple[dict[str, storage.Files], dict[str, str]]:
+) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
     from scotoma.datasets.annotated_images import annotation_files
 
     below = posixpath.relpath(image_place(source), source.data)
     pictures = [posixpath.normpath(posixpath.join(below, name)) for name in names]
-    own = storage.Files(source.data, (*annotation_files(source), *dict.fromkeys(pictures)))
+    own = storage.StampedFiles(source.data, (*annotation_files(source), *dict.fromkeys(pictures)))
     attributes = getattr(source, "attributes", None)
-    beside = {} if attributes is None else {"attributes": storage.Files.one(attributes)}
+    beside = {} if attributes is None else {"attributes": storage.StampedFiles.one(attributes)}
     return beside | {"data": own}, {"data": remark}
 
 

@@ -13,7 +13,7 @@ from scotoma.detection.average_precision import (
 )
 from scotoma.detection.boxes import Detections, GroundTruth
 from scotoma.detection.matching import AREAS, IOUS, Matching, match
-from scotoma.detection.outcomes import Outcomes, outcomes
+from scotoma.detection.outcomes import BoxOutcomes, outcomes
 from scotoma.detection.reading import read_detections, read_ground_truth
 from scotoma.detection.table import (
     FOUND,
@@ -32,12 +32,12 @@ __all__ = [
     "IOUS",
     "MEASURED",
     "MISSED",
+    "BoxOutcomes",
     "BoxReading",
     "DetectionScores",
     "Detections",
     "GroundTruth",
     "Matching",
-    "Outcomes",
     "box_table",
     "detection_scores",
     "found_table",

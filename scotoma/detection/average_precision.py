@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.detection.boxes import Codes, Detections, Floats, GroundTruth
-from scotoma.detection.matching import AREAS, IOUS, Matching, match, pairs
+from scotoma.detection.matching import AREAS, IOUS, Matching, box_pairs, match
 
 __all__ = ["DetectionScores", "detection_scores", "image_groups"]
 
@@ -75,7 +75,7 @@ def detection_scores(
     >>> round(scores["AP50"], 2), round(scores["AP"], 2), scores["AP large"]
     (1.0, 0.7, nan)
     """
-    near = pairs(truth, found)
+    near = box_pairs(truth, found)
     every = np.ones(truth.images)
     value: dict[str, float] = {}
     for name, area in AREAS.items():

@@ -12,7 +12,16 @@ import numpy as np
 
 from scotoma.detection.boxes import Codes, Detections, Flags, Floats, GroundTruth
 
-__all__ = ["AREAS", "IOUS", "MOST_DETECTIONS", "Matching", "Pairs", "match", "overlaps", "pairs"]
+__all__ = [
+    "AREAS",
+    "IOUS",
+    "MOST_DETECTIONS",
+    "Matching",
+    "Pairs",
+    "box_pairs",
+    "match",
+    "overlaps",
+]
 
 IOUS = np.linspace(0.5, 0.95, 10)  # spelled as pycocotools spells it, so that ties agree
 AREAS = MappingProxyType(
@@ -82,7 +91,7 @@ def overlaps(one: Floats, other: Floats, crowd: Flags) -> Floats:
     return np.divide(shared, union, out=np.zeros(len(one)), where=shared > 0)
 
 
-def pairs(truth: GroundTruth, found: Detections, *, least: float = 0.5) -> Pairs:
+def box_pairs(truth: GroundTruth, found: Detections, *, least: float = 0.5) -> Pairs:
     """Put detections beside the boxes that they overlap.
 
     Args:
@@ -142,7 +151,7 @@ def match(
     >>> match(truth, found, ious=np.array([0.5])).box.tolist()  # of the higher score first
     [[0, -1]]
     """
-    near = pairs(truth, found, least=float(ious[0])) if beside is None else beside
+    near = box_pairs(truth, found, least=float(ious[0])) if beside is None else beside
     low, high = area
     ignored = truth.crowd | (truth.area < low) | (truth.area > high)
     order = np.lexsort((-near.box, -near.iou, ignored[near.box], near.detection))

@@ -9,11 +9,11 @@ import numpy as np
 from scotoma.detection.boxes import Detections, Flags, Floats, GroundTruth
 from scotoma.detection.matching import IOUS, match
 
-__all__ = ["Outcomes", "outcomes"]
+__all__ = ["BoxOutcomes", "outcomes"]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class BoxOutcomes:
     """What a detector makes of each box and image.
 
     Attributes:
@@ -29,7 +29,7 @@ class Outcomes:
 
 def outcomes(
     truth: GroundTruth, detections: Detections, *, iou: float = 0.5, least_score: float = 0.25
-) -> Outcomes:
+) -> BoxOutcomes:
     """Say which boxes are found.
 
     Args:
@@ -64,7 +64,7 @@ def outcomes(
     hit = np.zeros(len(truth.box), np.bool_)
     hit[at_one.box[0][at_one.box[0] >= 0]] = True
     examples = truth.examples
-    return Outcomes(
+    return BoxOutcomes(
         hit[examples],
         found[:, examples].mean(axis=0),
         np.bincount(images, minlength=truth.images).astype(np.float64),

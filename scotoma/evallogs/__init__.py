@@ -9,12 +9,12 @@ from __future__ import annotations
 from scotoma.evallogs.log import AttributePath, EvaluationLog
 from scotoma.evallogs.pairing import Pairing, pair
 from scotoma.evallogs.reading import attributes_of, read_logs
-from scotoma.evallogs.tables import Columns
+from scotoma.evallogs.tables import LogColumns
 
 __all__ = [
     "AttributePath",
-    "Columns",
     "EvaluationLog",
+    "LogColumns",
     "Pairing",
     "attributes_of",
     "pair",

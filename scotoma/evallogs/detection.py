@@ -14,7 +14,7 @@ from scotoma.evallogs.json_lines import json_lines
 from scotoma.evallogs.lighteval import LIGHTEVAL, LIGHTEVAL_COLUMNS
 from scotoma.evallogs.lm_eval import LM_EVAL, is_lm_eval
 from scotoma.evallogs.record import Format
-from scotoma.evallogs.tables import Columns, is_timm, table_format
+from scotoma.evallogs.tables import LogColumns, is_timm, table_format
 from scotoma.evallogs.zip_members import ZipMembers
 from scotoma.storage.regular import open_regular
 
@@ -29,7 +29,7 @@ EXAMPLES = re.compile(rb'\s*\[\s*\{\s*"instance_id"\s*:')
 STATISTICS = re.compile(rb'"stats"\s*:\s*\[')
 
 
-def detect(path: Path, columns: Columns, scores: Sequence[str]) -> Format | None:
+def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | None:
     """Tell the format of a file; None where it is no log and no table.
 
     Args:

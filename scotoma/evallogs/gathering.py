@@ -19,10 +19,10 @@ from scotoma.evallogs.dotted import plain_text, value_at, values
 from scotoma.evallogs.log import COLUMNS, SCORE, SHOWN_CHARACTERS
 from scotoma.evallogs.record import Evaluation, Record, hash_text, masked_settings, quoted_id
 from scotoma.evallogs.scripts import script_of
-from scotoma.evallogs.tables import Columns
+from scotoma.evallogs.tables import LogColumns
 from scotoma.printable import printable
 
-__all__ = ["MOST_VALUES", "format_of", "gather", "list_attributes"]
+__all__ = ["MOST_VALUES", "format_of", "gather_log", "list_attributes"]
 
 MOST_VALUES: Final = 1_000  # distinct values of an attribute that are counted
 MOST_PATHS: Final = 10_000
@@ -141,19 +141,19 @@ class _Gathered:
         self._empty()
 
 
-def format_of(path: Path, columns: Columns, scores: Sequence[str]) -> str | None:
+def format_of(path: Path, columns: LogColumns, scores: Sequence[str]) -> str | None:
     """Tell the format of a file; see `detect`."""
     detected = detect(path, columns, scores)
     return detected.name if detected else None
 
 
-def gather(
+def gather_log(
     path: Path,
     stem: str,
     first_row: int,
     attributes: Sequence[str],
     scores: Sequence[str],
-    columns: Columns,
+    columns: LogColumns,
 ) -> list[dict[str, Any]]:
     """Read a log and leave its evaluations as Parquet.
 
@@ -221,7 +221,7 @@ def _refuse_doubled(path: Path, one: _Gathered) -> None:
 
 
 def list_attributes(
-    path: Path, columns: Columns, scores: Sequence[str]
+    path: Path, columns: LogColumns, scores: Sequence[str]
 ) -> dict[str, dict[str, list[Any]]]:
     """Count the values of every attribute of a log.
 

@@ -13,10 +13,10 @@ import polars as pl
 from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.evallogs.detection import FORMATS, SUFFIXES
-from scotoma.evallogs.gathering import MOST_VALUES, format_of, gather, list_attributes
+from scotoma.evallogs.gathering import MOST_VALUES, format_of, gather_log, list_attributes
 from scotoma.evallogs.log import SCORE, AttributePath, EvaluationLog
 from scotoma.evallogs.record import quoted_id
-from scotoma.evallogs.tables import Columns
+from scotoma.evallogs.tables import LogColumns
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 from scotoma.untrusted import read_apart
@@ -45,7 +45,7 @@ def read_logs(
     filter: str = "",  # noqa: A002  the tools' own word
     tasks: Sequence[str] = (),
     reruns: bool = False,
-    columns: Columns | None = None,
+    columns: LogColumns | None = None,
 ) -> dict[str, EvaluationLog]:
     """Read the logs of one model.
 
@@ -69,8 +69,8 @@ def read_logs(
     """
     parts: dict[str, list[_Part]] = {}
     for place in map(str, places):
-        for path, _ in _logs(place, columns or Columns(), scores):
-            for part in _gathered(place, path, folder, attributes, scores, columns or Columns()):
+        for path, _ in _logs(place, columns or LogColumns(), scores):
+            for part in _gathered(place, path, folder, attributes, scores, columns or LogColumns()):
                 parts.setdefault(part.facts["task"], []).append(part)
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
@@ -90,7 +90,7 @@ def read_logs(
 
 
 def attributes_of(
-    places: Sequence[str | Path], *, columns: Columns | None = None
+    places: Sequence[str | Path], *, columns: LogColumns | None = None
 ) -> dict[str, tuple[AttributePath, ...]]:
     """List the attributes that logs hold.
 
@@ -107,9 +107,9 @@ def attributes_of(
     """
     tasks: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
     for place in map(str, places):
-        for path, _ in _logs(place, columns or Columns(), ()):
+        for path, _ in _logs(place, columns or LogColumns(), ()):
             counted = read_apart(
-                list_attributes, path, columns or Columns(), (), path=_largest(path),
+                list_attributes, path, columns or LogColumns(), (), path=_largest(path),
                 called=path.name,
             )  # fmt: skip
             for task, paths in counted.items():
@@ -132,7 +132,7 @@ def _spoken(kinds: set[str]) -> str:
     return "text" if kinds == {"text"} else "mixed"
 
 
-def _logs(place: str, columns: Columns, scores: Sequence[str]) -> list[tuple[Path, str]]:
+def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[Path, str]]:
     """List the logs at a place, with their formats; tables count where there is nothing else."""
     root = Path(os.path.abspath(place))
     shown = printable(masked(place))
@@ -184,11 +184,11 @@ def _gathered(
     folder: Path,
     attributes: Sequence[str],
     scores: Sequence[str],
-    columns: Columns,
+    columns: LogColumns,
 ) -> Iterator[_Part]:
     number = sum(1 for _ in folder.iterdir())  # files are never removed: a new stem each time
     evaluations = read_apart(
-        gather, path, str(folder.absolute() / f"{number:06d}"), number << 44, tuple(attributes),
+        gather_log, path, str(folder.absolute() / f"{number:06d}"), number << 44, tuple(attributes),
         tuple(scores), columns, path=_largest(path), called=path.name,
     )  # fmt: skip
     for facts in evaluations:

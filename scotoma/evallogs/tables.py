@@ -22,7 +22,7 @@ from scotoma.evallogs.json_lines import json_file, json_lines
 from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text
 from scotoma.printable import nearest, printable
 
-__all__ = ["Columns", "is_timm", "table_format"]
+__all__ = ["LogColumns", "is_timm", "table_format"]
 
 CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
 TASK, MODEL = "task", "model"
@@ -41,7 +41,7 @@ TIMM_OUTPUTS = ("prob", "logit")
 
 
 @dataclass(frozen=True)
-class Columns:
+class LogColumns:
     """Which columns of a table say what; empty for the usual names.
 
     Attributes:
@@ -75,7 +75,7 @@ def is_timm(names: Sequence[str]) -> bool:
     )
 
 
-def table_format(columns: Columns, scores: Sequence[str], kind: str) -> Format:
+def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Format:
     """Read tables whose columns are named like this.
 
     Args:
@@ -113,7 +113,7 @@ def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
     return names, (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterator[Record]:
+def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Iterator[Record]:
     names, rows = _rows(path)
     timm = is_timm(names)
     known = _known(columns, names, path, timm=timm)
@@ -156,10 +156,10 @@ def _records(path: Path, *, columns: Columns, scores: tuple[str, ...]) -> Iterat
         )
 
 
-def _known(columns: Columns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
+def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
     """Find the column of each role; empty where there is none."""
     known = {}
-    for field in fields(Columns):
+    for field in fields(LogColumns):
         asked = getattr(columns, field.name)
         if asked and asked not in names:
             raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from scotoma.audit import Quantity
-from scotoma.evidence.numbers import interval_words, plain
+from scotoma.evidence.numbers import interval_words, six_digits
 from scotoma.evidence.release import ALL, Measurement, Release, measurements
 
 __all__ = ["MEDIA_TYPE", "bill_of_materials"]
@@ -71,7 +71,7 @@ def _model_card(release: Release) -> dict[str, Any]:
         "properties": [
             {"name": f"{PREFIX}:verdict", "value": release.judged.verdict},
             {"name": f"{PREFIX}:variant", "value": release.variant.name},
-            {"name": f"{PREFIX}:level", "value": plain(release.audit.level)},
+            {"name": f"{PREFIX}:level", "value": six_digits(release.audit.level)},
             *(
                 {"name": f"{PREFIX}:n:{row.group}:{row.name}", "value": str(row.quantity.n)}
                 for row in rows
@@ -82,13 +82,13 @@ def _model_card(release: Release) -> dict[str, Any]:
 
 def _metric(row: Measurement) -> dict[str, Any]:
     quantity = row.quantity
-    metric: dict[str, Any] = {"type": row.name, "value": plain(quantity.value)}
+    metric: dict[str, Any] = {"type": row.name, "value": six_digits(quantity.value)}
     if row.group != ALL:
         metric["slice"] = row.group
     if quantity.low is not None and quantity.high is not None:
         metric["confidenceInterval"] = {
-            "lowerBound": plain(quantity.low),
-            "upperBound": plain(quantity.high),
+            "lowerBound": six_digits(quantity.low),
+            "upperBound": six_digits(quantity.high),
         }
     return metric
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.gate import TestResult
 from scotoma.bias.four_fifths import ImpactRatio
-from scotoma.evidence.numbers import interval_words, plain
+from scotoma.evidence.numbers import interval_words, six_digits
 from scotoma.evidence.release import Release, measurements
 from scotoma.printable import code_span, printable
 
@@ -89,7 +89,7 @@ def _gaps(audit: Audit, variant: str) -> list[dict[str, str]]:
 
 def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
     neutral = {
-        metric.name: plain(metric.neutral)
+        metric.name: six_digits(metric.neutral)
         for question in audit.clarify.questions
         for metric in question.metrics
     }

@@ -6,7 +6,7 @@ import calendar
 from typing import Any
 
 from scotoma.audit import Audit
-from scotoma.evidence.numbers import plain
+from scotoma.evidence.numbers import six_digits
 from scotoma.evidence.release import Measurement, Release, measurements
 
 __all__ = ["SCHEMA_VERSION", "aggregate"]
@@ -91,7 +91,7 @@ def _result(audit: Audit, row: Measurement) -> dict[str, Any]:
             "details": {
                 "n": str(quantity.n),
                 "models": str(quantity.members),
-                "effective_events": plain(quantity.effective_events),
+                "effective_events": six_digits(quantity.effective_events),
             },
             "uncertainty": uncertainty,
         },

@@ -7,10 +7,10 @@ from typing import Literal
 from scotoma.audit import Quantity
 from scotoma.report import numbers
 
-__all__ = ["interval_words", "plain"]
+__all__ = ["interval_words", "six_digits"]
 
 
-def plain(value: float | None) -> str:
+def six_digits(value: float | None) -> str:
     """Write a number with six significant digits, for formats that hold numbers as text.
 
     >>> plain(0.0961538461), plain(None)

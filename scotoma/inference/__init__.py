@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.inference.costs import costs
+from scotoma.inference.costs import measure_costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
 from scotoma.inference.population import Answers, PixelArray, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, Preprocessing
@@ -14,8 +14,8 @@ __all__ = [
     "PixelArray",
     "Preprocessing",
     "Runtime",
-    "costs",
     "images_at_once",
+    "measure_costs",
     "open_engine",
     "predict_members",
     "providers",

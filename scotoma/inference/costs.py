@@ -14,14 +14,14 @@ from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.inference.model_process import call_limited
 from scotoma.processes import IsolatedProcess
 
-__all__ = ["costs", "costs_apart", "file_sizes", "latency"]
+__all__ = ["costs_apart", "file_sizes", "latency", "measure_costs"]
 
 BATCHES = (1, 64)  # images at once
 RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
 FEWEST = 5
 
 
-def costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
+def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
     """Measure sizes and latencies of one member.
 
     Args:
@@ -47,7 +47,7 @@ def costs_apart(
 ) -> dict[str, Any]:
     """Measure as `costs` does, in a process that the member may take down."""
     measured: dict[str, Any] = call_limited(
-        *(process, costs, path, network, images),
+        *(process, measure_costs, path, network, images),
         path=path, network=network, images=max(BATCHES), batches=len(BATCHES) * (FEWEST + 2),
     )  # fmt: skip
     return measured

@@ -13,7 +13,7 @@ from scotoma.config.mitigation import BINARY, HEADS, RATIOS
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
-from scotoma.mitigation.learning.samplers import cell_counts
+from scotoma.mitigation.learning.samplers import cell_sizes
 from scotoma.natural import natural_order
 from scotoma.printable import printable
 
@@ -63,7 +63,7 @@ def training_groups(config: Config, examples: Examples) -> TrainingGroups:
     if examples.several:
         counts = np.stack([labels[codes == code].sum(axis=0) for code in numbers])
     else:
-        counts = cell_counts(labels, codes, (len(values), classes))
+        counts = cell_sizes(labels, codes, (len(values), classes))
     _refuse_unfit(asked, examples.several or examples.classes, values, counts)
     positive = config.label.positive
     named = examples.classes.index(str(positive)) if str(positive) in examples.classes else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["TECHNIQUES", "TechniqueFacts", "table"]
+__all__ = ["TECHNIQUES", "TechniqueFacts", "techniques_table"]
 
 Groups = Literal["no", "yes", "each example", "transductive"]
 
@@ -116,7 +116,7 @@ TECHNIQUES = (
 )  # fmt: skip
 
 
-def table() -> str:
+def techniques_table() -> str:
     """Write the techniques as a table in Markdown.
 
     >>> table().splitlines()[-1].split(" | ")[:2]

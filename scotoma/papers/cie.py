@@ -9,7 +9,7 @@ from scotoma.papers.cie_groups import absolute_rates, label_shares, normalised_r
 from scotoma.papers.cie_over_index import over_indexed
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import TIES, divergence_sentence, interval, under
+from scotoma.papers.words import TIES, divergence_sentence, quantity_text, under
 from scotoma.published import cie
 
 __all__ = ["accuracy_beyond", "tables"]
@@ -67,7 +67,7 @@ def _subsets(finished: FinishedAudit) -> PaperTable:
     for name in finished.compressed:
         subsets = {row.subset: row.compressed for row in audit.divergence[name].top1}
         rows.append((name, *(_percent(subsets[subset].value) for subset in order)))
-        sound[name] = interval(subsets["CIEs"], factor=100, unit="%")
+        sound[name] = quantity_text(subsets["CIEs"], factor=100, unit="%")
         empty |= {q.reason: None for q in subsets.values() if q.value is None}
     return PaperTable(
         name="Table 2",
@@ -102,7 +102,7 @@ def _curve(finished: FinishedAudit) -> PaperTable:
             points = [accuracy_beyond(divergence.taxicab, right, members, p) for p in PERCENTILES]
             rows.append((name, models, *map(_percent, (*fixed, *points))))
         sound[name] = " against ".join(
-            interval(getattr(subsets["non-CIEs"], models), factor=100, unit="%")
+            quantity_text(getattr(subsets["non-CIEs"], models), factor=100, unit="%")
             for models in ("compressed", "dense")
         )
     columns = ("CIEs", "non-CIEs", "all", *(f"{p}th" for p in PERCENTILES[1:]))

@@ -10,7 +10,7 @@ from scotoma.audit.worst_change import worst_change
 from scotoma.datasets import Examples
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import interval, under
+from scotoma.papers.words import quantity_text, under
 from scotoma.published import cie
 
 __all__ = ["NO_GROUPS", "absolute_rates", "label_shares", "normalised_rates"]
@@ -97,7 +97,7 @@ def absolute_rates(finished: FinishedAudit) -> PaperTable:
         worst = worst_change(audit, variant)
         sound[variant] = "no rise can be estimated" if worst is None else (
             f"{RATE_NAMES[worst.metric]} of {audit.group_names[worst.group]} "
-            f"{interval(worst.absolute, factor=100, sign='+', unit=' points')}"
+            f"{quantity_text(worst.absolute, factor=100, sign='+', unit=' points')}"
         )  # fmt: skip
     return _rate_table(
         finished,
@@ -193,8 +193,8 @@ def _gaps(audit: Audit) -> str:
         if gap.p_adjusted is not None
     ]
     shown = [
-        f"{RATE_NAMES[gap.metric]} rises {interval(gap.gap, factor=100, unit=' points')} more for "
-        f"{audit.group_names.get(gap.group_b, gap.group_b)} than for "
+        f"{RATE_NAMES[gap.metric]} rises {quantity_text(gap.gap, factor=100, unit=' points')} more "
+        f"for {audit.group_names.get(gap.group_b, gap.group_b)} than for "
         f"{audit.group_names.get(gap.group_a, gap.group_a)} under {variant}"
         for variant, gap in tested
         if (gap.p_adjusted or 0.0) <= 1 - audit.level

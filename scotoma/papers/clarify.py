@@ -10,7 +10,7 @@ from scotoma.audit.outcomes import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import interval
+from scotoma.papers.words import quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, clarify
 
@@ -122,7 +122,7 @@ def _of_labels(rows: Rows) -> str:
     basic = next(iter(rows))[0]
     at = 0 if any(own[0].value is not None for own in rows.values()) else 1
     sentences = [
-        f"{name} of {code_span(d)} {interval(own[at], digits=3)}"
+        f"{name} of {code_span(d)} {quantity_text(own[at], digits=3)}"
         for (name, d), own in rows.items()
         if name == basic and own[at].value is not None
     ]
@@ -157,7 +157,7 @@ def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
     if not moved:
         return f"{count}."
     where, change = moved[0]
-    return f"{count}; the clearest: {where} {interval(change, digits=3, sign='+')}."
+    return f"{count}; the clearest: {where} {quantity_text(change, digits=3, sign='+')}."
 
 
 def _excludes(quantity: Quantity, value: float) -> bool:

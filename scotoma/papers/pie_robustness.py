@@ -5,7 +5,7 @@ from __future__ import annotations
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import interval, under
+from scotoma.papers.words import quantity_text, under
 from scotoma.published import pie
 
 __all__ = ["corruptions"]
@@ -46,7 +46,7 @@ def corruptions(finished: FinishedAudit) -> PaperTable:
     most = max(report.members.values())
     losses = {
         variant: next(
-            interval(loss.absolute, factor=100, sign="+", unit=" points")
+            quantity_text(loss.absolute, factor=100, sign="+", unit=" points")
             for loss in rows
             if (loss.group, loss.family, loss.metric) == ("all", ALL_KINDS, "error")
         )

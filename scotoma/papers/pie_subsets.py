@@ -11,7 +11,7 @@ from scotoma.audit.document import DENSE
 from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import interval, under
+from scotoma.papers.words import quantity_text, under
 from scotoma.predictions import kept_classes
 
 __all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
@@ -91,7 +91,7 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
         f"{models} {subset}" for models in ("dense", "compr.") for subset in SUBSETS.values()
     )
     sound = {
-        name: interval(accuracies["CIEs"][1], factor=100, unit="%")
+        name: quantity_text(accuracies["CIEs"][1], factor=100, unit="%")
         for name, accuracies in by_variant.items()
     }
     return PaperTable(

@@ -10,8 +10,8 @@ from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.variance_costs import costs, heatmaps
-from scotoma.papers.words import interval
+from scotoma.papers.variance_costs import cost_tables, heatmaps
+from scotoma.papers.words import quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 
@@ -33,7 +33,13 @@ PRINTED = ("overall_maxdiff", "overall_std", "perclass_maxdiff", "perclass_std")
 
 def tables(finished: FinishedAudit) -> list[PaperTable]:
     """Make the tables of the paper from a run."""
-    return [_spreads(finished), _worked(), _di(finished), *heatmaps(finished), *costs(finished)]
+    return [
+        _spreads(finished),
+        _worked(),
+        _di(finished),
+        *heatmaps(finished),
+        *cost_tables(finished),
+    ]
 
 
 def _spreads(finished: FinishedAudit) -> PaperTable:
@@ -152,7 +158,7 @@ def _sigmas(finished: FinishedAudit, metric: str) -> str:
     dense = [one for one in measured if one[0].startswith("dense,")]
     widest = max(measured, key=lambda one: one[1].value or 0.0, default=None)
     shown = dict([*dense, *([widest] if widest else [])])
-    parts = (f"{name} {interval(s, factor=100, digits=2)}" for name, s in shown.items())
+    parts = (f"{name} {quantity_text(s, factor=100, digits=2)}" for name, s in shown.items())
     return (
         f"MaxDiff grows with the number of models ({finished.audit.dense.members} dense ones here, "
         f"16 in the paper). The standard deviation of {metric} behind further training runs, in "

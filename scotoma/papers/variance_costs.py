@@ -12,13 +12,13 @@ from scotoma.bias.fairness import NAMES
 from scotoma.inputs import StatisticsProtocol
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import interval
+from scotoma.papers.words import quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_runs, fairness_variance
-from scotoma.variance import compare
+from scotoma.variance import compare_run_sets
 from scotoma.variance.effects import sawilowsky
 
-__all__ = ["Experiment", "cost_counts", "costs", "heatmaps", "published_experiments"]
+__all__ = ["Experiment", "cost_counts", "cost_tables", "heatmaps", "published_experiments"]
 
 Sign = Literal["+", "-", "NS"]
 ALPHA = 0.05
@@ -101,7 +101,7 @@ def heatmaps(finished: FinishedAudit) -> list[PaperTable]:
     ]  # fmt: skip
 
 
-def costs(finished: FinishedAudit) -> list[PaperTable]:
+def cost_tables(finished: FinishedAudit) -> list[PaperTable]:
     """Make the three costs of Finding 4 from a run."""
     name, title = "Finding 4", "Pairs of technique and metric that lower bias, and what it costs"
     printed = fairness_variance().costs
@@ -204,7 +204,7 @@ def _accuracy_moves(
     base: Iterable[float | None], other: Iterable[float | None], protocol: StatisticsProtocol
 ) -> tuple[Sign, Sign]:
     before, after = ([value for value in own if value is not None] for own in (base, other))
-    one = compare(before, after, protocol=protocol)
+    one = compare_run_sets(before, after, protocol=protocol)
     return _known(one.mean_moves()), _known(one.variance_moves())
 
 
@@ -268,9 +268,11 @@ def _clearest(finished: FinishedAudit, test: Literal["u_p_adjusted", "levene_p_a
         return ""
     p, where, compared = min(tested, key=lambda one: one[0])
     if test == "u_p_adjusted":
-        effect = f"Cohen's d {interval(compared.cohens_d, digits=2, sign='+')}"
+        effect = f"Cohen's d {quantity_text(compared.cohens_d, digits=2, sign='+')}"
     else:
-        effect = f"ratio of standard deviations {interval(compared.sound.spread_ratio, digits=2)}"
+        effect = (
+            f"ratio of standard deviations {quantity_text(compared.sound.spread_ratio, digits=2)}"
+        )
     return f"; smallest p {p:.2g}: {where}, {effect}"
 
 
@@ -282,12 +284,12 @@ def _accuracies(finished: FinishedAudit) -> str:
     }
     before = members.pop(finished.audit.dense.name)
     moves = {
-        name: compare(before, own)
+        name: compare_run_sets(before, own)
         for name, own in members.items()
         if min(len(own), len(before)) > 1
     }
     changes = (
-        f"{name} {interval(Quantity.of(one.difference), factor=100, digits=2, sign='+')}"
+        f"{name} {quantity_text(Quantity.of(one.difference), factor=100, digits=2, sign='+')}"
         for name, one in moves.items()
     )
     wider = [name for name, one in moves.items() if one.variance_moves() == "+"]

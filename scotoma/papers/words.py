@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 
-__all__ = ["TIES", "divergence_sentence", "interval", "under"]
+__all__ = ["TIES", "divergence_sentence", "quantity_text", "under"]
 
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
 
-def interval(
+def quantity_text(
     quantity: Quantity, *, factor: float = 1.0, digits: int = 1, sign: str = "", unit: str = ""
 ) -> str:
     """Put a number with its interval and n, or the reason why it has none.
@@ -56,6 +56,6 @@ def divergence_sentence(audit: Audit) -> str:
 
 def _beyond_seeds(divergence: Divergence) -> str:
     if divergence.flips is not None:
-        flips = interval(divergence.flips, factor=100, unit="%")
+        flips = quantity_text(divergence.flips, factor=100, unit="%")
         return f"{flips} that its own dense model labels otherwise"
-    return interval(divergence.cie.excess, factor=100, sign="+", unit=" points")
+    return quantity_text(divergence.cie.excess, factor=100, sign="+", unit=" points")

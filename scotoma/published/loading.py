@@ -10,9 +10,9 @@ from scotoma.published.records import (
     Cie,
     Clarify,
     CommonCorruptions,
-    FairnessRuns,
     FairnessVariance,
     Pie,
+    PublishedFairnessRuns,
     PublishedPart,
 )
 
@@ -76,13 +76,13 @@ def fairness_variance() -> FairnessVariance:
     return _load("fairness_variance", FairnessVariance)
 
 
-def fairness_runs() -> FairnessRuns:
+def fairness_runs() -> PublishedFairnessRuns:
     """Load the 16 runs of each technique that Qian et al. 2021 published.
 
     >>> fairness_runs().values("S-Base", "DP").shape
     (16, 11)
     """
-    return _load("fairness_variance_runs", FairnessRuns)
+    return _load("fairness_variance_runs", PublishedFairnessRuns)
 
 
 def _load(name: str, kind: type[R]) -> R:

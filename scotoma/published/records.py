@@ -13,9 +13,9 @@ __all__ = [
     "Cie",
     "Clarify",
     "CommonCorruptions",
-    "FairnessRuns",
     "FairnessVariance",
     "Pie",
+    "PublishedFairnessRuns",
     "PublishedPart",
     "PublishedTable",
     "PublishedTest",
@@ -300,7 +300,7 @@ class FairnessVariance(Paper):
     definitions: dict[str, str]
 
 
-class FairnessRuns(Paper):
+class PublishedFairnessRuns(Paper):
     """The runs behind the fairness-variance study.
 
     Attributes:

@@ -17,16 +17,16 @@ __all__ = [
     "absolute",
     "axis_end",
     "class_change",
+    "complement",
     "count",
-    "mirrored",
     "normalised",
     "p_value",
     "percent",
     "points",
     "rate",
     "scaled",
-    "score",
     "score_change",
+    "score_text",
     "share",
     "size",
     "unitless",
@@ -150,7 +150,7 @@ def unitless_change(quantity: Ranged) -> Shown:
     return _shown(quantity, factor=1.0, sign="+", unit="", least=3)
 
 
-def score(quantity: Ranged) -> Shown:
+def score_text(quantity: Ranged) -> Shown:
     """A score in its own unit, to four significant digits of the largest number shown.
 
     >>> shown = score(Interval(1234.5, 1100.25, 1300.0))
@@ -243,7 +243,7 @@ def _few(row: ClassRow) -> str:
     return FEW_EVENTS if row.effective_events is not None and row.effective_events < FEW else ""
 
 
-def mirrored(quantity: Ranged, whole: float = 0.0) -> Interval:
+def complement(quantity: Ranged, whole: float = 0.0) -> Interval:
     """Turn a quantity into `whole` minus it: a recall from a rate of misses.
 
     >>> mirrored(Interval(0.25, 0.0, None, 9), 1.0)

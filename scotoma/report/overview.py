@@ -15,7 +15,7 @@ __all__ = ["VariantRow", "variant_rows"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class OverviewCell:
     """One number of a row.
 
     Attributes:
@@ -44,9 +44,9 @@ class VariantRow:
 
     variant: str
     verdict: str
-    accuracy: Cell | None
-    flips: Cell
-    affected: Cell
+    accuracy: OverviewCell | None
+    flips: OverviewCell
+    affected: OverviewCell
     margin: str
 
 
@@ -71,7 +71,7 @@ def variant_rows(audit: Audit, gate: GateResult | None) -> tuple[VariantRow, ...
     )
 
 
-def _accuracy(audit: Audit, variant: str) -> Cell:
+def _accuracy(audit: Audit, variant: str) -> OverviewCell:
     """Of more than two classes with a positive one, the groups' error is that of this class."""
     positive, everyone = audit.examples.positive, audit.groups[0].name
     alone = positive is not None and len(audit.examples.classes) > 2
@@ -80,29 +80,29 @@ def _accuracy(audit: Audit, variant: str) -> Cell:
         if (row.group, row.metric, row.class_name) == (everyone, "error", None):
             errors = (100 * (rate.value or 0.0) for rate in (row.dense, row.compressed))
             before, after = (f"{100 - error:.2f}%" for error in errors)
-            change = numbers.points(numbers.mirrored(row.absolute))
-            return Cell(change, f"{before} to {after}{whose}", row.absolute.n)
-    return Cell(Shown("", "", "", "the error of all examples was not measured", ()))
+            change = numbers.points(numbers.complement(row.absolute))
+            return OverviewCell(change, f"{before} to {after}{whose}", row.absolute.n)
+    return OverviewCell(Shown("", "", "", "the error of all examples was not measured", ()))
 
 
-def _flips(audit: Audit, variant: str) -> Cell:
+def _flips(audit: Audit, variant: str) -> OverviewCell:
     """How many predictions change, beside how many differ between two dense models."""
     divergence = audit.divergence[variant]
     floor, n = divergence.cie.floor, divergence.differing.n
     beside = "" if floor.value is None else f"two dense models {numbers.rate(floor).value}"
     if divergence.cie.paired:
         beside = "same models before and after"
-    return Cell(numbers.rate(divergence.differing), beside, n)
+    return OverviewCell(numbers.rate(divergence.differing), beside, n)
 
 
-def _affected(audit: Audit, variant: str) -> Cell:
+def _affected(audit: Audit, variant: str) -> OverviewCell:
     if not audit.labelled:
         most = most_changed(audit, variant)
-        return Cell(numbers.rate(most.changed), f"{most.group}: changed", most.changed.n)
+        return OverviewCell(numbers.rate(most.changed), f"{most.group}: changed", most.changed.n)
     row = worst_change(audit, variant)
     if row is None:
-        return Cell(Shown("", "", "", "no group's change can be estimated", ()))
-    return Cell(
+        return OverviewCell(Shown("", "", "", "no group's change can be estimated", ()))
+    return OverviewCell(
         numbers.points(row.absolute), f"{RATE_NAMES[row.metric]} of {row.group}", row.absolute.n
     )
 

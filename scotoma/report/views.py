@@ -23,7 +23,7 @@ from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
-from scotoma.report.numbers import Interval, absolute, mirrored, normalised, scaled
+from scotoma.report.numbers import Interval, absolute, complement, normalised, scaled
 from scotoma.report.overview import variant_rows
 from scotoma.report.people import NO_INTERVAL, People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
@@ -433,7 +433,7 @@ def _misses(audit: Audit, variant: str) -> dict[str, Interval]:
         elif row.metric != "fnr":
             continue
         if name is not None:
-            recalls[name] = mirrored(scaled(row.absolute, 100.0))
+            recalls[name] = complement(scaled(row.absolute, 100.0))
     return recalls
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from scotoma.uncertainty import Variance, crossed_variance
 
-__all__ = ["FEWEST", "Change", "corrected_change", "drawn_prefix"]
+__all__ = ["FEWEST", "GroupErrors", "corrected_change", "drawn_prefix"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ def drawn_prefix(reviewed: Flags, lots: npt.NDArray[np.uint64]) -> Flags:
 
 
 @dataclass(frozen=True)
-class Change:
+class GroupErrors:
     """The error of a group before and after compression.
 
     Attributes:
@@ -72,7 +72,7 @@ def corrected_change(
     paired: bool = False,
     clusters: Ints | None = None,
     level: float = 0.95,
-) -> Change | None:
+) -> GroupErrors | None:
     """Estimate the error of a group by corrected labels, and how much compression changes it.
 
     With y the share of members that are wrong and x whether an example has a right answer, totals
@@ -134,7 +134,7 @@ def corrected_change(
     total = variance.total + of_labels / at_risk**2
     df = variance.df if variance.df > 0 else np.inf
     half = float(stats.t.ppf((1 + level) / 2, df)) * total**0.5
-    return Change(
+    return GroupErrors(
         dense=min(1.0, max(0.0, rates[0])),
         compressed=min(1.0, max(0.0, rates[1])),
         change=change,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from scotoma.robustness.amplification import (
     Amplification,
     GroupTest,
-    amplification,
+    amplified_loss,
     group_contrast,
     group_tests,
 )
-from scotoma.robustness.chance import OnePair, draw_variance, one_pair
+from scotoma.robustness.chance import OnePair, corruption_draw_variance, one_pair
 from scotoma.robustness.corruption_error import CorruptionErrors, corruption_errors, errors_over
 from scotoma.robustness.disagreement import Disagreement, disagreement
 from scotoma.robustness.distortion import distortion, example_mean, structural_similarity
@@ -33,11 +33,11 @@ __all__ = [
     "OtherSet",
     "RightAnswers",
     "Scale",
-    "amplification",
+    "amplified_loss",
+    "corruption_draw_variance",
     "corruption_errors",
     "disagreement",
     "distortion",
-    "draw_variance",
     "errors_over",
     "example_mean",
     "group_contrast",

@@ -24,7 +24,7 @@ from scotoma.uncertainty import (
 )
 from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
 
-__all__ = ["FEWEST_EXAMPLES", "Amplification", "GroupTest", "amplification", "group_contrast"]
+__all__ = ["FEWEST_EXAMPLES", "Amplification", "GroupTest", "amplified_loss", "group_contrast"]
 __all__ += ["Mask", "amplified", "estimate_of", "group_tests"]
 
 FEWEST_EXAMPLES = 50  # of a group that is compared with the rest
@@ -51,7 +51,7 @@ class Amplification:
         return any(value > 0 for value in values) and any(value < 0 for value in values)
 
 
-def amplification(
+def amplified_loss(
     dense: Answered,
     compressed: Answered,
     at_risk: Mask | None = None,

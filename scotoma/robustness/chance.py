@@ -11,7 +11,7 @@ import numpy as np
 from scotoma.robustness.amplification import Mask, amplified
 from scotoma.robustness.right_answers import Answered, RightAnswers
 
-__all__ = ["OnePair", "draw_variance", "one_pair"]
+__all__ = ["OnePair", "corruption_draw_variance", "one_pair"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def one_pair(
     return OnePair(float(np.mean(sign * each <= 0)), each.size)
 
 
-def draw_variance(
+def corruption_draw_variance(
     dense: RightAnswers, compressed: RightAnswers, corruptions: Sequence[int], draws: int
 ) -> float:
     """Variance of the absolute amplification that comes from the draws of random corruptions.

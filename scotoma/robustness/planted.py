@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 from scotoma.robustness.amplification import FEWEST_EXAMPLES, group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["POWER", "PlantedAudit", "planted_audit", "smallest_contrast"]
+__all__ = ["POWER", "PlantedRobustness", "planted_robustness", "smallest_contrast"]
 
 POWER = 0.9
 SHARED = 0.5  # of a member's chance on an example: alike on its clean and corrupted pictures
@@ -22,7 +22,7 @@ DRAWN = 4  # audits, over which it is averaged
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlantedAudit:
+class PlantedRobustness:
     """What is planted: accuracies, and how errors come about.
 
     Attributes:
@@ -42,8 +42,8 @@ class PlantedAudit:
     correlation: float = 0.95
 
 
-def planted_audit(
-    truth: PlantedAudit,
+def planted_robustness(
+    truth: PlantedRobustness,
     group: npt.NDArray[np.bool_],
     *,
     members: int,
@@ -149,10 +149,10 @@ def _contrast(
     """Standard error of a contrast where nothing is planted, and its degrees of freedom."""
     group = np.arange(sum(sizes)) < sizes[0]
     clean = 1 - error
-    truth = PlantedAudit(clean=clean, corrupted=max(clean - 0.15, 0.05))
+    truth = PlantedRobustness(clean=clean, corrupted=max(clean - 0.15, 0.05))
     contrasts = []
     for seed in range(DRAWN):
-        dense, compressed = planted_audit(
+        dense, compressed = planted_robustness(
             truth, group, members=members, families=(corruptions,), severities=severities, seed=seed
         )
         own = [right.under(range(corruptions)) for right in (dense, compressed)]

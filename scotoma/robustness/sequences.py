@@ -17,7 +17,7 @@ from scotoma.uncertainty import (
     undefined,
 )
 
-__all__ = ["flip_probability", "flip_rate"]
+__all__ = ["flip_probability", "relative_flip_rate"]
 
 NO_EXAMPLES = "undefined (no examples)"
 
@@ -58,7 +58,7 @@ def flip_probability(
     return of_variance(value, variance, n=len(psi[-1]), members=members, level=level)
 
 
-def flip_rate(
+def relative_flip_rate(
     flips: Floats,
     dense: Floats,
     *,

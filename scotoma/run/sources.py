@@ -18,7 +18,7 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run.mirror import Mirror
 from scotoma.run.records import read_record
-from scotoma.storage import Files, Stamp, stamps
+from scotoma.storage import Stamp, StampedFiles, stamps
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["SOURCES", "Sources", "confirmed", "examine", "read_sources", "write_sources"]
@@ -76,7 +76,7 @@ class Sources:
 
 
 def examine(
-    files: Mapping[str, Files], known: Sources, remarks: Mapping[str, str] | None = None
+    files: Mapping[str, StampedFiles], known: Sources, remarks: Mapping[str, str] | None = None
 ) -> Sources:
     """Look at files, and read those that were written since they were known.
 
@@ -94,7 +94,7 @@ def examine(
     )
 
 
-def confirmed(files: Mapping[str, Files], sources: Sources) -> Sources:
+def confirmed(files: Mapping[str, StampedFiles], sources: Sources) -> Sources:
     """Look at files again, and refuse those that are no longer what the audit took them for.
 
     Args:
@@ -155,7 +155,7 @@ def _entry(entry: Iterable[object]) -> Entry:
     return Entry(int(str(size)), str(mark), str(digest))
 
 
-def _examined(files: Files, known: Mapping[str, Entry]) -> dict[str, Entry]:
+def _examined(files: StampedFiles, known: Mapping[str, Entry]) -> dict[str, Entry]:
     seen = stamps(files)
     return {name: _read(files.place(name), one, known.get(name)) for name, one in seen.items()}
 

@@ -30,7 +30,7 @@ from scotoma.slices.search.greedy import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH, Order
-from scotoma.slices.search.strategies import Mode, Plan, search, split
+from scotoma.slices.search.strategies import Mode, SearchPlan, search_in_memory, split
 from scotoma.slices.search.sweep import Budget, Hits, join_hits, sweep
 from scotoma.slices.view import View
 
@@ -168,17 +168,17 @@ def find_slices(
     )  # fmt: skip
     possible, threads = candidates(own, max_cross), threads or _threads(own, max_cross)
     check_space(mode, possible, max_candidates)
-    plan = Plan(
+    plan = SearchPlan(
         mode, max_cross, float(settings.alpha), settings.correction, confirm,
         _per_iteration(budget, possible, max_candidates), iterations,
         _budget(own, evidence, max_cross, memory_gib, threads, codes is not None), order, seed,
     )  # fmt: skip
     halves = split(cluster_ids, seed)
-    findings, hits, visits = search(own, evidence, plan, halves)
+    findings, hits, visits = search_in_memory(own, evidence, plan, halves)
     shuffles = np.random.default_rng([seed % 2**63, 2])
 
     def count(number: int) -> int:
-        return len(search(own, evidence.shuffled(shuffles), plan, halves)[0])
+        return len(search_in_memory(own, evidence.shuffled(shuffles), plan, halves)[0])
 
     null = Null.of(count, permutations, progress)
     view = View(encoded, prepared, evidence, names, level, halves, codes)
@@ -200,7 +200,7 @@ def find_slices(
 
 
 def _lattice(
-    encoded: Encoded, evidence: Evidence, plan: Plan, hits: Hits, reported: set[str]
+    encoded: Encoded, evidence: Evidence, plan: SearchPlan, hits: Hits, reported: set[str]
 ) -> Lattice:
     """Collect all single predicates, and the combinations with the smallest p-values."""
     single = sweep(encoded, evidence, 1, 1.0, plan.budget)

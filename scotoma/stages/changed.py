@@ -12,7 +12,7 @@ from scotoma.datasets.sources import source_files
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine, read_sources, write_sources
-from scotoma.storage import Files
+from scotoma.storage import StampedFiles
 
 __all__ = ["Changed", "look"]
 
@@ -40,7 +40,7 @@ def look(config: Config, known: Sources) -> Sources:
     return examine(files, known, remarks)
 
 
-def _files_read(config: Config) -> tuple[dict[str, Files], dict[str, str]]:
+def _files_read(config: Config) -> tuple[dict[str, StampedFiles], dict[str, str]]:
     """The files that an audit reads, but registered models; see `source_files`."""
     files, remarks = source_files(config)
     if isinstance(config.source, PredictionsSource):
@@ -67,7 +67,7 @@ class Changed:
     """
 
     run: Run
-    files: Mapping[str, Files]
+    files: Mapping[str, StampedFiles]
     before: Sources
     sources: Sources
     parts: Mapping[ExamplesPart, str]

@@ -26,7 +26,7 @@ from scotoma.stages.activation_ranges import shares_beyond_ranges
 
 # Probability of the predicted class, minus the energy, and that probability at a temperature.
 SURENESS = ("score", "energy", "tempered")
-__all__ = ["SURENESS", "Columns", "Condition", "Suite", "predict_corrupted"]
+__all__ = ["SURENESS", "Columns", "CorruptedCondition", "Suite", "predict_corrupted"]
 
 Pixels = NDArray[np.uint8]
 # What members say of some examples under one condition, by column of its file: `predicted` class
@@ -37,7 +37,7 @@ Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Condition:
+class CorruptedCondition:
     """One corruption at one severity, drawn once; or one kind of sequence.
 
     Attributes:
@@ -86,7 +86,7 @@ class Suite:
     temperatures: NDArray[np.float32] | None = None
     watched: tuple[int, ...] = ()
 
-    def __call__(self, condition: Condition, rows: slice) -> Columns:
+    def __call__(self, condition: CorruptedCondition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
         if condition.frames:
@@ -125,7 +125,9 @@ class Suite:
             )
         return columns
 
-    def _flips(self, clean: Pixels, condition: Condition, rows: slice) -> NDArray[np.float32]:
+    def _flips(
+        self, clean: Pixels, condition: CorruptedCondition, rows: slice
+    ) -> NDArray[np.float32]:
         """Share of the steps at which each member's answer changes, shape (n, M)."""
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
         flips = np.zeros((len(clean), len(self.members)), np.float32)
@@ -146,7 +148,7 @@ class Suite:
                 before = predicted
         return flips / np.float32(condition.frames - 1)
 
-    def _corrupted(self, clean: Pixels, condition: Condition, rows: slice) -> Pixels:
+    def _corrupted(self, clean: Pixels, condition: CorruptedCondition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
         worse = corrupt(
             last, self.example_ids[rows], condition.kind, condition.severity, self.profile,
@@ -155,7 +157,7 @@ class Suite:
         return np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
 
 
-def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Columns]:
+def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) -> Iterator[Columns]:
     """Run every member under every condition.
 
     A corrupted picture lives in the memory of the worker that made it, until all members have seen
@@ -183,7 +185,7 @@ def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator
 
 
 def _answers(
-    suite: Suite, tasks: Iterable[tuple[Condition, slice]], count: int
+    suite: Suite, tasks: Iterable[tuple[CorruptedCondition, slice]], count: int
 ) -> Iterator[Columns]:
     """Answers in the order of the tasks, of which few wait in line."""
     if suite.network.limits is not None:  # external models run in processes of their own

@@ -26,7 +26,7 @@ from scotoma.run import Run
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.stages.repair.candidates import Candidates
+    from scotoma.stages.repair.candidates import RepairChoices
 
 __all__ = ["layers_file", "write_layers"]
 
@@ -111,7 +111,7 @@ def _examples(run: Run, members: int, layers: int) -> _Shown:
 def _compared(run: Run, variant: Variant) -> VariantLayers:
     """Run the members of one variant with layers compressed one at a time, and together."""
     from scotoma.stages.external.network import network_of
-    from scotoma.stages.repair.candidates import Candidates
+    from scotoma.stages.repair.candidates import RepairChoices
     from scotoma.stages.repair.float_members import float_members, refuse_absent
 
     classes = len(Examples.read(run.examples, images=False, split="test").classes)
@@ -121,7 +121,7 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
         pruned = variant.kind == "prune"
         base = variant.model_copy(update={"derived_from": "dense"}) if pruned else variant
         members = float_members(run, base, network, none)
-        own = Candidates(members, variant, network, Path(folder))
+        own = RepairChoices(members, variant, network, Path(folder))
         names = [layer.name for layer in own.layers]
         shown = _examples(run, members.count, len(names))
         own.members = replace(members, count=shown.members)
@@ -154,7 +154,7 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
 
 
 def _quantized(
-    own: Candidates,
+    own: RepairChoices,
     images: NDArray[np.uint8],
     calibrator: str,
     every: frozenset[int],

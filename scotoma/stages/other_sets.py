@@ -134,7 +134,7 @@ def predict_set(
         DataError: As `set_pictures`, or an image cannot be decoded.
     """
     pictures = set_pictures(asked, examples.classes)
-    files = storage.Files(asked.folder, pictures.names)
+    files = storage.StampedFiles(asked.folder, pictures.names)
     digest = examine({"set": files}, Sources()).key("set")
     graphs = [] if network.graph is None else [network.graph]
     sure = run.config.robustness is not None and run.config.robustness.confidence

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
-from scotoma.inference import Answers, Network, PixelArray, costs, predict_members
+from scotoma.inference import Answers, Network, PixelArray, measure_costs, predict_members
 from scotoma.inference.costs import costs_apart
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
@@ -106,7 +106,7 @@ def _measure(run: Run, names: list[str], network: Network, images: PixelArray) -
     by_variant = {}
     members = [run.member(name, 0) for name in names]
     with ExitStack() as pools:
-        measure = costs
+        measure = measure_costs
         if needs_torch(members, network):  # which workers share
             pool = pools.enter_context(worker_pool(1))
             measure = partial(_measure_in, pool)
@@ -123,7 +123,7 @@ def _measure_in(
     pool: WorkerPool, member: Path, network: Network, images: PixelArray
 ) -> dict[str, Any]:
     task = f"measuring {member.parent.name}/{member.name}"
-    return pool.submit(costs, member, network, images, task=task).result()
+    return pool.submit(measure_costs, member, network, images, task=task).result()
 
 
 @dataclass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from scotoma.inference.weights import read_weights
-from scotoma.stages.repair.candidates import Candidates, predicted_by
+from scotoma.stages.repair.candidates import RepairChoices, predicted_by
 
 __all__ = ["PrunedLayers", "without_smallest"]
 
@@ -41,7 +41,7 @@ class PrunedLayers:
         paths: Files of the pruned ones, as many.
     """
 
-    dense: Candidates
+    dense: RepairChoices
     paths: list[Path]
     shares: list[list[float]] = field(init=False)
 

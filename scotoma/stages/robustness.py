@@ -30,10 +30,10 @@ from scotoma.stages.clean_scores import (
     read_temperatures,
     write_clean_scores,
 )
-from scotoma.stages.corrupted import Columns, Condition, Suite, predict_corrupted
+from scotoma.stages.corrupted import Columns, CorruptedCondition, Suite, predict_corrupted
 from scotoma.stages.members import graph_files
 from scotoma.stages.other_sets import predict_set, set_file
-from scotoma.stages.robustness_plan import Plan, corrupted_file, plan_of
+from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file, plan_of
 from scotoma.stages.shards import shards
 from scotoma.storage.files import written
 
@@ -82,7 +82,7 @@ def robustness(run: Run) -> list[Path]:
     return [*outputs, *files]
 
 
-def _draw(path: Path, plan: Plan, profile: Profile) -> None:
+def _draw(path: Path, plan: RobustnessPlan, profile: Profile) -> None:
     """Draw a flower, or a digit where pictures are that small, under every corruption."""
     from PIL import Image
 
@@ -107,7 +107,7 @@ def _draw(path: Path, plan: Plan, profile: Profile) -> None:
         draw_strip(small).save(temporary, "WEBP", quality=85)
 
 
-def _members(run: Run, plan: Plan, examples: Examples) -> tuple[list[Path], Network]:
+def _members(run: Run, plan: RobustnessPlan, examples: Examples) -> tuple[list[Path], Network]:
     """Files of the members that are run, and what they have in common."""
     from scotoma.stages.external.network import network_of
 
@@ -120,7 +120,7 @@ def _members(run: Run, plan: Plan, examples: Examples) -> tuple[list[Path], Netw
 
 
 def _predict(
-    run: Run, plan: Plan, profile: Profile, examples: Examples, watched: tuple[int, ...]
+    run: Run, plan: RobustnessPlan, profile: Profile, examples: Examples, watched: tuple[int, ...]
 ) -> None:
     """Run every member under the conditions whose predictions are not there."""
     members, network = _members(run, plan, examples)
@@ -129,7 +129,7 @@ def _predict(
     digests = run.mirror.digests([*members, *graphs]).values()
     shared = [versions(), part_digest(run, "shown"), run.config.population.seed, ids, *digests]
 
-    def made_with(condition: Condition) -> str:
+    def made_with(condition: CorruptedCondition) -> str:
         if condition.frames:
             text = json.dumps([*shared, condition.kind, condition.frames, "1"], default=str)
             return hashlib.sha256(text.encode()).hexdigest()

@@ -16,16 +16,16 @@ from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 from scotoma.run import Run
-from scotoma.stages.corrupted import Condition
+from scotoma.stages.corrupted import CorruptedCondition
 from scotoma.stages.other_sets import set_pictures
 
-__all__ = ["Plan", "corrupted_file", "plan_of", "suite_of"]
+__all__ = ["RobustnessPlan", "corrupted_file", "plan_of", "suite_of"]
 
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
 
 
 @dataclass(frozen=True)
-class Plan:
+class RobustnessPlan:
     """What is run: conditions, examples and members.
 
     Attributes:
@@ -53,20 +53,22 @@ class Plan:
         return {} if self.profile is None else dict(self.profile.left_out)
 
     @property
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[CorruptedCondition]:
         """Every corruption at every severity, as often as it is drawn."""
         return [
-            Condition(kind, severity, draw)
+            CorruptedCondition(kind, severity, draw)
             for kind in self.kinds
             for severity in self.severities
             for draw in range(self.draws)
         ]
 
     @property
-    def sequences(self) -> list[Condition]:
+    def sequences(self) -> list[CorruptedCondition]:
         """Every kind of sequence, where these are asked for."""
         frames = self.config.frames
-        return [Condition(kind, 0, frames=frames) for kind in PERTURBATIONS] if frames else []
+        return (
+            [CorruptedCondition(kind, 0, frames=frames) for kind in PERTURBATIONS] if frames else []
+        )
 
 
 def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
@@ -109,12 +111,12 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
     return chosen, tuple(dict.fromkeys(wanted))
 
 
-def corrupted_file(run: Run, condition: Condition) -> Path:
+def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
     """Where the predictions under one condition lie."""
     return run.path("robustness", f"{condition}.parquet")
 
 
-def plan_of(run: Run) -> tuple[Plan, Examples]:
+def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
     """Choose conditions, examples and members.
 
     Returns:
@@ -140,17 +142,19 @@ def plan_of(run: Run) -> tuple[Plan, Examples]:
         from scotoma.stages.external.corrupted import find_conditions, imported_models
 
         there = find_conditions(config, imported_models(run, members), examples)
-        return Plan(asked, None, there.kinds, there.severities, 1, there.rows, members), examples
+        return RobustnessPlan(
+            asked, None, there.kinds, there.severities, 1, there.rows, members
+        ), examples
     for one in asked.sets:
         set_pictures(one, examples.classes)
     if asked.profile is None:
-        return Plan(asked, None, (), (), 1, np.zeros(0, np.intp), members), examples
+        return RobustnessPlan(asked, None, (), (), 1, np.zeros(0, np.intp), members), examples
     first = Examples.read(run.examples, only=examples.ids[:1])
     shape = image_shape(first.table["example_id"], first.table["image"], first.size)
     chosen, kinds = suite_of(asked, min(shape[2:]))
     rows = stratified(examples, asked.examples, config.population.seed)
     draws, severities = asked.corruption_seeds, tuple(asked.severities)
-    return Plan(asked, chosen, kinds, severities, draws, rows, members), examples
+    return RobustnessPlan(asked, chosen, kinds, severities, draws, rows, members), examples
 
 
 def _refuse_hard_sets_of_few(asked: Robustness, members: dict[str, int]) -> None:

@@ -24,11 +24,11 @@ from scotoma.storage.places import (
     split_uri,
     upload,
 )
-from scotoma.storage.stamps import Files, Stamp, stamps
+from scotoma.storage.stamps import Stamp, StampedFiles, stamps
 
 __all__ = [
-    "Files",
     "Stamp",
+    "StampedFiles",
     "Stored",
     "at_hand",
     "digest",

@@ -13,7 +13,7 @@ from typing import Any
 
 from scotoma.storage.places import carried_digest, head, is_remote, join, list_objects
 
-__all__ = ["Files", "Stamp", "stamps"]
+__all__ = ["Stamp", "StampedFiles", "stamps"]
 
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system: writes within it look alike
 ASKED_SINGLY = 100  # objects; of more, the whole prefix is listed
@@ -21,7 +21,7 @@ CONNECTIONS = 16
 
 
 @dataclass(frozen=True)
-class Files:
+class StampedFiles:
     """Files below one place.
 
     Attributes:
@@ -33,7 +33,7 @@ class Files:
     names: tuple[str, ...]
 
     @classmethod
-    def one(cls, place: str) -> Files:
+    def one(cls, place: str) -> StampedFiles:
         """Name a single file.
 
         >>> Files.one("s3://b/x/1.csv")
@@ -65,7 +65,7 @@ class Stamp:
     settled: bool = True
 
 
-def stamps(files: Files) -> dict[str, Stamp]:
+def stamps(files: StampedFiles) -> dict[str, Stamp]:
     """Look at files without reading them.
 
     Returns:

@@ -26,8 +26,8 @@ from scotoma.study.arms import mean_difference
 from scotoma.study.blinding import FLAGGED, bang, effective_guesses, james
 from scotoma.study.effects import FEWEST_ANNOTATORS, bootstrap_interval, difference, interaction
 from scotoma.study.mixed_model import odds_ratio
-from scotoma.study.plan import KeyEntry, Orders, Plan
-from scotoma.study.questions import ANSWERS, CONTRASTS, GUESS, QUESTIONS, Question
+from scotoma.study.plan import KeyEntry, Orders, StudyPlan
+from scotoma.study.questions import ANSWERS, CONTRASTS, GUESS, QUESTIONS, StudyQuestion
 from scotoma.study.store import Event
 from scotoma.uncertainty import holm
 
@@ -69,7 +69,7 @@ class Table:
 
 
 def study_result(
-    plan: Plan,
+    plan: StudyPlan,
     key: Mapping[str, KeyEntry],
     orders: Mapping[int, Orders],
     events: Sequence[Event],
@@ -145,7 +145,7 @@ def study_result(
 
 
 def tabulated(
-    plan: Plan,
+    plan: StudyPlan,
     key: Mapping[str, KeyEntry],
     orders: Mapping[int, Orders],
     events: Sequence[Event],
@@ -203,7 +203,7 @@ def _shares(values: Ints, counted: str, cant_tell: float = np.nan) -> Floats:
 
 
 def _shares_of(
-    table: Table, one: Question, a: str, b: str, among: npt.NDArray[np.bool_] | None = None
+    table: Table, one: StudyQuestion, a: str, b: str, among: npt.NDArray[np.bool_] | None = None
 ) -> tuple[Floats, Floats]:
     """Answers in two arms as shares, of all items or some."""
     shares = _shares(table.answers[one.key], one.counted)
@@ -226,8 +226,8 @@ def _adjusted(found: Mapping[_Name, Effect]) -> dict[_Name, Effect]:
 def _groups(
     table: Table,
     key: Mapping[str, KeyEntry],
-    pairs: Sequence[tuple[Question, str, str]],
-    plan: Plan,
+    pairs: Sequence[tuple[StudyQuestion, str, str]],
+    plan: StudyPlan,
 ) -> dict[tuple[str, str], tuple[GroupEffect, ...]]:
     """Differences within groups and how they differ between groups, where the plan has groups."""
     of = np.array([key[item].group for item in table.items])
@@ -256,10 +256,10 @@ def _groups(
 
 def _sensitivity(
     table: Table,
-    one: Question,
+    one: StudyQuestion,
     a: str,
     b: str,
-    plan: Plan,
+    plan: StudyPlan,
     screened: Sequence[int],
     primary: Effect,
 ) -> list[Sensitivity]:
@@ -298,7 +298,7 @@ def _sensitivity(
 
 
 def _arm(
-    table: Table, key: Mapping[str, KeyEntry], one: Question, arm: str, plan: Plan
+    table: Table, key: Mapping[str, KeyEntry], one: StudyQuestion, arm: str, plan: StudyPlan
 ) -> ArmAnswers:
     own = table.arms == arm
     values = table.answers[one.key][own]
@@ -329,7 +329,7 @@ def _arm(
     )
 
 
-def _remark(one: Question, plan: Plan) -> str:
+def _remark(one: StudyQuestion, plan: StudyPlan) -> str:
     if one.key != "q3":
         return ""
     if plan.labels == "paper":
@@ -351,7 +351,9 @@ def _consistency(table: Table) -> dict[int, float | None]:
     return found
 
 
-def _screened(plan: Plan, table: Table, consistency: Mapping[int, float | None]) -> tuple[int, ...]:
+def _screened(
+    plan: StudyPlan, table: Table, consistency: Mapping[int, float | None]
+) -> tuple[int, ...]:
     return tuple(
         person
         for person, seconds in zip(table.people, table.seconds, strict=True)
@@ -360,7 +362,7 @@ def _screened(plan: Plan, table: Table, consistency: Mapping[int, float | None])
     )
 
 
-def _blinding(plan: Plan, table: Table) -> Blinding:
+def _blinding(plan: StudyPlan, table: Table) -> Blinding:
     counts = {
         arm: [int((table.guesses[table.arms == arm] == place).sum()) for place in range(3)]
         for arm in ("A", "B", "C")
@@ -404,7 +406,7 @@ def _blinding(plan: Plan, table: Table) -> Blinding:
     )
 
 
-def _balance(plan: Plan, key: Mapping[str, KeyEntry]) -> Balance:
+def _balance(plan: StudyPlan, key: Mapping[str, KeyEntry]) -> Balance:
     arms = {arm: [one for one in key.values() if one.arm == arm] for arm in ("A", "B", "C")}
     names = sorted({one.class_name for one in key.values()})
     agreement = {arm: np.array([one.agreement for one in own]) for arm, own in arms.items()}
@@ -448,7 +450,7 @@ def _flow(
     )
 
 
-def _deviations(plan: Plan, table: Table) -> list[str]:
+def _deviations(plan: StudyPlan, table: Table) -> list[str]:
     found = []
     if len(table.people) != plan.annotators:
         found.append(f"{len(table.people)} annotators answered; {plan.annotators} were planned.")
@@ -472,7 +474,7 @@ def _scope(annotators: int) -> str:
     return f"{annotators} annotators, taken as drawn from people like them."
 
 
-def _conclusion(plan: Plan, found: Effect, asked: Sequence[Question]) -> str:
+def _conclusion(plan: StudyPlan, found: Effect, asked: Sequence[StudyQuestion]) -> str:
     key, contrast = plan.primary
     question = next(one for one in asked if one.key == key)
     against = {"A-B": "unchanged images", "A-C": "equally contested unchanged images"}[contrast]

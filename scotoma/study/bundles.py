@@ -12,7 +12,7 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.study.pages import single_file
-from scotoma.study.plan import Orders, Plan
+from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.session import checked_event, consent_text, page_state
 from scotoma.study.store import Event
 
@@ -33,7 +33,7 @@ def stamp_of(key: bytes, content: str) -> str:
 
 
 def bundles(
-    plan: Plan,
+    plan: StudyPlan,
     orders: Orders,
     images: Mapping[str, bytes],
     labels: Mapping[str, Sequence[str]],
@@ -93,7 +93,7 @@ def bundles(
 
 
 def read_answers(
-    data: bytes, name: str, plan: Plan, orders: Mapping[int, Orders], keys: Mapping[int, bytes]
+    data: bytes, name: str, plan: StudyPlan, orders: Mapping[int, Orders], keys: Mapping[int, bytes]
 ) -> list[Event]:
     """Read the answers that a page downloaded.
 

@@ -14,7 +14,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from scotoma.errors import DataError
-from scotoma.study.plan import Orders, Plan
+from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, QUESTIONS
 from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP
 from scotoma.study.store import Event
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def tasks(
-    plan: Plan,
+    plan: StudyPlan,
     items: Sequence[str],
     images: Mapping[str, bytes],
     labels: Mapping[str, Sequence[str]],
@@ -73,7 +73,7 @@ def tasks(
     ]
 
 
-def interface(plan: Plan) -> str:
+def interface(plan: StudyPlan) -> str:
     """The labelling interface of that project: XML.
 
     References:
@@ -96,7 +96,9 @@ def interface(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def read_judgements(data: bytes, name: str, plan: Plan, items: frozenset[str]) -> list[Judgement]:
+def read_judgements(
+    data: bytes, name: str, plan: StudyPlan, items: frozenset[str]
+) -> list[Judgement]:
     """Read what Label Studio exported as JSON.
 
     Args:
@@ -123,7 +125,7 @@ def read_judgements(data: bytes, name: str, plan: Plan, items: frozenset[str]) -
     return found
 
 
-def _of_task(task: Any, name: str, plan: Plan, items: frozenset[str]) -> Iterator[Judgement]:
+def _of_task(task: Any, name: str, plan: StudyPlan, items: frozenset[str]) -> Iterator[Judgement]:
     item, study = task["data"][ITEM], task["data"][STUDY]
     if study != plan.sha256:
         raise DataError(

@@ -14,7 +14,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.run.records import read_json, write_json
 from scotoma.unreadable import reason
 
-__all__ = ["Arm", "KeyEntry", "Measured", "Orders", "Plan", "StudyFolder"]
+__all__ = ["Arm", "KeyEntry", "MeasuredNumber", "Orders", "StudyFolder", "StudyPlan"]
 
 Arm = Literal["A", "B", "C"]
 
@@ -23,7 +23,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Measured(_Part):
+class MeasuredNumber(_Part):
     """A number with its interval.
 
     Attributes:
@@ -37,7 +37,7 @@ class Measured(_Part):
     high: float
 
 
-class Plan(_Part):
+class StudyPlan(_Part):
     """A study as it was planned: preregistration in one file.
 
     Attributes:
@@ -95,7 +95,7 @@ class Plan(_Part):
     consistency_screen: float
     time_screen_s: float
     analysis: str
-    leak: dict[str, Measured]
+    leak: dict[str, MeasuredNumber]
     imbalance: float
     leaky: bool
     contact: str
@@ -177,12 +177,12 @@ class StudyFolder:
         """What `scotoma study result` found."""
         return self.root / "result.json"
 
-    def write_plan(self, plan: Plan) -> None:
+    def write_plan(self, plan: StudyPlan) -> None:
         """Write the plan with its hash."""
         content = {"plan": plan.model_dump(mode="json"), "sha256": plan.sha256}
         write_json(self.root / "plan.json", content)
 
-    def plan(self) -> Plan:
+    def plan(self) -> StudyPlan:
         """Read the plan.
 
         Raises:
@@ -191,7 +191,7 @@ class StudyFolder:
         """
         content = self._json("plan.json", ConfigError)
         try:
-            plan, sha256 = Plan.model_validate(content["plan"]), str(content["sha256"])
+            plan, sha256 = StudyPlan.model_validate(content["plan"]), str(content["sha256"])
         except (ValidationError, LookupError, TypeError) as error:
             raise DataError(
                 f"{self.root / 'plan.json'} must hold the plan of a study ({reason(error)}); "

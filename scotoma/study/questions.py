@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ANSWERS", "CONTRASTS", "GUESS", "PRIMARY", "QUESTIONS", "Question", "asked"]
+__all__ = ["ANSWERS", "CONTRASTS", "GUESS", "PRIMARY", "QUESTIONS", "StudyQuestion", "asked"]
 
 ANSWERS = ("yes", "no", "cant-tell")
 GUESS = "guess"  # the second pass: was this image changed by compression?
@@ -16,7 +16,7 @@ PRIMARY = ("q1", "A-C")
 
 
 @dataclass(frozen=True)
-class Question:
+class StudyQuestion:
     """One question of the study.
 
     Attributes:
@@ -35,27 +35,58 @@ class Question:
 
 
 QUESTIONS = (
-    Question("q1", "Does label 1 accurately label an object in the image?", "no",
-             "ill-specified task", "label 1 is wrong or inadequate"),
-    Question("q2", "Does this image depict a single object?", "no",
-             "ill-specified task", "several objects"),
-    Question("q3", "Would you consider labels 1, 2 and 3 to be semantically very close to each "
-             "other? (does this image require fine grained classification)", "yes",
-             "challenging example", "labels close to each other"),
-    Question("q4", "Do you consider the object in the image to be a typical exemplar for the "
-             "class indicated by label 1?", "no", "", "not typical of label 1"),
-    Question("q5", "Is the image quality corrupted (some common image corruptions: overlaid text, "
-             "brightness, contrast, filter, defocus blur, fog, jpeg compression, pixelate, shot "
-             "noise, zoom blur, black and white vs. rgb)?", "yes",
-             "challenging example", "image quality corrupted"),
-    Question("q6", "Is the object in the image an abstract representation of the class indicated "
-             "by label 1? (an object in an abstract form, such as a painting, drawing or rendering "
-             "using a different material)", "yes",
-             "challenging example", "abstract representation"),
-)  # fmt: skip
+    StudyQuestion(
+        "q1",
+        "Does label 1 accurately label an object in the image?",
+        "no",
+        "ill-specified task",
+        "label 1 is wrong or inadequate",
+    ),
+    StudyQuestion(
+        "q2",
+        "Does this image depict a single object?",
+        "no",
+        "ill-specified task",
+        "several objects",
+    ),
+    StudyQuestion(
+        "q3",
+        "Would you consider labels 1, 2 and 3 to be semantically very close to each "
+        "other? (does this image require fine grained classification)",
+        "yes",
+        "challenging example",
+        "labels close to each other",
+    ),
+    StudyQuestion(
+        "q4",
+        "Do you consider the object in the image to be a typical exemplar for the "
+        "class indicated by label 1?",
+        "no",
+        "",
+        "not typical of label 1",
+    ),
+    StudyQuestion(
+        "q5",
+        "Is the image quality corrupted (some common image corruptions: overlaid text, "
+        "brightness, contrast, filter, defocus blur, fog, jpeg compression, pixelate, shot "
+        "noise, zoom blur, black and white vs. rgb)?",
+        "yes",
+        "challenging example",
+        "image quality corrupted",
+    ),
+    StudyQuestion(
+        "q6",
+        "Is the object in the image an abstract representation of the class indicated "
+        "by label 1? (an object in an abstract form, such as a painting, drawing or rendering "
+        "using a different material)",
+        "yes",
+        "challenging example",
+        "abstract representation",
+    ),
+)
 
 
-def asked(classes: int) -> tuple[Question, ...]:
+def asked(classes: int) -> tuple[StudyQuestion, ...]:
     """The questions for a task of so many classes: with two there is no third label to compare.
 
     >>> [question.key for question in asked(2)]

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from scotoma.errors import ScotomaError
 from scotoma.study.guard import Guard, RateLimit
 from scotoma.study.pages import COMMON, SHARED, STYLE, page
-from scotoma.study.plan import Plan, StudyFolder
+from scotoma.study.plan import StudyFolder, StudyPlan
 from scotoma.study.session import checked_event, consent_text, page_state
 from scotoma.study.store import AnswerStore
 
@@ -91,7 +91,7 @@ class _Served:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StudyPlan,
         folder: StudyFolder,
         store: AnswerStore,
         images: Mapping[str, bytes],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.study.plan import Orders, Plan
+from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, GUESS, QUESTIONS
 from scotoma.study.store import Event
 
@@ -20,7 +20,7 @@ PAUSE_MINUTES = 25
 FIELDS = {"key", "place", "item", "question", "value", "shown_ms"}
 
 
-def consent_text(plan: Plan) -> dict[str, str]:
+def consent_text(plan: StudyPlan) -> dict[str, str]:
     """What a person reads before the first image."""
     return {
         "contact": plan.contact,
@@ -31,7 +31,7 @@ def consent_text(plan: Plan) -> dict[str, str]:
 
 
 def page_state(
-    plan: Plan,
+    plan: StudyPlan,
     orders: Orders,
     labels: Mapping[str, Sequence[str]],
     events: Iterable[Event] = (),
@@ -73,7 +73,7 @@ def page_state(
     }
 
 
-def checked_event(content: Any, annotator: int, plan: Plan, orders: Orders) -> Event:
+def checked_event(content: Any, annotator: int, plan: StudyPlan, orders: Orders) -> Event:
     """Make an event of what a page sent.
 
     Args:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.run.lock import try_lock
-from scotoma.study.plan import Plan
+from scotoma.study.plan import StudyPlan
 
 __all__ = ["AnswerStore", "Event", "back_up", "token_hash"]
 
@@ -109,7 +109,7 @@ class AnswerStore:
         finally:
             os.close(descriptor)
 
-    def register(self, plan: Plan) -> None:
+    def register(self, plan: StudyPlan) -> None:
         """Hold the study to the plan under which its first annotator was invited.
 
         Raises:

@@ -15,7 +15,7 @@ from scotoma.tournament.risk import single_run_risk
 from scotoma.tournament.technique_runs import TechniqueRuns
 from scotoma.tournament.two_levels import two_level_mean
 from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level
-from scotoma.variance import Comparison, RunSpread, compare_family, spread
+from scotoma.variance import RunComparison, RunSpread, compare_family, spread
 
 __all__ = [
     "COSTS",
@@ -68,13 +68,13 @@ class AccuracyCell:
 
     technique: str
     base: str
-    raw: Comparison
-    relative: Comparison
+    raw: RunComparison
+    relative: RunComparison
     protocol: StatisticsProtocol
     alpha: float = ALPHA
 
     @property
-    def tests(self) -> Comparison:
+    def tests(self) -> RunComparison:
         """The tests of the protocol."""
         return self.relative if self.protocol == "published" else self.raw
 
@@ -269,7 +269,7 @@ def _pairs(
 
 def _both(
     pairs: Mapping[Key, tuple[Floats, Floats]], protocol: StatisticsProtocol, level: float
-) -> tuple[dict[Key, Comparison], dict[Key, Comparison]]:
+) -> tuple[dict[Key, RunComparison], dict[Key, RunComparison]]:
     """Comparisons whose Levene tests are of the values, and of values over their mean."""
     raw = compare_family(pairs, protocol="sound", level=level)
     relative = compare_family(pairs, protocol="published", level=level)

@@ -10,7 +10,7 @@ import numpy as np
 from scotoma.inputs import Floats
 from scotoma.tournament.technique_runs import TechniqueRuns
 from scotoma.uncertainty import Estimate
-from scotoma.variance import Comparison, compare_family
+from scotoma.variance import RunComparison, compare_family
 
 __all__ = ["OneSeedCell", "compare_one_seed"]
 
@@ -33,7 +33,7 @@ class OneSeedCell:
     runs: int
     of_seeds: float
     of_one_seed: float
-    tests: Comparison
+    tests: RunComparison
 
     @property
     def variance_ratio(self) -> Estimate:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
-from scotoma.tracking.records import NOTE, TEXT_LENGTH, RunRecord, markdown
+from scotoma.tracking.records import NOTE, TEXT_LENGTH, RunRecord, escape_markdown
 from scotoma.tracking.scalars import scalar_metrics
 
 __all__ = ["ROOT", "describe_root", "point_to_root", "root_run"]
@@ -75,7 +75,7 @@ def describe_root(
         gate: The verdict on it.
         comparison: MLflow's page of the variants, from the root of its pages.
     """
-    each = [f"- {variant.verdict} {markdown(variant.name)}" for variant in gate.variants]
+    each = [f"- {variant.verdict} {escape_markdown(variant.name)}" for variant in gate.variants]
     note = "\n".join([f"**{gate.verdict}**", "", *each, f"- [the variants]({comparison})"])
     tags = {"scotoma.verdict": gate.verdict, NOTE: note[:TEXT_LENGTH]}
     now = int(time.time() * 1000)

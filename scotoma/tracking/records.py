@@ -26,7 +26,14 @@ from scotoma.audit.worst_change import (
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 
-__all__ = ["NOTE", "RunRecord", "markdown", "member_records", "metric_names", "variant_records"]
+__all__ = [
+    "NOTE",
+    "RunRecord",
+    "escape_markdown",
+    "member_records",
+    "metric_names",
+    "variant_records",
+]
 
 NAME_LENGTH = 100  # the server takes 250, with section and prefix
 TEXT_LENGTH = 5000  # of a tag; the server takes 8000
@@ -242,11 +249,11 @@ def _variant(
         examples={"train": audit.examples.train, "test": audit.examples.test},
     )
     many = f"{variant.members} model{'s' * (variant.members != 1)}"
-    note = [f"**{markdown(name)}**: {many}", ""]
+    note = [f"**{escape_markdown(name)}**: {many}", ""]
     if gate is not None:
         sentences = _verdict(record, gate, name)
         verdict = record.params["verdict"]
-        note = [f"**{verdict}** {markdown(name)}: {many}", "", *sentences]
+        note = [f"**{verdict}** {escape_markdown(name)}: {many}", "", *sentences]
     if audit.labelled:
         top1 = audit.accuracy[name].top1
         record.quantity("1_quality/top1", top1)
@@ -279,7 +286,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     if judged is None:
         record.tags["scotoma.verdict"] = gate.verdict
         record.params["verdict"] = f"audit: {gate.verdict}"
-        each = [f"{variant.verdict} {markdown(variant.name)}" for variant in gate.variants]
+        each = [f"{variant.verdict} {escape_markdown(variant.name)}" for variant in gate.variants]
         return [f"- all variants: {', '.join(each)}"]
     counted = [test.verdict for test in judged.tests if test.waived is None]
     record.number("0_gate/failed", counted.count("FAIL"))
@@ -292,7 +299,7 @@ def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
     for key, short in metric_names(levels).items():
         record.quantity(f"level/{short}", levels[key])
     record.tags["scotoma.verdict"] = record.params["verdict"] = judged.verdict
-    return [f"- {markdown(line)}" for line in judged.sentences]
+    return [f"- {escape_markdown(line)}" for line in judged.sentences]
 
 
 def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
@@ -301,7 +308,7 @@ def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
         return []
     record.number("5_slices/n_bad", search.slice_count)
     record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
-    return [f"- slices: {markdown(search.summary)}"]
+    return [f"- slices: {escape_markdown(search.summary)}"]
 
 
 def _means(record: RunRecord, audit: Audit, name: str) -> list[str]:
@@ -310,8 +317,8 @@ def _means(record: RunRecord, audit: Audit, name: str) -> list[str]:
     assert scores is not None
     mean = scores.variants[name].mean
     record.quantity("1_quality/mean_score", mean)
-    unit = f" {markdown(scores.unit)}" if scores.unit else ""
-    note = [f"- mean {markdown(scores.name)} {_shown(mean, 1, unit)}"]
+    unit = f" {escape_markdown(scores.unit)}" if scores.unit else ""
+    note = [f"- mean {escape_markdown(scores.name)} {_shown(mean, 1, unit)}"]
     if name not in scores.means:
         return note
     rows = scores.means[name]
@@ -326,7 +333,7 @@ def _means(record: RunRecord, audit: Audit, name: str) -> list[str]:
         record.quantity("3_worst/worse_percent", worst.relative)
         record.tags["group/3_worst/worse"] = worst.group
         share = _shown(worst.relative, 1, "%")
-        note.append(f"- group that gets worse most: {markdown(worst.group)} {share}")
+        note.append(f"- group that gets worse most: {escape_markdown(worst.group)} {share}")
     return [*note, *_slices(record, audit.slices.get(name))]
 
 
@@ -340,7 +347,7 @@ def _changed(record: RunRecord, audit: Audit, name: str) -> list[str]:
     record.tags["group/3_worst/changed_points"] = most.group
     rate = _shown(most.changed, POINTS, "%")
     return [
-        f"- most changed group: {rate} of {markdown(most.group)}",
+        f"- most changed group: {rate} of {escape_markdown(most.group)}",
         f"- {audit.examples.unlabelled}",
     ]
 
@@ -417,12 +424,14 @@ def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
         record.tags[f"group/{key}"] = worst.group
         shown = _shown(worst.absolute, POINTS, " points")
         relative = _shown(worst.relative, 1, "%")
-        note.append(f"- worst change of {metric}: {shown} in {markdown(worst.group)} ({relative})")
+        note.append(
+            f"- worst change of {metric}: {shown} in {escape_markdown(worst.group)} ({relative})"
+        )
     if highest := highest_error(audit, name):
         record.quantity("3_worst/highest_error", highest.compressed)
         record.tags["group/3_worst/highest_error"] = highest.group
         rate = _shown(highest.compressed, POINTS, "%")
-        note.append(f"- highest error: {rate} in {markdown(highest.group)}")
+        note.append(f"- highest error: {rate} in {escape_markdown(highest.group)}")
     if gap := largest_gap(audit, name):
         record.quantity("3_worst/gap_points", gap.gap, POINTS)
         record.tags["group/3_worst/gap_points"] = f"{gap.group_b} against {gap.group_a}"
@@ -490,7 +499,7 @@ def _about(row: MemberMetric) -> str:
     return row.disadvantaged if parse_group_key(row.disadvantaged) else row.advantaged
 
 
-def markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """A name that is nothing but its letters in Markdown and HTML: the rest becomes entities."""
     return "".join(c if c.isalnum() or c in " -" else f"&#{ord(c)};" for c in printable(text))
 
@@ -499,7 +508,7 @@ def _shown(quantity: Quantity, factor: float, unit: str) -> str:
     """A number in words."""
     value, low, high = quantity.value, quantity.low, quantity.high
     if value is None or not math.isfinite(value):
-        return markdown(quantity.reason or "undefined")
+        return escape_markdown(quantity.reason or "undefined")
     digits = ".4g" if factor == 1 and unit != "%" else ".1f"  # of a score, whatever its unit
     shown, *ends = (f"{factor * end:{digits}}" for end in (value, low, high) if end is not None)
     return f"{shown}{unit}" + (f" [{ends[0]}, {ends[1]}]" if len(ends) == 2 else "")

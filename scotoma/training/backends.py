@@ -13,7 +13,7 @@ from scotoma.training.pruning import last_linear
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
 from scotoma.training.task import Objective, Phase, plain_phase
 
-__all__ = ["HEAD", "Backend", "Batch", "Gradients", "Learned", "gradients", "scores_of"]
+__all__ = ["HEAD", "Backend", "Batch", "Gradients", "Learned", "gradients", "trained_scores"]
 
 Backend = Literal["loop", "stacked"]
 HEAD = "head/"  # names of the adversary's values begin so
@@ -223,7 +223,7 @@ def _compile(losses_of: LossesOf) -> LossesOf:
     return torch.compile(losses_of, backend="cudagraphs", dynamic=False)
 
 
-def scores_of(
+def trained_scores(
     template: torch.nn.Module, backend: Backend, precision: torch.dtype, device: torch.device
 ) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
     """Build the pass of members that have been trained: normalisation by their own statistics.

@@ -16,7 +16,7 @@ from scotoma.machine import has_fast_bfloat16
 from scotoma.mitigation.learning.adversaries import fresh_linear
 from scotoma.mitigation.learning.samplers import rows_with_repeats
 from scotoma.training.augmentation import augment
-from scotoma.training.backends import HEAD, Backend, Batch, gradients, scores_of
+from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
 from scotoma.training.models import build_model, prepare_layers
 from scotoma.training.optimiser import fresh_head_memory, fresh_memory
 from scotoma.training.placement import PROCESSOR, RowReader, batches_from
@@ -327,7 +327,7 @@ class Training:
     def _scores(self) -> Callable[[Tensors, Tensors, torch.Tensor], torch.Tensor]:
         """The pass of trained members, built where a technique needs one."""
         precision = products_precision(self.recipe, self._device)
-        return scores_of(self._template, self._backend, precision, self._device)
+        return trained_scores(self._template, self._backend, precision, self._device)
 
     def _dense_parts(self) -> tuple[Tensors, Tensors]:
         """Parameters and buffers of the dense members, on the device."""

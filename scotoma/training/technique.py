@@ -17,7 +17,7 @@ from scotoma.mitigation.learning.duals import (
     excess_multipliers,
     group_weights,
     lagrange_multipliers,
-    remember,
+    remember_batch,
     remembered_accuracy,
 )
 from scotoma.mitigation.learning.losses import (
@@ -317,7 +317,7 @@ class _Bounded(_Technique):
         task = losses.mean(-1)
         excess = torch.where(number > 0, means - task.unsqueeze(-1), 0)
         right = outputs.scores.detach().argmax(-1) == labels
-        kept = remember(values["remembered"], right, groups)
+        kept = remember_batch(values["remembered"], right, groups)
         moved = excess_multipliers(
             duals, remembered_accuracy(kept), values["dense"], duals.new_tensor(self.shares),
             margin=own.asked.margin, rate=own.asked.dual_rate,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from scotoma.variance.comparing import (
     NO_POWER,
-    Comparison,
+    RunComparison,
     RunSpread,
-    compare,
     compare_family,
+    compare_run_sets,
     spread,
 )
 from scotoma.variance.effects import THIS_TEST_SET
@@ -15,9 +15,9 @@ from scotoma.variance.effects import THIS_TEST_SET
 __all__ = [
     "NO_POWER",
     "THIS_TEST_SET",
-    "Comparison",
+    "RunComparison",
     "RunSpread",
-    "compare",
     "compare_family",
+    "compare_run_sets",
     "spread",
 ]

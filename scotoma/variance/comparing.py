@@ -66,7 +66,7 @@ class RunSpread:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Two sets of runs side by side.
 
     Attributes:
@@ -168,13 +168,13 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> RunSpread:
     )
 
 
-def compare(
+def compare_run_sets(
     base: npt.ArrayLike,
     other: npt.ArrayLike,
     *,
     protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
-) -> Comparison:
+) -> RunComparison:
     """Compare one value over two sets of runs: its mean, its variance, the size of the effect.
 
     Args:
@@ -212,7 +212,7 @@ def compare_family(
     *,
     protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
-) -> dict[Name, Comparison]:
+) -> dict[Name, RunComparison]:
     """Compare many pairs of runs and correct for how many were compared.
 
     Args:
@@ -248,7 +248,7 @@ def _compared(
     pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
     protocol: StatisticsProtocol,
     level: float,
-) -> list[Comparison]:
+) -> list[RunComparison]:
     if protocol not in ("sound", "published"):
         raise DataError(
             f"protocol must be 'sound' or 'published', got {protocol!r}: name one of the two"
@@ -273,7 +273,7 @@ def _compared(
             ratio = replace(spread_ratio(*scaled[at], level), note=note)
         effect = cohens_d(b, o, level)
         compared.append(
-            Comparison(
+            RunComparison(
                 difference=welch_difference(b, o, level),
                 cohens_d=effect,
                 effect=sawilowsky(effect.value),

@@ -11,7 +11,7 @@ from scotoma.audit.groups import ClassRow
 from scotoma.config.gate import ClassesRule, GateRules
 from scotoma.uncertainty import Estimate, Variance, heterogeneity, undefined
 from scotoma.verdict.evidence import difference_alone, known
-from scotoma.verdict.margins import clearing_margin, too_small
+from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question
 
 __all__ = ["class_questions"]
@@ -59,7 +59,7 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
     change = difference_alone(rule.metric, "all", loss, variance)
     where = f"recall loss of class {row.class_name}"
     missed = 1 - known(row.dense_recall)
-    small = too_small(missed, row.n, margin=rule.margin, coarsest=rules.coarsest)
+    small = why_too_small(missed, row.n, margin=rule.margin, coarsest=rules.coarsest)
     return Question(
         rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change,
         clearing=clearing_margin(missed, row.n, rule.margin),

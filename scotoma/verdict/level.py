@@ -93,7 +93,7 @@ class Level:
     mean: Estimate | None = None
     worst: Bound | None = None
     dense: Estimate | None = None
-    spread: Spread | None = None
+    spread: LevelSpread | None = None
 
     @property
     def harm(self) -> Bound | None:
@@ -125,7 +125,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Spread:
+class LevelSpread:
     """What a number varies by, on the scale of its interval.
 
     Attributes:

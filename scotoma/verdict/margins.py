@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["clearing_margin", "sampling_margin", "too_small"]
+__all__ = ["clearing_margin", "sampling_margin", "why_too_small"]
 
 ERRORS_TO_EXPECT = 10  # fewer give no margin of their own
 
@@ -41,7 +41,7 @@ def clearing_margin(rate: float, n: int, margin: float | None) -> float | None:
     return max(margin or 0.0, sampling_margin(rate, n))
 
 
-def too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str:
+def why_too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str:
     """Say why a rate of so few examples cannot be judged; empty where it can.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
-from scotoma.verdict.level import Bound, Level, Spread
+from scotoma.verdict.level import Bound, Level, LevelSpread
 from scotoma.verdict.outlook import MOST_MODELS, QUANTILES, SURE, Outlook, first_numbers, numbers_to
 
 __all__ = ["level_outlook", "mean_of_runs", "next_run", "spread_of"]
@@ -50,7 +50,7 @@ def mean_of_runs(values: Sequence[float], se: Sequence[float], *, n: int, reason
     return Estimate.on_scale(value, math.sqrt(total), df, n=n, members=k, note=few_runs(k))
 
 
-def spread_of(values: Sequence[float], mean: Estimate, *, single: bool) -> Spread | None:
+def spread_of(values: Sequence[float], mean: Estimate, *, single: bool) -> LevelSpread | None:
     """Part the variance of a mean over models into runs and examples.
 
     None below `FEWEST_RUNS` models, whose spread is a guess, and where a ratio is 0.
@@ -68,10 +68,10 @@ def spread_of(values: Sequence[float], mean: Estimate, *, single: bool) -> Sprea
     examples = max(0.0, variance - runs / k)
     pieces = max(0.0, variance**2 / mean.df - (runs / k) ** 2 / (k - 1))
     df = examples**2 / pieces if pieces > 0 else math.inf
-    return Spread(float(np.mean(scaled)), runs, examples, max(df, 1.0), k, single)
+    return LevelSpread(float(np.mean(scaled)), runs, examples, max(df, 1.0), k, single)
 
 
-def next_run(mean: Estimate, spread: Spread) -> Estimate:
+def next_run(mean: Estimate, spread: LevelSpread) -> Estimate:
     """Estimate where one next training run lies: its interval predicts, it does not estimate.
 
     >>> values = [0.88, 0.90, 0.91, 0.92, 0.89]
@@ -119,7 +119,9 @@ def level_outlook(level: Level, *, alpha: float, together: int) -> Outlook | Non
     return Outlook("PASS", "models", *models, k, today, limit=True)
 
 
-def _chance(spread: Spread, bound: Bound, distance: float, members: int, chance: float) -> float:
+def _chance(
+    spread: LevelSpread, bound: Bound, distance: float, members: int, chance: float
+) -> float:
     """Chance that so many models settle it, the present ones among them.
 
     The variance between runs is itself an estimate: the mean over what it may be.
@@ -131,7 +133,7 @@ def _chance(spread: Spread, bound: Bound, distance: float, members: int, chance:
     settled = []
     for scale in scales:
         runs = spread.runs * float(scale)
-        total, df = Spread(
+        total, df = LevelSpread(
             spread.centre, runs, spread.examples, spread.examples_df, members, spread.single
         ).at(members)
         clear = distance - float(stdtrit(df, 1 - chance / bound.tries)) * math.sqrt(total)

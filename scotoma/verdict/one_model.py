@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 
-__all__ = ["Disagreement", "one_model_trap"]
+__all__ = ["Contradiction", "one_model_trap"]
 
 DRAWS = 1_000  # of models, where not every choice of one is taken
 SIZES = (1, 2, 3, 5, 10, 20)  # models a side that are looked at
@@ -20,7 +20,7 @@ NO_INTERVAL = (
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class Contradiction:
     """How often comparisons of a few models contradict all models.
 
     Attributes:
@@ -47,7 +47,7 @@ def one_model_trap(
     absolute: float,
     paired: bool = False,
     seed: int = 0,
-) -> list[Disagreement]:
+) -> list[Contradiction]:
     """Draw models from both populations, decide by their means alone, and compare with all.
 
     Whoever has one dense and one compressed model decides so: by whether the rate of a group rose.
@@ -103,7 +103,7 @@ def one_model_trap(
         excess = beyond(d[:, first].mean(axis=2), c[:, second].mean(axis=2))
         harmed = (excess > 0).any(axis=0)
         rows.append(
-            Disagreement(
+            Contradiction(
                 few,
                 float((harmed != (whole > 0).any()).mean()),
                 float(((excess[worst] > 0) != (whole[worst] > 0)).mean()),

@@ -30,7 +30,7 @@ from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.level_questions import level_questions
-from scotoma.verdict.margins import clearing_margin, too_small
+from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question
 from scotoma.verdict.robustness_questions import (
     NO_PICTURES,
@@ -135,7 +135,7 @@ def _rates(audit: Audit, variant: str, rule: ChangeRule, rules: GateRules) -> It
         small = (
             ""
             if _must(row.group, rules)
-            else too_small(dense, n, margin=widest, coarsest=rules.coarsest)
+            else why_too_small(dense, n, margin=widest, coarsest=rules.coarsest)
         )
         yield Question(
             rule.id, rule.metric, row.group, row.class_name, name, margins.relative,
@@ -151,7 +151,7 @@ def _changed(audit: Audit, variant: str, rule: ChangedRule, rules: GateRules) ->
         if (row.group == everyone) != (rule.over == "all"):
             continue
         change = difference_alone(rule.metric, row.group, read_estimate(row.changed))
-        small = "" if _must(row.group, rules) else too_small(
+        small = "" if _must(row.group, rules) else why_too_small(
             0.0, row.changed.n, margin=rule.max, coarsest=rules.coarsest
         )  # fmt: skip
         yield Question(

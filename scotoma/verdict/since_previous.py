@@ -26,10 +26,10 @@ from scotoma.verdict.question import Question
 __all__ = [
     "Change",
     "changes",
-    "difference",
     "earlier_look",
     "judged",
     "not_compared",
+    "rise_since",
     "since_previous",
 ]
 
@@ -56,7 +56,7 @@ class Change:
     change: Estimate
 
 
-def difference(before: Estimate, after: Estimate) -> Estimate:
+def rise_since(before: Estimate, after: Estimate) -> Estimate:
     """Compute the rise of a number from one audit to another that shares no randomness with it.
 
     The standard error of a rate, which its audit gives on the logit scale, is carried over to the
@@ -114,7 +114,7 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
     if _other_excess(before, after, variant):
         earlier.pop((EXCESS, "all"), None)
     return [
-        Change(*key, earlier[key], number, difference(earlier[key], number))
+        Change(*key, earlier[key], number, rise_since(earlier[key], number))
         for key, number in later.items()
         if key in earlier
     ]

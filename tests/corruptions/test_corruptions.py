@@ -26,7 +26,7 @@ from scotoma.corruptions import (
 )
 from scotoma.corruptions.blur import disc, glass_blur, zoomed
 from scotoma.corruptions.formulas import FORMULAS
-from scotoma.corruptions.kinds import tables
+from scotoma.corruptions.kinds import severity_tables
 from scotoma.corruptions.random_numbers import generators
 from scotoma.errors import ConfigError, DataError
 from tests.corruptions.references import drawn_image, write_frost
@@ -108,7 +108,7 @@ def test_what_is_no_random_corruption_depends_on_the_image_alone(cifar: Profile)
 @pytest.mark.parametrize("level", [0, 3, 40, 128, 250, 255])
 @pytest.mark.parametrize("name", ["cifar-c", "imagenet-c"])
 def test_shot_noise_has_the_moments_of_poisson_counts(name: str, level: int) -> None:
-    size = tables()[name]["size"]
+    size = severity_tables()[name]["size"]
     chosen, count = profile(name, size), 40 if size == 32 else 2
     for severity in (1, 5):
         photons = chosen.parameters("shot_noise", severity)["photons"]
@@ -160,7 +160,7 @@ def test_glass_copies_pixel_by_pixel_from_the_last_to_the_first() -> None:
 
 def test_zooms_are_those_of_scipy_at_every_size() -> None:
     for name in ("cifar-c", "tiny-imagenet-c", "imagenet-c"):
-        size = tables()[name]["size"]
+        size = severity_tables()[name]["size"]
         image = drawn_image(2, size, size).astype(np.float32)
         for zoom in (1.0, 1.06, 1.25, 2.25, 4.5):
             cropped = int(np.ceil(size / zoom))
@@ -176,7 +176,7 @@ def test_zoom_lists_end_where_floating_point_lets_them_end() -> None:
     for severity, (stop, included) in enumerate(
         [(1.06, True), (1.11, True), (1.16, False), (1.21, False), (1.26, False)]
     ):
-        zooms = tables()["cifar-c"]["severities"]["zoom_blur"]["zooms"][severity]
+        zooms = severity_tables()["cifar-c"]["severities"]["zoom_blur"]["zooms"][severity]
         assert zooms == np.arange(1, stop, 0.01).tolist()
         assert (zooms[-1] == pytest.approx(stop)) is included
 
@@ -208,7 +208,7 @@ def test_the_extended_set_darkens_where_the_standard_set_brightens(cifar: Profil
 
 def test_every_profile_has_numbers_for_every_corruption() -> None:
     for name, severity in itertools.product(PROFILES, SEVERITIES):
-        size = tables().get(name, {}).get("size", 224)
+        size = severity_tables().get(name, {}).get("size", 224)
         chosen = profile(name, size)
         for kind in chosen.kinds:
             numbers = chosen.parameters(kind, severity).values()
@@ -273,7 +273,7 @@ def test_families_are_four_of_the_paper_and_the_extended_set() -> None:
 def test_profile_of_another_size_names_the_one_that_fits(
     name: str, size: int, fitting: str
 ) -> None:
-    if tables()[name]["size"] == size:
+    if severity_tables()[name]["size"] == size:
         assert profile(name, size).size == size
         return
     with pytest.raises(ConfigError, match=rf"got {size}; set {fitting}$"):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs import Columns, attributes_of
+from scotoma.evallogs import LogColumns, attributes_of
 from tests.evallogs.conftest import FILES, Read, Write, lm_eval_row
 
 pytestmark = pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_table_is_read_by_its_columns(read: Read, tmp_path: Path) -> None:
     assert log.examples["score.correct"].fill_nan(None).to_list() == [1.0, 0.0, None]
     assert log.examples["age"].to_list() == ["30", None, "50"]
     with pytest.raises(ConfigError, match=r"column 'prediction' is not .*mean 'predicted'\?"):
-        read(path, columns=Columns(answer="prediction"))
+        read(path, columns=LogColumns(answer="prediction"))
     path.write_text("label,predicted\n1,1\n")
     with pytest.raises(ConfigError, match="must have a column of ids, and has label, predicted"):
         read(path)
@@ -161,7 +161,7 @@ def test_of_timm_a_column_of_true_labels_says_what_is_right(read: Read, tmp_path
         "filename,label_0,label_1,prob_0,prob_1,truth\na.jpg,cat,dog,0.9,0.1,cat\n"
         "b.jpg,dog,cat,0.6,0.4,cat\n"
     )
-    log = read(tmp_path / "resnet.csv", columns=Columns(label="truth"))["table"]
+    log = read(tmp_path / "resnet.csv", columns=LogColumns(label="truth"))["table"]
     assert log.examples["score.correct"].to_list() == [1.0, 0.0]
 
 

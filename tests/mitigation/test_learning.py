@@ -19,7 +19,7 @@ from scotoma.mitigation.learning.duals import (
     excess_multipliers,
     group_weights,
     lagrange_multipliers,
-    remember,
+    remember_batch,
     remembered_accuracy,
 )
 from scotoma.mitigation.learning.losses import (
@@ -158,7 +158,7 @@ def test_a_memory_keeps_the_newest_answers_of_each_group() -> None:
     kept, slow = torch.full((2, 3, 4), torch.nan), [[[], [], []], [[], [], []]]
     for _ in range(6):
         groups, right = rng.integers(0, 3, (2, 5)), rng.integers(0, 2, (2, 5)).astype(bool)
-        kept = remember(kept, torch.from_numpy(right), torch.from_numpy(groups))
+        kept = remember_batch(kept, torch.from_numpy(right), torch.from_numpy(groups))
         for k in range(2):
             for g, r in zip(groups[k], right[k], strict=True):
                 slow[k][g] = [float(r), *slow[k][g]][:4]

@@ -214,7 +214,7 @@ def test_a_rule_read_from_its_json_decides_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", decide.TECHNIQUES)
 def test_a_rule_reads_groups_exactly_when_its_needs_say_so(name: str) -> None:
     rule, scores, attributes = fitted(name)
-    assert decide.needs(name) == rule.needs
+    assert decide.rule_needs(name) == rule.needs
     if rule.needs.attributes != "each example":
         assert rule(scores).tolist() == rule(scores, attributes).tolist()
         return

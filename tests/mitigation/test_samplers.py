@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scotoma.mitigation.learning.samplers import (
     balanced_batch,
     balanced_draw,
-    cell_counts,
+    cell_sizes,
     ratio_subset,
     repeated_rows,
     rows_with_repeats,
@@ -41,7 +41,7 @@ def test_the_rows_of_cifar10s_are_those_of_the_study() -> None:
 @given(seeds)
 def test_every_row_is_repeated_as_its_cell_is_rare(seed: int) -> None:
     labels, groups = skewed(seed)
-    counts, times = cell_counts(labels, groups, (2, 3)), np.bincount(repeated_rows(labels, groups))
+    counts, times = cell_sizes(labels, groups, (2, 3)), np.bincount(repeated_rows(labels, groups))
     for row, count in enumerate(times):
         largest = max(counts[0, labels[row]], counts[1, labels[row]])
         assert count == largest // counts[groups[row], labels[row]]
@@ -57,10 +57,10 @@ def test_balanced_data_are_left_as_they_are() -> None:
 @example(471)  # nobody in one cell
 def test_subsamples_have_cells_of_one_size_and_differ_by_seed(seed: int) -> None:
     labels, groups = skewed(seed)
-    counts = cell_counts(labels, groups, (2, 3))
+    counts = cell_sizes(labels, groups, (2, 3))
     rows = subsampled_rows(labels, groups, seed)
     smallest = counts[counts > 0].min()  # a cell that nobody is in stays empty
-    drawn = cell_counts(labels[rows], groups[rows], (2, 3))
+    drawn = cell_sizes(labels[rows], groups[rows], (2, 3))
     np.testing.assert_array_equal(drawn, np.where(counts > 0, smallest, 0))
     assert len(set(rows.tolist())) == len(rows)
     np.testing.assert_array_equal(rows, subsampled_rows(labels, groups, seed))

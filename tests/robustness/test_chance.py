@@ -10,19 +10,19 @@ import pytest
 from scotoma import published
 from scotoma.robustness import (
     RightAnswers,
-    draw_variance,
+    corruption_draw_variance,
     errors_over,
     loss,
     one_pair,
     other_set,
 )
-from scotoma.robustness.planted import PlantedAudit, planted_audit
+from scotoma.robustness.planted import PlantedRobustness, planted_robustness
 
 
 def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
     group = np.arange(240) < 80
-    return planted_audit(
-        PlantedAudit(**truth), group, members=6, families=(2, 2), severities=4, seed=seed
+    return planted_robustness(
+        PlantedRobustness(**truth), group, members=6, families=(2, 2), severities=4, seed=seed
     )
 
 
@@ -54,9 +54,9 @@ def test_draws_are_the_variance_between_repeated_measurements() -> None:
 
     repeated = [drawn() for _ in range(400)]
     values = [np.subtract(*(r.corrupted.mean() for r in pair)) for pair in repeated]
-    announced = np.mean([draw_variance(*pair, [0], 4) for pair in repeated])
+    announced = np.mean([corruption_draw_variance(*pair, [0], 4) for pair in repeated])
     assert announced == pytest.approx(np.var(values), rel=0.2)
-    assert np.isnan(draw_variance(*repeated[0], [0], 1))
+    assert np.isnan(corruption_draw_variance(*repeated[0], [0], 1))
 
 
 def test_alexnet_below_is_the_formula_of_its_paper() -> None:

@@ -11,7 +11,7 @@ from scotoma import published
 from scotoma.robustness import (
     Answered,
     RightAnswers,
-    amplification,
+    amplified_loss,
     corruption_errors,
     disagreement,
     group_contrast,
@@ -20,15 +20,15 @@ from scotoma.robustness import (
     relative_robustness,
     structural_similarity,
 )
-from scotoma.robustness.planted import PlantedAudit, planted_audit
+from scotoma.robustness.planted import PlantedRobustness, planted_robustness
 
 TABLE5, TABLE2 = published.pie().table5, published.pie().table2
 
 
 def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
     group = np.arange(240) < 80
-    return planted_audit(
-        PlantedAudit(**truth), group, members=6, families=(2, 2), severities=3, seed=seed
+    return planted_robustness(
+        PlantedRobustness(**truth), group, members=6, families=(2, 2), severities=3, seed=seed
     )
 
 
@@ -74,7 +74,7 @@ def test_table_5_loses_most_under_noise() -> None:
 def test_scales_follow_their_formulas() -> None:
     dense, compressed = planted(extra=0.1)
     own = dense.under([0, 1]), compressed.under([0, 1])
-    found = amplification(*own, paired=False)
+    found = amplified_loss(*own, paired=False)
     a = [float(right.clean.mean()) for right in (dense, compressed)]
     k = [float(right.corrupted[:2].mean()) for right in (dense, compressed)]
     logit = [math.log(p / (1 - p)) for p in (*a, *k)]
@@ -105,7 +105,7 @@ def test_variance_over_examples_is_that_of_the_jackknife(scale: str) -> None:
     n = len(own[0].clean)
     left = np.array([value(*(without(right, row) for right in own)) for row in range(n)])
     jackknife = (n - 1) / n * ((left - left.mean()) ** 2).sum()
-    known = amplification(*own).variances[scale]  # type: ignore[index]
+    known = amplified_loss(*own).variances[scale]  # type: ignore[index]
     assert known.examples == pytest.approx(jackknife, rel=0.02)
     assert known.total >= known.examples
 
@@ -115,10 +115,11 @@ def test_variance_of_a_contrast_adds_that_of_the_group_and_of_the_rest() -> None
     own = dense.under([0, 1]), compressed.under([0, 1])
     group = np.arange(240) < 80
     parts = [
-        amplification(*own, at_risk=mask).variances["absolute"].examples for mask in (group, ~group)
+        amplified_loss(*own, at_risk=mask).variances["absolute"].examples
+        for mask in (group, ~group)
     ]
     contrast = group_contrast(*own, group)
-    value = [amplification(*own, at_risk=m).estimates["absolute"].value for m in (group, ~group)]
+    value = [amplified_loss(*own, at_risk=m).estimates["absolute"].value for m in (group, ~group)]
     assert contrast.value == pytest.approx(value[0] - value[1])
     assert contrast.se**2 >= sum(parts) * 0.98
     d, c = (right.influence((1, -1), group) - right.influence((1, -1), ~group) for right in own)
@@ -129,11 +130,11 @@ def test_variance_of_a_contrast_adds_that_of_the_group_and_of_the_rest() -> None
 def test_clusters_of_one_change_nothing_and_doubles_count_once() -> None:
     dense, compressed = planted()
     own = dense.under([0]), compressed.under([0])
-    plain = amplification(*own).estimates["absolute"]
-    assert amplification(*own, clusters=np.arange(240)).estimates["absolute"] == plain
+    plain = amplified_loss(*own).estimates["absolute"]
+    assert amplified_loss(*own, clusters=np.arange(240)).estimates["absolute"] == plain
     twice = [Answered(np.repeat(r.clean, 2, 0), np.repeat(r.corrupted, 2, 0)) for r in own]
     ids = np.repeat(np.arange(240), 2)
-    doubled = amplification(*twice, clusters=ids).estimates["absolute"]
+    doubled = amplified_loss(*twice, clusters=ids).estimates["absolute"]
     assert (doubled.n, doubled.value) == (240, pytest.approx(plain.value))
     assert doubled.se == pytest.approx(plain.se, rel=1e-6)
 
@@ -146,10 +147,10 @@ def test_scales_that_disagree_are_reported() -> None:
         rank = (np.arange(n)[:, None] + 0.5) / n
         return Answered((rank < clean).astype(float), (rank < corrupted).astype(float))
 
-    both = amplification(right(0.74, 0.605), right(0.664, 0.534))
+    both = amplified_loss(right(0.74, 0.605), right(0.664, 0.534))
     assert both.estimates["absolute"].value < 0 < both.estimates["relative"].value
     assert both.depends_on_scale
-    assert not amplification(right(0.9, 0.8), right(0.9, 0.7)).depends_on_scale
+    assert not amplified_loss(right(0.9, 0.8), right(0.9, 0.7)).depends_on_scale
 
 
 def test_corruption_errors_are_the_sums_of_hendrycks_and_dietterich() -> None:
@@ -175,7 +176,7 @@ def test_relative_corruption_error_of_a_harmless_corruption_is_undefined() -> No
 
 def test_no_right_answer_on_clean_pictures_has_a_reason() -> None:
     none = Answered(np.zeros((9, 2)), np.zeros((9, 2)))
-    found = amplification(none, none).estimates
+    found = amplified_loss(none, none).estimates
     assert found["relative"].reason == "undefined (no right answer on clean pictures)"
     assert "has no odds" in found["log_odds"].reason
     assert found["absolute"].value == 0
@@ -184,8 +185,8 @@ def test_no_right_answer_on_clean_pictures_has_a_reason() -> None:
 def test_tests_are_adjusted_over_groups_and_families() -> None:
     group = np.arange(600) < 200
     contrasts = {}
-    dense, compressed = planted_audit(
-        PlantedAudit(extra=0.15), group, members=6, families=(2, 2), severities=3, seed=0
+    dense, compressed = planted_robustness(
+        PlantedRobustness(extra=0.15), group, members=6, families=(2, 2), severities=3, seed=0
     )
     for family, places in {"noise": [0, 1], "blur": [2, 3]}.items():
         own = dense.under(places), compressed.under(places)
@@ -238,6 +239,7 @@ def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
         contrasts = lost[group].mean(axis=0) - lost[~group].mean(axis=0)
         of_members += contrasts.var(ddof=1) / 6
     of_examples = sum(
-        amplification(*own, at_risk=mask).variances["absolute"].examples for mask in (group, ~group)
+        amplified_loss(*own, at_risk=mask).variances["absolute"].examples
+        for mask in (group, ~group)
     )
     assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)

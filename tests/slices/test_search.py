@@ -18,7 +18,7 @@ from scotoma.slices.judging.rates import Rates
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.priority import nonempty_rate
-from scotoma.slices.search.strategies import Plan, search
+from scotoma.slices.search.strategies import SearchPlan, search_in_memory
 from scotoma.slices.search.sweep import Budget, Hits, sweep
 
 
@@ -153,9 +153,9 @@ def order(P: frozenset) -> tuple:
 
 
 def ours(encoded, evidence, mode, alpha, correction="none", K=40, iterations=3, **asked):
-    plan = Plan(mode, 3, alpha, correction, False, K, iterations, Budget(cells=64), **asked)
+    plan = SearchPlan(mode, 3, alpha, correction, False, K, iterations, Budget(cells=64), **asked)
     halves = (np.arange(0, evidence.rows, 2), np.arange(1, evidence.rows, 2))
-    findings, hits, _ = search(encoded, evidence, plan, halves)
+    findings, hits, _ = search_in_memory(encoded, evidence, plan, halves)
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from scotoma.config import Mitigation, Recipe
 from scotoma.mitigation.groups import TrainingGroups
-from scotoma.mitigation.learning.samplers import cell_counts
+from scotoma.mitigation.learning.samplers import cell_sizes
 from scotoma.training import engine
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
@@ -34,7 +34,7 @@ def test_penalties_are_those_of_the_papers(
 ) -> None:
     images, labels = torch.from_numpy(data[0]), data[1] % 2
     codes = np.random.default_rng(4).integers(0, 2, 70)
-    groups = TrainingGroups(("a", "b"), codes, cell_counts(labels, codes, (2, 2)), positive=1)
+    groups = TrainingGroups(("a", "b"), codes, cell_sizes(labels, codes, (2, 2)), positive=1)
     asked = Mitigation(technique=technique, attribute="sex", eta=0.5, protocol=protocol)
     training = Training(
         [Member("a", 0, 5)], data[0], labels, model="tiny-convnet", recipe=RECIPE,

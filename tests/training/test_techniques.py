@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from scotoma.config import Mitigation, Recipe
 from scotoma.mitigation.groups import TrainingGroups
-from scotoma.mitigation.learning.samplers import cell_counts, repeated_rows
+from scotoma.mitigation.learning.samplers import cell_sizes, repeated_rows
 from scotoma.training import engine
 from scotoma.training.backends import Backend, Batch, gradients
 from scotoma.training.engine import ERRORS, Member, Training
@@ -40,7 +40,7 @@ def groups_of(classes: int = CLASSES, *, balanced: bool = False) -> TrainingGrou
     codes = (rng.random(70) < np.where(labels % 2, 0.8, 0.2)).astype(np.int64)
     if balanced:
         codes = np.arange(70) // classes % 2
-    return TrainingGroups(("a", "b"), codes, cell_counts(labels, codes, (2, classes)))
+    return TrainingGroups(("a", "b"), codes, cell_sizes(labels, codes, (2, classes)))
 
 
 def labels_of(classes: int = CLASSES) -> np.ndarray:
@@ -172,7 +172,7 @@ def test_techniques_without_a_say_are_plain_training(data) -> None:
     even = np.repeat(np.arange(CLASSES), 16)
     codes = np.tile([0, 1], 32)
     data_64 = data[0][:64], even
-    groups = TrainingGroups(("a", "b"), codes, cell_counts(even, codes, (2, CLASSES)))
+    groups = TrainingGroups(("a", "b"), codes, cell_sizes(even, codes, (2, CLASSES)))
     task = technique_task(asked("RS"), RECIPE, even, groups, CLASSES)
     runs = [
         Training(

@@ -19,7 +19,7 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.uncertainty import Estimate
 from scotoma.verdict import Finding, Gate, VariantVerdict
-from scotoma.verdict.margins import sampling_margin, too_small
+from scotoma.verdict.margins import sampling_margin, why_too_small
 from scotoma.verdict.outlook import Outlook
 from tests.audits import judge
 from tests.verdict.test_deciding import RULE, TODAY, question, rules
@@ -317,7 +317,7 @@ def test_the_sampling_margin_is_that_of_the_paper_and_pencil(
     expected = max(limit, 2 * (p * (1 - p) / n) ** 0.5)
     fewer = n * rate < 10 and 3.92 / (n + 4) > expected
     small = fewer or expected > max(limit, 0.1)
-    assert bool(too_small(rate, n, margin=limit, coarsest=0.1)) == small
+    assert bool(why_too_small(rate, n, margin=limit, coarsest=0.1)) == small
 
 
 @given(
@@ -331,7 +331,7 @@ def test_too_small_is_the_slow_twins_answer(
     margin = max(limit, own)
     never = n * rate < 10 and 3.92 / (n + 4) > margin
     coarse = margin > limit and margin > coarsest
-    assert bool(too_small(rate, n, margin=limit, coarsest=coarsest)) == (never or coarse)
+    assert bool(why_too_small(rate, n, margin=limit, coarsest=coarsest)) == (never or coarse)
 
 
 def test_the_margin_is_known_before_compression(whole_audit: Any) -> None:

@@ -29,7 +29,7 @@ from scotoma.stages.verdict import give_verdict
 from scotoma.uncertainty import Estimate, none_seen, undefined
 from scotoma.verdict import gate_result
 from scotoma.verdict.documents import markdown
-from scotoma.verdict.since_previous import changes, difference, judged
+from scotoma.verdict.since_previous import changes, judged, rise_since
 from tests.audits import judge, previous, whole
 
 TODAY = datetime.date(2027, 3, 1)
@@ -40,7 +40,7 @@ RULES = parse_rules("rules: [{id: since, metric: since_previous, margin: 0.02}]"
 def test_a_difference_of_means_is_welchs() -> None:
     before = Estimate.on_scale(0.030, 0.004, 6.0, n=900, members=7)
     after = Estimate.on_scale(0.052, 0.007, 10.0, n=500, members=11)
-    found = difference(before, after)
+    found = rise_since(before, after)
     welch = stats.ttest_ind_from_stats(
         0.052, 0.007 * math.sqrt(11), 11, 0.030, 0.004 * math.sqrt(7), 7, equal_var=False
     )
@@ -57,7 +57,7 @@ def test_a_rate_on_the_logit_scale_comes_back_as_the_rate_it_is() -> None:
     logit = Estimate.on_scale(
         rate, se / (rate * (1 - rate)), n - 1.0, n=n, members=1, events=80.0, scale="logit"
     )
-    found = difference(logit, logit)
+    found = rise_since(logit, logit)
     assert (found.value, found.se) == (0.0, pytest.approx(se * math.sqrt(2)))
     assert found.events == 80
 
@@ -74,7 +74,7 @@ def test_turning_time_round_turns_the_sign(
         Estimate.on_scale(value, se, df, n=300, members=5)
         for value, se, df in zip(values, errors, free, strict=True)
     )
-    there, back = difference(one, other), difference(other, one)
+    there, back = rise_since(one, other), rise_since(other, one)
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
     assert min(free) - 1e-6 <= there.df <= sum(free) + 1e-6  # Welch's bounds
 
@@ -90,7 +90,7 @@ def test_turning_time_round_turns_the_sign(
 def test_what_one_audit_lacks_has_no_interval(
     before: Estimate, after: Estimate, reason: str
 ) -> None:
-    found = difference(before, after)
+    found = rise_since(before, after)
     assert math.isnan(found.low)
     assert found.reason == reason
 
@@ -100,7 +100,7 @@ def test_a_rate_that_nobody_or_everybody_shows_is_compared_with_care(n: int) -> 
     """Beside a rate known well, the interval holds the exact one of an unseen event, and more."""
     known = Estimate.on_scale(0.5, 1e-6, math.inf, n=10**6, members=5)
     for seen, ends in ((0.0, {"lowest": 0.0}), (1.0, {"highest": 1.0})):
-        found = difference(known, none_seen(seen, n=n, members=5, **ends))
+        found = rise_since(known, none_seen(seen, n=n, members=5, **ends))
         exact = 1 - 0.025 ** (1 / n)  # Clopper and Pearson
         reached = (found.high + 0.5) if seen == 0 else (0.5 - found.low)
         assert exact < reached < 3 * exact

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scotoma.bias.four_fifths import LEAST_SHARE, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
 from scotoma.commands.shared.tables import MISSING, aside, number, quoted, shown
-from scotoma.commands.shared.text_table import crop, table_lines, wrapped
+from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.group_keys import group_key
 from scotoma.uncertainty import FEW_RUNS
@@ -95,7 +95,7 @@ def format_four_fifths(name: str, measures: dict[str, Any]) -> Iterator[str]:
         name: What the table is called.
         measures: From `measure_four_fifths`.
     """
-    yield crop(
+    yield cropped_text(
         f"{name}: {measures['examples']:,} examples, selected means "
         f"{quoted(measures['positive'])}, intervals {100 * measures['level']:g}%"
     )
@@ -106,7 +106,7 @@ def format_four_fifths(name: str, measures: dict[str, Any]) -> Iterator[str]:
     for table in measures["tables"]:
         yield ""
         whose = "" if table["models"] == "predicted" else ", baseline models"
-        yield crop(f"{' and '.join(table['columns'])}{whose}")
+        yield cropped_text(f"{' and '.join(table['columns'])}{whose}")
         yield from table_lines(
             ["group", "n", "selected", "rate %", "ratio"],
             [*map(_cells, table["groups"]), _unknown(table["unknown"])],

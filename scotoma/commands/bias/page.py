@@ -8,7 +8,7 @@ from typing import Any
 
 from scotoma.commands.bias.conclusions import conclude
 from scotoma.commands.shared.tables import aside, quoted, shown
-from scotoma.commands.shared.text_table import crop, table_lines, wrapped
+from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row
@@ -49,7 +49,7 @@ def _metrics(measures: dict[str, Any]) -> Iterator[str]:
         measures["clarify"], lambda row: (row["column"], row["disadvantaged"], row["advantaged"])
     ):
         yield ""
-        yield crop(f"{column}: d = {d}, a = {a}")
+        yield cropped_text(f"{column}: d = {d}, a = {a}")
         yield from _clarify(list(rows))
     yield ""
     what = "of the positive class" if measures["positive"] is not None else "mean over the classes"
@@ -59,7 +59,7 @@ def _metrics(measures: dict[str, Any]) -> Iterator[str]:
     for column, rows in groupby(measures["fairness"], lambda row: row["column"]):
         table = list(rows)
         yield ""
-        yield crop(f"{column}: {', '.join(table[0]['groups'])}")
+        yield cropped_text(f"{column}: {', '.join(table[0]['groups'])}")
         yield from _fairness(table)
         yield from _signed(table)
 
@@ -170,5 +170,7 @@ def _signed(rows: list[Row]) -> Iterator[str]:
         + [aside((row[f"{part}_signed"] for part in parts), *SAID_ONCE)]
         for row in signed
     ]
-    yield crop(f"signed: rate of {signed[0]['groups'][0]} minus that of {signed[0]['groups'][1]}")
+    yield cropped_text(
+        f"signed: rate of {signed[0]['groups'][0]} minus that of {signed[0]['groups'][1]}"
+    )
     yield from table_lines(["metric", "n", *parts], cells, right=1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.commands.bias.table import BiasQuestion, group_columns, group_masks
+from scotoma.commands.bias.table import BiasQuestion, group_columns, table_group_masks
 from scotoma.commands.shared.tables import (
     check_compared,
     column,
@@ -23,7 +23,7 @@ from scotoma.commands.shared.tables import (
     texts,
 )
 from scotoma.commands.shared.text_table import table_lines, wrapped
-from scotoma.comparison.effects import GroupEffect, affected, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.errors import ConfigError
@@ -79,7 +79,7 @@ def run_bias_of_scores(
     label = "" if given else column(table, question.label, "--label")
     check_compared("predicted", after, before, label, paired=question.paired)
     values, messages = group_columns(table, question.groups)
-    masks = group_masks(values, table.height, crossed=question.intersections)
+    masks = table_group_masks(values, table.height, crossed=question.intersections)
     scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
     own = question.cluster
     clusters = None if own is None else texts(table, column(table, own, "--cluster"))
@@ -133,7 +133,7 @@ def _scores(table: pl.DataFrame, names: tuple[str, ...], label: str, score: str)
     return np.asarray(np.abs(off) if score == "absolute_error" else off**2)
 
 
-def _row(one: GroupEffect, *, lower: bool, compared: bool) -> dict[str, Any]:
+def _row(one: GroupScoreEffect, *, lower: bool, compared: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"group": one.group, "n": one.score.n, "predicted": one.score.after}
     if not compared:
         return row
@@ -148,7 +148,7 @@ def _row(one: GroupEffect, *, lower: bool, compared: bool) -> dict[str, Any]:
 def _lines(
     name: str,
     score: str,
-    effects: Sequence[GroupEffect],
+    effects: Sequence[GroupScoreEffect],
     rows: int,
     *,
     compared: bool,

@@ -35,8 +35,8 @@ __all__ = [
     "BiasTable",
     "Facet",
     "group_columns",
-    "group_masks",
     "read_bias_table",
+    "table_group_masks",
 ]
 
 Flags = npt.NDArray[np.bool_]
@@ -184,7 +184,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
         if before
         else None,
         positive=positive,
-        groups=group_masks(values, table.height, crossed=question.intersections),
+        groups=table_group_masks(values, table.height, crossed=question.intersections),
         values=values,
         facets=list(_facets(values, _advantaged(question.advantaged, values))),
         clusters=cluster_ids(None if cluster is None else texts(table, cluster), table.height),
@@ -316,7 +316,7 @@ def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
     return values, _ids(rows, values)
 
 
-def group_masks(
+def table_group_masks(
     values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
 ) -> dict[str, Flags]:
     """Key of each group to its members, shape (rows,); the first is all.

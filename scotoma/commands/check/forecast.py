@@ -38,7 +38,7 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.stages.newest import looked_at
 from scotoma.stages.steps import skipped_steps
 
-__all__ = ["Forecast", "print_dry_run", "print_forecast"]
+__all__ = ["AuditForecast", "print_dry_run", "print_forecast"]
 
 ASSUMED = 0.05  # error of the dense members, where nothing is known of them
 TRIAL_S = 5.0
@@ -49,7 +49,7 @@ LEFT_OUT = "left out (--no-trial); times are not known"
 
 
 @dataclass(frozen=True)
-class Forecast:
+class AuditForecast:
     """Facts and estimates about an audit before it runs.
 
     Attributes:
@@ -250,7 +250,7 @@ def print_dry_run(
     _print(forecast, steps_text(forecast), as_json=as_json)
 
 
-def _print(forecast: Forecast, text: str, *, as_json: bool) -> None:
+def _print(forecast: AuditForecast, text: str, *, as_json: bool) -> None:
     shown = json.dumps(forecast.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     sys.stdout.write(shown if as_json else text)
 
@@ -263,7 +263,7 @@ def _forecast(
     *,
     groups: bool,
     quiet: bool,
-) -> tuple[Forecast, str]:
+) -> tuple[AuditForecast, str]:
     """Everything that is known, and the sentence on data that cannot be audited."""
     survey = survey_examples(config)
     complaint = _complaint(config, survey)
@@ -301,7 +301,7 @@ def _forecast(
         if robust is not None and steps:
             steps["robustness"] = robust.cost
     clusters = survey.examples.split("test").clusters
-    return Forecast(
+    return AuditForecast(
         project=config.project,
         origin=survey.origin,
         newest=None if newest is None else str(newest),

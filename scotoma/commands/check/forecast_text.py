@@ -13,7 +13,7 @@ from scotoma.costs.measuring import MeasuringCost
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
-    from scotoma.commands.check.forecast import Forecast
+    from scotoma.commands.check.forecast import AuditForecast
 
 __all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
 
@@ -78,7 +78,7 @@ def _short(value: float) -> str:
     )
 
 
-def forecast_text(forecast: Forecast) -> str:
+def forecast_text(forecast: AuditForecast) -> str:
     """Write what `scotoma check` prints."""
     lines = [*_head(forecast), "", *_joins(forecast), "", *_groups(forecast), ""]
     if forecast.steps:
@@ -89,14 +89,14 @@ def forecast_text(forecast: Forecast) -> str:
     return "\n".join(lines) + "\n"
 
 
-def steps_text(forecast: Forecast) -> str:
+def steps_text(forecast: AuditForecast) -> str:
     """Write what `scotoma audit --dry-run` prints: the steps in their order."""
     names = [name for name in DOES if name != "robustness" or forecast.robustness]
     lines = [*_head(forecast), "", *_steps(forecast, names), *_measuring(forecast.measuring)]
     return "\n".join(lines) + "\n"
 
 
-def _head(forecast: Forecast) -> list[str]:
+def _head(forecast: AuditForecast) -> list[str]:
     size = forecast.size
     shared = forecast.clusters < size.test_images
     clusters = f" ({forecast.clusters:,} clusters)" if shared else ""
@@ -112,7 +112,7 @@ def _head(forecast: Forecast) -> list[str]:
     )
 
 
-def _error(forecast: Forecast) -> str:
+def _error(forecast: AuditForecast) -> str:
     """Whose error the forecast rests on."""
     if not forecast.labelled or not forecast.groups:
         return ""
@@ -121,11 +121,11 @@ def _error(forecast: Forecast) -> str:
     return f"; {100 * forecast.error:.3g}% of the baseline's predictions are wrong"
 
 
-def _members(forecast: Forecast) -> str:
+def _members(forecast: AuditForecast) -> str:
     return f"{forecast.members} member{'' if forecast.members == 1 else 's'} a variant"
 
 
-def _joins(forecast: Forecast) -> list[str]:
+def _joins(forecast: AuditForecast) -> list[str]:
     join, lines = forecast.join, []
     if join is None and not forecast.has_training:
         lines += _item("trial", forecast.network.reason)
@@ -168,7 +168,7 @@ def _more(count: int, first: Sequence[str]) -> str:
     return ", ..." if count > len(first) else ""
 
 
-def _groups(forecast: Forecast) -> list[str]:
+def _groups(forecast: AuditForecast) -> list[str]:
     shared = forecast.clusters < forecast.size.test
     positive = forecast.groups[0].positives is not None
     head = ["group", "test"]
@@ -225,7 +225,7 @@ def _groups(forecast: Forecast) -> list[str]:
     return lines
 
 
-def _unseen(forecast: Forecast) -> str:
+def _unseen(forecast: AuditForecast) -> str:
     return (
         "there are no predictions yet" if forecast.has_training else "the predictions are not read"
     )
@@ -235,7 +235,7 @@ def _rise(value: float | None) -> str:
     return "none" if value is None else f"+{100 * value:.0f}%"
 
 
-def _steps(forecast: Forecast, names: Iterable[str]) -> list[str]:
+def _steps(forecast: AuditForecast, names: Iterable[str]) -> list[str]:
     """Write the costs of some steps, what the audit needs, and what the times rest on."""
     rows = []
     for name in names:
@@ -248,7 +248,7 @@ def _steps(forecast: Forecast, names: Iterable[str]) -> list[str]:
     return [*table, "", *_whole(forecast), *_trial(forecast.network)]
 
 
-def _whole(forecast: Forecast) -> list[str]:
+def _whole(forecast: AuditForecast) -> list[str]:
     """Write what the audit as a whole needs."""
     parts = []
     if forecast.seconds is not None:
@@ -277,7 +277,7 @@ def _measuring(cost: MeasuringCost) -> list[str]:
     )
 
 
-def _robustness(forecast: Forecast) -> list[str]:
+def _robustness(forecast: AuditForecast) -> list[str]:
     """Write what corrupted pictures show, and what is run for it."""
     robust = forecast.robustness
     if robust is None:

@@ -11,7 +11,7 @@ import polars as pl
 import yaml
 
 from scotoma.audit import read_gate
-from scotoma.commands.compare.logs import Compared
+from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.config import Config, load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
@@ -29,7 +29,7 @@ from scotoma.stages.slices import slices
 from scotoma.stages.texts import texts_file
 from scotoma.stages.verdict import verdict
 
-__all__ = ["Verdict", "audit_of", "audit_tables", "judge_apart", "judge_tables"]
+__all__ = ["ComparedVerdict", "audit_of", "audit_tables", "judge_apart", "judge_tables"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
@@ -51,7 +51,7 @@ GROUP_RULES = """\
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ComparedVerdict:
     """A verdict on compared logs.
 
     Attributes:
@@ -63,7 +63,7 @@ class Verdict:
     exit_code: int
 
 
-def judge_apart(pairs: Sequence[Compared], judging: Judging) -> Verdict:
+def judge_apart(pairs: Sequence[ComparedLogs], judging: Judging) -> ComparedVerdict:
     """Judge without leaving an audit behind.
 
     Args:
@@ -77,8 +77,8 @@ def judge_apart(pairs: Sequence[Compared], judging: Judging) -> Verdict:
 
 
 def audit_of(
-    pairs: Sequence[Compared], out: Path, judging: Judging, *, tracking: str, quiet: bool
-) -> Verdict:
+    pairs: Sequence[ComparedLogs], out: Path, judging: Judging, *, tracking: str, quiet: bool
+) -> ComparedVerdict:
     """Audit compared logs as predictions, in a folder with all that an audit leaves.
 
     Args:
@@ -100,7 +100,7 @@ def audit_of(
     return audit_tables(write, out, judging, quiet=quiet)
 
 
-def judge_tables(write: Callable[[Path], Path], judging: Judging) -> Verdict:
+def judge_tables(write: Callable[[Path], Path], judging: Judging) -> ComparedVerdict:
     """Judge tables of examples and predictions without leaving an audit behind.
 
     Nobody will read its numbers, so that only those are measured which a rule asks for.
@@ -126,7 +126,7 @@ def judge_tables(write: Callable[[Path], Path], judging: Judging) -> Verdict:
 
 def audit_tables(
     write: Callable[[Path], Path], out: Path, judging: Judging, *, quiet: bool
-) -> Verdict:
+) -> ComparedVerdict:
     """Audit tables of examples and predictions, in a folder with all that an audit leaves.
 
     Args:
@@ -148,9 +148,9 @@ def audit_tables(
     return _verdict(out / "gate.json")
 
 
-def _verdict(path: Path) -> Verdict:
+def _verdict(path: Path) -> ComparedVerdict:
     gate = read_gate(path)
-    return Verdict(path.read_text(encoding="utf-8"), gate.exit_code)
+    return ComparedVerdict(path.read_text(encoding="utf-8"), gate.exit_code)
 
 
 def _rules(config: Config) -> GateRules | None:
@@ -160,7 +160,7 @@ def _rules(config: Config) -> GateRules | None:
     return parse_rules(RULES + (GROUP_RULES if config.groups.attributes else ""), "the rules")
 
 
-def _write(pairs: Sequence[Compared], folder: Path, *, tracking: str = "") -> Path:
+def _write(pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "") -> Path:
     """Write the tables and the configuration of an audit.
 
     Args:
@@ -232,7 +232,7 @@ def _write(pairs: Sequence[Compared], folder: Path, *, tracking: str = "") -> Pa
     return path
 
 
-def _write_texts(pairs: Sequence[Compared], folder: Path) -> None:
+def _write_texts(pairs: Sequence[ComparedLogs], folder: Path) -> None:
     """Write what was asked and answered, for the page: all, or of many examples those that change.
 
     Args:
@@ -274,7 +274,7 @@ def _outcomes(answers: Sequence[pl.DataFrame]) -> list[str]:
     return [name for name in (RIGHT, WRONG, OTHER) if name in (RIGHT, WRONG) or name in seen]
 
 
-def _classes(pairs: Sequence[Compared]) -> list[str]:
+def _classes(pairs: Sequence[ComparedLogs]) -> list[str]:
     """Class names where answers are classes and right means equal to the label; else none."""
     names: set[str] = set()
     for one in pairs:

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import yaml
 
-from scotoma.commands.compare.audit import Verdict, audit_tables, judge_tables
-from scotoma.commands.compare.groups import Grouping, group_masks, grouped, groupings
+from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
+from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
 from scotoma.commands.compare.logs import Model
 from scotoma.commands.shared.tables import read_table
 from scotoma.comparison.boxes import BoxComparison, measure_boxes
@@ -21,9 +21,9 @@ from scotoma.detection import (
     GROUPING,
     MEASURED,
     MISSED,
+    BoxOutcomes,
     DetectionScores,
     GroundTruth,
-    Outcomes,
     box_table,
     detection_scores,
     image_groups,
@@ -57,7 +57,7 @@ class BoxQuestion:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedBoxes:
     """Detectors and boxes, ready to be judged.
 
     Attributes:
@@ -70,14 +70,14 @@ class Compared:
 
     table: pl.DataFrame
     values: dict[str, pl.Series]
-    found: dict[str, Outcomes]
+    found: dict[str, BoxOutcomes]
     scores: dict[str, DetectionScores]
     images: int
 
 
 def compared_boxes(
     question: BoxQuestion, models: Sequence[Model]
-) -> tuple[Compared, list[BoxComparison]]:
+) -> tuple[ComparedBoxes, list[BoxComparison]]:
     """Read detectors and compare each with the first.
 
     Raises:
@@ -102,7 +102,7 @@ def compared_boxes(
     values = grouped(table, _asked(question, table))
     parts = image_groups(truth.images)
 
-    def measured_alone(model: Model) -> tuple[Outcomes, DetectionScores, tuple[str, ...]]:
+    def measured_alone(model: Model) -> tuple[BoxOutcomes, DetectionScores, tuple[str, ...]]:
         detections = read_detections(model.places[0], truth)
         what = outcomes(truth, detections, iou=question.iou, least_score=question.least_score)
         return what, detection_scores(truth, detections, groups=parts), detections.notes
@@ -111,7 +111,7 @@ def compared_boxes(
     alone = dict(zip(names, map_in_order(measured_alone, models, AT_ONCE), strict=True))
     found = {name: what for name, (what, _, _) in alone.items()}
     first, *others = found
-    masks, image, features = group_masks(values), _images(truth), _features(table, values)
+    masks, image, features = compared_group_masks(values), _images(truth), _features(table, values)
     measured = [
         measure_boxes(
             (found[first], found[other]), (alone[first][1], alone[other][1]),
@@ -123,10 +123,12 @@ def compared_boxes(
         for other in others
     ]  # fmt: skip
     scores = {name: own for name, (_, own, _) in alone.items()}
-    return Compared(table, values, found, scores, truth.images), measured
+    return ComparedBoxes(table, values, found, scores, truth.images), measured
 
 
-def judged_boxes(compared: Compared, out: Path | None, judging: Judging, *, quiet: bool) -> Verdict:
+def judged_boxes(
+    compared: ComparedBoxes, out: Path | None, judging: Judging, *, quiet: bool
+) -> ComparedVerdict:
     """Judge whether more boxes are missed, as an audit of predictions.
 
     Args:
@@ -189,7 +191,7 @@ def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     return table.join(added, left_on=on, right_on=key, how="left", maintain_order="left")
 
 
-def _write(compared: Compared, folder: Path) -> Path:
+def _write(compared: ComparedBoxes, folder: Path) -> Path:
     """Write the tables and the configuration of an audit; see `judge_tables`."""
     folder.mkdir(parents=True, exist_ok=True)
     table, values = compared.table, compared.values

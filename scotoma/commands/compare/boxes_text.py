@@ -9,7 +9,7 @@ from scotoma.commands.compare.text import (
     decimal,
     effect_lines,
     flip_lines,
-    shown,
+    shown_estimate,
     slice_lines,
 )  # fmt: skip
 from scotoma.commands.shared.text_table import table_lines, wrapped
@@ -61,7 +61,7 @@ def _change(score: object, scale: float, digits: int, sign: str, unit: str) -> s
     return (
         f"{decimal(scale * before.value, digits)} to "
         f"{decimal(scale * after.value, digits)}{sign}: "
-        f"{shown(change, factor=scale, digits=digits, sign='+')}{unit}"
+        f"{shown_estimate(change, factor=scale, digits=digits, sign='+')}{unit}"
     )
 
 
@@ -72,7 +72,7 @@ def _precision_lines(title: str, rows: tuple[PrecisionChange, ...] | list[Precis
             printable(one.name),
             decimal(one.before, 3),
             decimal(one.after, 3),
-            shown(one.change, digits=3, sign="+"),
+            shown_estimate(one.change, digits=3, sign="+"),
             "",
         ]
         for one in rows

@@ -119,9 +119,9 @@ def compare(
         if gate:
             raise typer.Exit(code)
         return
-    from scotoma.commands.compare.run import Question, run_compare
+    from scotoma.commands.compare.run import CompareQuestion, run_compare
 
-    question = Question(
+    question = CompareQuestion(
         logs=tuple(logs), groups=tuple(group or ()), group_table=groups, score=score,
         right_from=right_from, score_filter=score_filter, tasks=tuple(task or ()), reruns=reruns,
         identifier=identifier, label=label, predicted=predicted, refusals=tuple(refusal or ()),

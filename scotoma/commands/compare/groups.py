@@ -15,7 +15,7 @@ from scotoma.group_keys import group_key
 from scotoma.inputs import Flags
 from scotoma.printable import printable
 
-__all__ = ["Grouping", "group_masks", "grouped", "groupings"]
+__all__ = ["Grouping", "compared_group_masks", "grouped", "groupings"]
 
 MOST_GROUPS = 500
 MISSING = "(missing)"
@@ -77,7 +77,7 @@ def _text(values: pl.Series) -> pl.Series:
     return values.cast(pl.String)
 
 
-def group_masks(values: Mapping[str, pl.Series]) -> dict[str, Flags]:
+def compared_group_masks(values: Mapping[str, pl.Series]) -> dict[str, Flags]:
     """The rows of each group, by its key; an attribute of one value has none.
 
     Raises:

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.commands.compare.groups import Grouping, group_masks, grouped
+from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
 from scotoma.commands.shared.tables import read_table
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
 from scotoma.config.groups import GroupColumn
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs import Columns, EvaluationLog, attributes_of, pair, read_logs
+from scotoma.evallogs import EvaluationLog, LogColumns, attributes_of, pair, read_logs
 from scotoma.inputs import Flags
 from scotoma.printable import nearest, printable
 
-__all__ = ["Compared", "Model", "Question", "compared", "models_of"]
+__all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "models_of"]
 
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
@@ -40,7 +40,7 @@ LOOKED_THROUGH = (
 
 
 @dataclass(frozen=True)
-class Question:
+class CompareQuestion:
     """What `scotoma compare` was asked; the fields are its options."""
 
     logs: tuple[Path, ...]
@@ -59,9 +59,9 @@ class Question:
     allow_missing: bool = False
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> LogColumns:
         """Which columns of tables say what."""
-        return Columns(example_id=self.identifier, label=self.label, answer=self.predicted)
+        return LogColumns(example_id=self.identifier, label=self.label, answer=self.predicted)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedLogs:
     """Two models' answers, ready to be measured.
 
     Attributes:
@@ -104,7 +104,7 @@ class Compared:
     notes: tuple[str, ...]
 
 
-def models_of(question: Question) -> list[Model]:
+def models_of(question: CompareQuestion) -> list[Model]:
     """Which places belong to which model, the original first.
 
     Raises:
@@ -154,8 +154,8 @@ def _name(place: Path) -> str:
 
 @contextmanager
 def compared(
-    question: Question, models: Sequence[Model], asked: Sequence[Grouping]
-) -> Iterator[list[Compared]]:
+    question: CompareQuestion, models: Sequence[Model], asked: Sequence[Grouping]
+) -> Iterator[list[ComparedLogs]]:
     """Read, pair and join; the texts of the logs are there as long as the context is open.
 
     Raises:
@@ -179,7 +179,7 @@ def compared(
 
 
 def _attributes(
-    question: Question, models: Sequence[Model], asked: Sequence[Grouping]
+    question: CompareQuestion, models: Sequence[Model], asked: Sequence[Grouping]
 ) -> tuple[list[Grouping], list[str]]:
     """Groups by their whole paths, and paths to read: theirs, and those that may define slices."""
     if question.group_table:
@@ -221,11 +221,11 @@ def _attributes(
 
 
 def _compared(
-    question: Question,
+    question: CompareQuestion,
     models: tuple[Model, Model],
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
     asked: Sequence[Grouping],
-) -> Compared:
+) -> ComparedLogs:
     before, after = logs
     tasks, notes = _scored(question, _tasks(question, models, logs), logs)
     parts: list[PairedRows] = []
@@ -264,15 +264,16 @@ def _compared(
     values = _groups(question, rows, asked)
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
-    return Compared(
-        names, rows, metric, " and ".join(dict.fromkeys(keys)), group_masks(values), values, texts,
+    return ComparedLogs(
+        names, rows, metric, " and ".join(dict.fromkeys(keys)),
+        compared_group_masks(values), values, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(notes)),
     )  # fmt: skip
 
 
 def _tasks(
-    question: Question,
+    question: CompareQuestion,
     models: tuple[Model, Model],
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> list[str]:
@@ -291,7 +292,7 @@ def _tasks(
     return list(question.tasks) or common
 
 
-def _metric(question: Question, before: EvaluationLog, after: EvaluationLog) -> str:
+def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationLog) -> str:
     common = [name for name in before.scores if name in after.scores]
     if not common:
         raise DataError(
@@ -309,7 +310,7 @@ def _metric(question: Question, before: EvaluationLog, after: EvaluationLog) -> 
 
 
 def _scored(
-    question: Question,
+    question: CompareQuestion,
     tasks: Sequence[str],
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> tuple[list[str], list[str]]:
@@ -339,7 +340,7 @@ def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:
 
 
 def _groups(
-    question: Question, rows: PairedRows, asked: Sequence[Grouping]
+    question: CompareQuestion, rows: PairedRows, asked: Sequence[Grouping]
 ) -> dict[str, pl.Series]:
     """The group of every row, by attribute."""
     table = rows.table
@@ -383,7 +384,7 @@ def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _wording(
-    question: Question,
+    question: CompareQuestion,
     rows: PairedRows,
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
     tasks: Sequence[str],

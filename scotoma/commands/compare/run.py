@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scotoma.commands.compare.audit import Verdict, audit_of, judge_apart
+from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apart
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
 from scotoma.commands.compare.boxes_text import box_lines
 from scotoma.commands.compare.groups import groupings
-from scotoma.commands.compare.logs import Compared, Question, compared, models_of
+from scotoma.commands.compare.logs import ComparedLogs, CompareQuestion, compared, models_of
 from scotoma.commands.compare.text import comparison_lines, listing_lines, verdict_lines
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
@@ -20,11 +20,11 @@ from scotoma.evallogs import attributes_of
 from scotoma.jsonable import jsonable
 from scotoma.stages.judging.terms import Judging
 
-__all__ = ["BoxQuestion", "Question", "run_compare", "run_compare_boxes"]
+__all__ = ["BoxQuestion", "CompareQuestion", "run_compare", "run_compare_boxes"]
 
 
 def run_compare(
-    question: Question,
+    question: CompareQuestion,
     *,
     out: Path | None,
     tracking: str = "",
@@ -120,7 +120,7 @@ def run_compare_boxes(
         ScotomaError: Options or files that do not fit together.
     """
     judging = Judging(chosen_rules(rules), day(as_of))
-    compared, found = compared_boxes(question, models_of(Question(logs=logs)))
+    compared, found = compared_boxes(question, models_of(CompareQuestion(logs=logs)))
     verdict = judged_boxes(compared, out, judging, quiet=quiet)
     lines = [line for one in found for line in [*box_lines(one), ""]]
     content = {"version": 1, "comparisons": [jsonable(one) for one in found],
@@ -131,7 +131,7 @@ def run_compare_boxes(
     return verdict.exit_code
 
 
-def _measured(one: Compared) -> LogComparison:
+def _measured(one: ComparedLogs) -> LogComparison:
     lower = is_lower_better(one.metric)
     return measure_rows(
         one.rows, models=one.models, metric=one.metric, lower_is_better=lower, masks=one.masks,
@@ -140,7 +140,7 @@ def _measured(one: Compared) -> LogComparison:
 
 
 def _verdict(
-    pairs: list[Compared],
+    pairs: list[ComparedLogs],
     found: list[LogComparison],
     out: Path | None,
     judging: Judging,
@@ -148,7 +148,7 @@ def _verdict(
     required: bool,
     tracking: str,
     quiet: bool,
-) -> Verdict | None:
+) -> ComparedVerdict | None:
     if not all(one.binary for one in found):
         if required:
             raise ConfigError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from scotoma.commands.compare.audit import Verdict
+from scotoma.commands.compare.audit import ComparedVerdict
 from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.bias_scores import BiasScore
-from scotoma.comparison.effects import GroupEffect, affected
+from scotoma.comparison.effects import GroupScoreEffect, affected
 from scotoma.comparison.flips import Flip
 from scotoma.comparison.measure import LogComparison, SliceEffect
 from scotoma.comparison.reruns import RerunFloor
@@ -25,7 +26,7 @@ __all__ = [
     "effect_lines",
     "flip_lines",
     "listing_lines",
-    "shown",
+    "shown_estimate",
     "slice_lines",
     "verdict_lines",
 ]
@@ -60,7 +61,7 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
         "",
         f"{'score':<9}{decimal(scale * score.before.value, digits)} to "
         f"{decimal(scale * score.after.value, digits)}{'%' if found.binary else ''}: "
-        f"{shown(score.change, factor=scale, digits=digits, sign='+')}{unit}",
+        f"{shown_estimate(score.change, factor=scale, digits=digits, sign='+')}{unit}",
         f"{'recovery':<9}{_share(score.recovery)}",
     ]
     lines += flip_lines(found.flips, "answers", WORDS)
@@ -84,7 +85,7 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
     return lines + [line for note in found.notes for line in wrapped(note, later="  ")]
 
 
-def verdict_lines(verdict: Verdict | None) -> list[str]:
+def verdict_lines(verdict: ComparedVerdict | None) -> list[str]:
     """Say what the verdict rests on, as the gate file has it."""
     if verdict is None:
         return ["Not judged: the score is a number; say from where on it is right, --right-from."]
@@ -119,7 +120,9 @@ def decimal(value: float, digits: int, sign: str = "") -> str:
     return "undefined" if math.isnan(value) else f"{value:{sign},.{digits}f}"
 
 
-def shown(estimate: Estimate, *, factor: float = 1.0, digits: int = 1, sign: str = "") -> str:
+def shown_estimate(
+    estimate: Estimate, *, factor: float = 1.0, digits: int = 1, sign: str = ""
+) -> str:
     """An estimate and its interval."""
     ends = (estimate.value, estimate.low, estimate.high)
     value, low, high = (decimal(factor * end, digits, sign) for end in ends)
@@ -155,17 +158,17 @@ def _labelled(label: str, text: str) -> list[str]:
 
 def _share(share: Estimate) -> str:
     """A share in per cent, the sign behind the number and before its interval."""
-    text = shown(share, factor=100)
+    text = shown_estimate(share, factor=100)
     value, space, rest = text.partition(" ")
     return f"{value}%{space}{rest}"
 
 
 def _floor(floor: RerunFloor, before: str, after: str) -> str:
-    within = shown(floor.within, factor=floor.n, digits=0)
+    within = shown_estimate(floor.within, factor=floor.n, digits=0)
     return (
         f"{within} examples flip between two runs of the same {before} model; "
         f"{floor.n * floor.across.value:,.0f} flip to {after}; excess "
-        f"{shown(floor.excess, factor=100, digits=1)} points"
+        f"{shown_estimate(floor.excess, factor=100, digits=1)} points"
     )
 
 
@@ -175,16 +178,16 @@ def _wording_lines(found: Wording) -> list[str]:
         f"{found.reworded_count:,.0f} answers change their wording and not their score "
         f"({_share(found.reworded)}); refusals "
         f"{decimal(100 * refusals.before.value, 1)} to {decimal(100 * refusals.after.value, 1)}%: "
-        f"{shown(refusals.change, factor=100, digits=1, sign='+')} points; length "
+        f"{shown_estimate(refusals.change, factor=100, digits=1, sign='+')} points; length "
         f"{decimal(length.before.value, 0)} to {decimal(length.after.value, 0)} characters: "
-        f"{shown(length.change, sign='+')}"
+        f"{shown_estimate(length.change, sign='+')}"
     )
     return _labelled("wording", text)
 
 
 def effect_lines(
     title: str,
-    effects: Sequence[GroupEffect],
+    effects: Sequence[GroupScoreEffect],
     *,
     binary: bool,
     lower_is_better: bool,
@@ -202,7 +205,7 @@ def effect_lines(
     scale, digits = (100.0, 1) if binary else (1.0, 3)
     sign = -1 if lower_is_better else 1
 
-    def worst(effect: GroupEffect) -> float:
+    def worst(effect: GroupScoreEffect) -> float:
         ends = effect.score.change.low, effect.score.change.high
         return min(sign * end for end in ends) if not any(map(math.isnan, ends)) else math.inf
 
@@ -213,7 +216,7 @@ def effect_lines(
             f"{one.score.n if counted == 'n' else one.rows:,}",
             decimal(scale * one.score.before.value, digits),
             decimal(scale * one.score.after.value, digits),
-            shown(one.score.change, factor=scale, digits=digits, sign="+"),
+            shown_estimate(one.score.change, factor=scale, digits=digits, sign="+"),
             "*" if one.p_adjusted <= 0.05 else "",
         ]
         for one in ordered[:SHOWN]
@@ -226,7 +229,7 @@ def effect_lines(
 
 
 def affected_lines(
-    groups: Sequence[GroupEffect], *, binary: bool, lower_is_better: bool
+    groups: Sequence[GroupScoreEffect], *, binary: bool, lower_is_better: bool
 ) -> list[str]:
     """Name the groups that surely lose."""
     hit = affected(groups, higher_is_better=not lower_is_better)
@@ -234,10 +237,8 @@ def affected_lines(
     if not hit:
         return wrapped(f"No group surely loses, after Holm's correction over {several} groups (*).")
     scale, digits = (100.0, 1) if binary else (1.0, 3)
-    named = "; ".join(
-        f"{printable(one.group)} {shown(one.score.change, factor=scale, digits=digits, sign='+')}"
-        for one in hit[:3]
-    )
+    shown = partial(shown_estimate, factor=scale, digits=digits, sign="+")
+    named = "; ".join(f"{printable(one.group)} {shown(one.score.change)}" for one in hit[:3])
     return wrapped(
         f"Most affected, after Holm's correction over {several} groups (*): {named}.", later="  "
     )
@@ -274,7 +275,7 @@ def _bias_lines(scores: Sequence[BiasScore]) -> list[str]:
             f"{one.n:,}",
             decimal(one.before.value, 3),
             decimal(one.after.value, 3),
-            shown(one.change, digits=3, sign="+"),
+            shown_estimate(one.change, digits=3, sign="+"),
             "",
         ]
         for one in scores[: 2 * SHOWN]

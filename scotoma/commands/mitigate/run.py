@@ -86,7 +86,7 @@ def _worst(run: Run) -> str:
 
 def _content(place: str, mitigated: Mitigated, audit: Audit, gate: GateResult) -> dict[str, Any]:
     """What was done and what came of it, as mitigation.json holds it."""
-    needs = decide.needs(mitigated.technique)
+    needs = decide.rule_needs(mitigated.technique)
     judged = int(mitigated.judged.sum())
     return {
         "version": 1,

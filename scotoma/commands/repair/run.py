@@ -14,7 +14,7 @@ from scotoma.audit import read_gate
 from scotoma.commands.gate import print_out
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.judged_half import (
-    Change,
+    JudgedNumber,
     audit_half,
     change_of,
     new_folder,
@@ -171,7 +171,7 @@ def _worst_group(audit: Audit, repaired: Repaired) -> dict[str, Any]:
 
 def repair_sentence(content: dict[str, Any]) -> str:
     """Say in one sentence what was done and what came of it."""
-    variant, harm = content["variant"], Change(**content["harm"])
+    variant, harm = content["variant"], JudgedNumber(**content["harm"])
     chosen = f"{harm.shown('worst_rise')}, on the half that chooses"
     if not content["needed"]:
         return f"{variant} passes and shows no harm, so nothing is repaired: worst group {chosen}."
@@ -180,7 +180,7 @@ def repair_sentence(content: dict[str, Any]) -> str:
             f"No ranges, and no layer in float32 within {content['max_size_increase']:.0%}, lower "
             f"the harm of {variant}: worst group {chosen}."
         )
-    before, after = (Change(**content["worst_group"][when]) for when in ("before", "after"))
+    before, after = (JudgedNumber(**content["worst_group"][when]) for when in ("before", "after"))
     now = after.shown("worst_rise").replace(" points", "", 1)
     was = "undefined" if before.value is None else f"{100 * before.value:+.1f} points"
     size, latency = _increase(content)
@@ -253,7 +253,7 @@ def _layers(content: dict[str, Any]) -> list[str]:
         f"{'layer':<{wide}}rise, and by how much the file grows if it is kept in float32",
     ]
     for row in rows[:MOST_SHOWN]:
-        rise = Change(**{**row["rise"], "group": "all"}).shown("worst_rise")
+        rise = JudgedNumber(**{**row["rise"], "group": "all"}).shown("worst_rise")
         lines.append(f"{row['layer']:<{wide}}{rise}; {row['size']:+.1%}")
     if len(rows) > MOST_SHOWN:
         lines.append(f"and {len(rows) - MOST_SHOWN} more in repair.json")

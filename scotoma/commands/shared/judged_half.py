@@ -20,7 +20,14 @@ from scotoma.stages.judging.terms import Judging
 if TYPE_CHECKING:
     from scotoma.audit import Audit
 
-__all__ = ["Change", "audit_half", "change_of", "new_folder", "rows_before_and_after", "sides"]
+__all__ = [
+    "JudgedNumber",
+    "audit_half",
+    "change_of",
+    "new_folder",
+    "rows_before_and_after",
+    "sides",
+]
 
 ROWS = {
     "verdict": "verdict",
@@ -31,7 +38,7 @@ ROWS = {
 
 
 @dataclass(frozen=True)
-class Change:
+class JudgedNumber:
     """One number of a variant, with its interval and n.
 
     Attributes:
@@ -129,16 +136,16 @@ def _judged(audit: Audit, gate: GateResult, variant: str) -> dict[str, Any]:
     return {
         "verdict": verdict.verdict,
         "because": list(verdict.sentences),
-        "accuracy": vars(Change("all", value, low, high, error.n, error.reason)),
+        "accuracy": vars(JudgedNumber("all", value, low, high, error.n, error.reason)),
         "worst_error": vars(change_of(level.group, level.compressed)),
         "worst_rise": vars(change_of(worst.group, worst.absolute)),
     }
 
 
-def change_of(group: str, quantity: Any) -> Change:
+def change_of(group: str, quantity: Any) -> JudgedNumber:
     """Take the number, its interval and n from a quantity of the audit."""
     q = quantity
-    return Change(group, q.value, q.low, q.high, q.n, q.reason)
+    return JudgedNumber(group, q.value, q.low, q.high, q.n, q.reason)
 
 
 def rows_before_and_after(content: dict[str, Any]) -> Iterator[str]:
@@ -146,6 +153,6 @@ def rows_before_and_after(content: dict[str, Any]) -> Iterator[str]:
     before, after = content["before"], content["after"]
     for title, key in ROWS.items():
         for when, side in (("before", before), ("after", after)):
-            shown = side[key] if key == "verdict" else Change(**side[key]).shown(key)
+            shown = side[key] if key == "verdict" else JudgedNumber(**side[key]).shown(key)
             because = f": {side['because'][0]}" if key == "verdict" and side["because"] else ""
             yield f"{title if when == 'before' else '':<26}{when:<8}{shown}{because}"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scotoma.printable import printable
 
-__all__ = ["WIDTH", "crop", "rendered_lines", "table_lines", "wrapped"]
+__all__ = ["WIDTH", "cropped_text", "rendered_lines", "table_lines", "wrapped"]
 
 WIDTH = 80
 INDENT = 4  # of a note that needs a line of its own
@@ -90,7 +90,7 @@ def _in_two_lines(
     return lines
 
 
-def crop(text: str, width: int = WIDTH) -> str:
+def cropped_text(text: str, width: int = WIDTH) -> str:
     """Make text printable and at most `width` cells wide.
 
     >>> crop("abcdef", 4)

@@ -17,7 +17,7 @@ from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import quoted
 from scotoma.commands.study.leaks import leaks_between, mean_places
 from scotoma.commands.study.population import (
-    Population,
+    StudyPopulation,
     mean_scores,
     population_of,
     resolved_variant,
@@ -40,7 +40,7 @@ from scotoma.study.labels import (
 from scotoma.study.leak import REFUSED
 from scotoma.study.orders import orders_for
 from scotoma.study.pictures import displayed, duplicates, padded, print_of
-from scotoma.study.plan import KeyEntry, Plan, StudyFolder
+from scotoma.study.plan import KeyEntry, StudyFolder, StudyPlan
 from scotoma.study.questions import CONTRASTS, asked
 
 __all__ = ["Wishes", "new_study"]
@@ -147,7 +147,7 @@ def new_study(
             f"--labels paper is not blind (a machine tells the arms apart with AUC "
             f"{worst.value:.2f}); give --leaky too, or --labels pooled"
         )
-    plan = Plan(
+    plan = StudyPlan(
         project=run.config.project,
         audit_sha256=file_digest(run.path("audit.json")),
         variant=variant,
@@ -220,7 +220,7 @@ def _pictures(run: Run, names: list[str], *, blur: bool) -> dict[str, bytes]:
 
 
 def _drawn(
-    run: Run, population: Population, variant: str, wishes: Wishes
+    run: Run, population: StudyPopulation, variant: str, wishes: Wishes
 ) -> tuple[Arms, dict[str, bytes]]:
     """Arms without two images that are the same or nearly so, and their images."""
     refused = np.zeros(len(population.cie), bool)
@@ -250,7 +250,7 @@ def _drawn(
 
 
 def _practice(
-    population: Population, rows: Ints, pictures: dict[str, bytes], run: Run, wishes: Wishes
+    population: StudyPopulation, rows: Ints, pictures: dict[str, bytes], run: Run, wishes: Wishes
 ) -> Ints:
     """Images to practise on: unchanged examples of no arm, at random."""
     rest = np.setdiff1d(np.flatnonzero(~population.cie), rows)
@@ -261,7 +261,7 @@ def _practice(
     return chosen
 
 
-def _labels(run: Run, population: Population, rows: Ints, wishes: Wishes) -> ShownLabels:
+def _labels(run: Run, population: StudyPopulation, rows: Ints, wishes: Wishes) -> ShownLabels:
     true = population.examples.labels
     classes = len(population.examples.classes)
     if classes == 2:
@@ -286,7 +286,7 @@ def _labels(run: Run, population: Population, rows: Ints, wishes: Wishes) -> Sho
 
 
 def _key(
-    population: Population, arms: Arms, shown: ShownLabels, ids: list[str]
+    population: StudyPopulation, arms: Arms, shown: ShownLabels, ids: list[str]
 ) -> dict[str, KeyEntry]:
     labels, strata = population.examples.labels, population.strata
     key = {}

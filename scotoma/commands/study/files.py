@@ -19,7 +19,7 @@ from scotoma.storage.files import file_digest, written
 from scotoma.study.bundles import bundles, read_answers
 from scotoma.study.label_studio import events_of, interface, read_judgements, tasks
 from scotoma.study.orders import MOST_ANNOTATORS
-from scotoma.study.plan import Plan, StudyFolder
+from scotoma.study.plan import StudyFolder, StudyPlan
 from scotoma.study.store import AnswerStore, Event, back_up
 
 __all__ = ["export_study", "import_answers"]
@@ -110,7 +110,7 @@ def import_answers(root: Path, files: list[Path], *, label_studio: bool) -> None
 
 
 def _single_files(
-    folder: StudyFolder, plan: Plan, annotator: int, to: Path
+    folder: StudyFolder, plan: StudyPlan, annotator: int, to: Path
 ) -> dict[Path, list[str]]:
     orders = folder.orders(annotator)
     with AnswerStore.opened(folder.answers_file) as store:
@@ -132,7 +132,7 @@ def _single_files(
     return files
 
 
-def _label_studio(folder: StudyFolder, plan: Plan, to: Path) -> dict[Path, list[str]]:
+def _label_studio(folder: StudyFolder, plan: StudyPlan, to: Path) -> dict[Path, list[str]]:
     with AnswerStore.opened(folder.answers_file) as store:
         store.register(plan)
     images, labels = _items(folder)
@@ -143,7 +143,7 @@ def _label_studio(folder: StudyFolder, plan: Plan, to: Path) -> dict[Path, list[
     return {to / "label-studio.json": items, to / "label-studio.xml": []}
 
 
-def _answers(folder: StudyFolder, plan: Plan, to: Path) -> Path:
+def _answers(folder: StudyFolder, plan: StudyPlan, to: Path) -> Path:
     """Every event as it was given; a cell that a spreadsheet would calculate is text."""
     if not folder.answers_file.exists():
         raise DataError(
@@ -175,7 +175,7 @@ def _items(folder: StudyFolder) -> tuple[dict[str, bytes], dict[str, Any]]:
 
 
 def _of_pages(
-    folder: StudyFolder, plan: Plan, store: AnswerStore, data: bytes, name: str
+    folder: StudyFolder, plan: StudyPlan, store: AnswerStore, data: bytes, name: str
 ) -> list[Event]:
     keys = folder.offline_keys()
     orders = {number: folder.orders(number) for number in keys}
@@ -183,7 +183,7 @@ def _of_pages(
 
 
 def _of_label_studio(
-    folder: StudyFolder, plan: Plan, store: AnswerStore, data: bytes, name: str
+    folder: StudyFolder, plan: StudyPlan, store: AnswerStore, data: bytes, name: str
 ) -> list[Event]:
     judgements = read_judgements(data, name, plan, frozenset(folder.orders(1).main))
     people = sorted({one.person for one in judgements})

@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 
 from scotoma.study.leak import machine_leak
-from scotoma.study.plan import KeyEntry, Measured, Plan, StudyFolder
+from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyFolder, StudyPlan
 from scotoma.study.questions import CONTRASTS
 
 __all__ = ["leaks_between", "leaks_of", "mean_places"]
 
 
-def leaks_of(folder: StudyFolder, plan: Plan) -> dict[str, Measured]:
+def leaks_of(folder: StudyFolder, plan: StudyPlan) -> dict[str, MeasuredNumber]:
     """Measure the machine leak of a study from its files.
 
     Args:
@@ -35,7 +35,7 @@ def mean_places(orders: list[tuple[str, ...]]) -> dict[str, float]:
 
 def leaks_between(
     items: pl.DataFrame, key: dict[str, KeyEntry], places: dict[str, float], seed: int
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredNumber]:
     """Measure the leak of each contrast.
 
     Args:
@@ -55,5 +55,5 @@ def leaks_between(
     for first, second in CONTRASTS:
         of = (arm == first) | (arm == second)
         leak = machine_leak(labels[of], shown[of], arm[of] == first, classes=len(names), seed=seed)
-        found[f"{first}-{second}"] = Measured(value=leak.auc, low=leak.low, high=leak.high)
+        found[f"{first}-{second}"] = MeasuredNumber(value=leak.auc, low=leak.low, high=leak.high)
     return found

@@ -19,13 +19,13 @@ from scotoma.printable import nearest
 from scotoma.run import Run, checksums
 from scotoma.stages.measures.pairs import read_predictions, read_test_examples
 
-__all__ = ["Population", "mean_scores", "population_of", "resolved_variant"]
+__all__ = ["StudyPopulation", "mean_scores", "population_of", "resolved_variant"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class StudyPopulation:
     """What a study is drawn from: one row a test example.
 
     Attributes:
@@ -64,7 +64,7 @@ class Population:
         )
 
 
-def population_of(run: Run, variant: str, *, define_on: str, group: str) -> Population:
+def population_of(run: Run, variant: str, *, define_on: str, group: str) -> StudyPopulation:
     """Read what a study is drawn from.
 
     Args:
@@ -119,10 +119,12 @@ def population_of(run: Run, variant: str, *, define_on: str, group: str) -> Popu
         pooled = sum(label_counts(one[rows], classes) / one.shape[1] for one in (b, v))
         agreement[rows] = np.asarray(pooled).max(axis=1) / 2
     groups = [group_key([(group, value)]) for value in examples.table[group]] if group else None
-    return Population(examples, dense, compressed, cie, still, agreement, groups)
+    return StudyPopulation(examples, dense, compressed, cie, still, agreement, groups)
 
 
-def mean_scores(run: Run, population: Population, rows: Ints) -> npt.NDArray[np.float64] | None:
+def mean_scores(
+    run: Run, population: StudyPopulation, rows: Ints
+) -> npt.NDArray[np.float64] | None:
     """Mean probability of each class by dense members plus that by compressed ones.
 
     Args:

@@ -11,12 +11,12 @@ from scotoma.printable import printable
 from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.leak import REFUSED
-from scotoma.study.plan import KeyEntry, Measured, Plan
+from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyPlan
 
 __all__ = ["balance_lines", "leak_lines", "plan_lines", "result_lines"]
 
 
-def leak_lines(leaks: Mapping[str, Measured], labels: str) -> list[str]:
+def leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
     """Say how well a machine tells the arms apart."""
     lines = []
     for contrast, leak in leaks.items():
@@ -53,7 +53,7 @@ def balance_lines(key: Mapping[str, KeyEntry]) -> list[str]:
     return [*table_lines([*head, "models agree: A", "B", "C"], rows, right=len(head) - 1), ""]
 
 
-def plan_lines(plan: Plan, folder: str) -> list[str]:
+def plan_lines(plan: StudyPlan, folder: str) -> list[str]:
     """Say what a study will be able to show, and what it still needs."""
     lines = [
         f"{3 * plan.per_arm:,} images in 3 arms of {plan.per_arm:,}, "
@@ -75,7 +75,7 @@ def plan_lines(plan: Plan, folder: str) -> list[str]:
     return lines
 
 
-def _detectable(plan: Plan) -> list[str]:
+def _detectable(plan: StudyPlan) -> list[str]:
     if plan.annotators < 3:
         return [
             f"{plan.annotators} of 3 annotators needed for intervals: results will be descriptive"

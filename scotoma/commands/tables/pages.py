@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import quoted
-from scotoma.commands.shared.text_table import WIDTH, crop, wrapped
+from scotoma.commands.shared.text_table import WIDTH, cropped_text, wrapped
 from scotoma.commands.slices.search import harmless
 from scotoma.errors import ConfigError, DataError
 from scotoma.papers import PAPERS, paper_tables
@@ -22,7 +22,7 @@ from scotoma.printable import code_span, nearest
 if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
 
-__all__ = ["as_csv", "as_markdown", "as_text", "run_tables"]
+__all__ = ["pages_as_csv", "pages_as_markdown", "pages_as_text", "run_tables"]
 
 GAPS = (2, 1)  # cells between two columns; the smaller where a table then fits
 LONGEST = 24  # cells of a name
@@ -60,9 +60,9 @@ def run_tables(place: str, paper: str, *, csv: bool, markdown: bool) -> None:
     if all(table.run is None for table in made):
         raise DataError(f"{made[0].name} of {paper} cannot be made: {made[0].missing}")
     if csv:
-        sys.stdout.write(as_csv(paper, made))
+        sys.stdout.write(pages_as_csv(paper, made))
     else:
-        write = as_markdown if markdown else as_text
+        write = pages_as_markdown if markdown else pages_as_text
         sys.stdout.write("\n".join(write(_head(paper, finished), made)) + "\n")
 
 
@@ -70,7 +70,7 @@ def _head(paper: str, finished: FinishedAudit) -> str:
     return f"{finished.audit.project} in the tables of {PAPERS[paper]().source}. {NOTE}"
 
 
-def as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
+def pages_as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
     """Format tables as lines of at most 80 cells; a wider table goes on below itself.
 
     Args:
@@ -92,7 +92,7 @@ def as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
             yield from wrapped(sentence, later="  ")
 
 
-def as_markdown(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
+def pages_as_markdown(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
     """Format tables as Markdown; names of others stand in code spans.
 
     Args:
@@ -115,7 +115,7 @@ def as_markdown(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
             yield from ("", sentence)
 
 
-def as_csv(paper: str, tables: Sequence[PaperTable]) -> str:
+def pages_as_csv(paper: str, tables: Sequence[PaperTable]) -> str:
     """Format tables as CSV: one row a cell, its value unrounded in `number`, or in `text`.
 
     Args:
@@ -160,7 +160,10 @@ def _marked(grid: Grid, at: int, cell: Cell) -> str:
 
 def _lines(grid: Grid) -> Iterator[str]:
     """Align a grid; the columns that do not fit in 80 cells follow below, beside the names."""
-    cells = [[crop(_shown(grid, at, c), LONGEST) for at, c in enumerate(row)] for row in grid.rows]
+    cells = [
+        [cropped_text(_shown(grid, at, c), LONGEST) for at, c in enumerate(row)]
+        for row in grid.rows
+    ]
     heads = [column.split() for column in grid.columns]
     widths = [
         max(cell_len(text) for text in [*head, *(row[at] for row in cells)])

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from scotoma.commands.shared.tables import listed, quoted
 from scotoma.commands.slices.search import harmless
-from scotoma.commands.tables.pages import as_markdown, as_text
+from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
 from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
 from scotoma.commands.tournament.tables import TournamentResult, as_content, as_rows, as_tables
@@ -38,7 +38,7 @@ from scotoma.tournament import (
     survival_cells,
 )
 
-__all__ = ["TournamentQuestion", "compare", "run_tournament", "unstable"]
+__all__ = ["TournamentQuestion", "compare_read_runs", "run_tournament", "unstable"]
 
 PUBLISHED = (
     "Published totals are those of Qian et al. 2021 over all 154 cells of their study; other "
@@ -104,7 +104,7 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
     """
     if len(formats) > 1:
         raise ConfigError(f"--{formats[0]} and --{formats[1]} exclude each other; choose one")
-    result = compare(question)
+    result = compare_read_runs(question)
     with written(out) as temporary:
         temporary.write_text(
             render_tournament(
@@ -128,14 +128,14 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
         text = harmless(as_rows(result)).write_csv().rstrip("\n")
     else:
         head = " ".join([f"{result.title}: techniques against their baselines.", *result.remarks])
-        write = as_markdown if chosen == "markdown" else as_text
+        write = pages_as_markdown if chosen == "markdown" else pages_as_text
         text = "\n".join(write(head, as_tables(result, details=chosen == "markdown")))
     sys.stdout.write(text + "\n")
     if not question.quiet:
         sys.stderr.write(f"note    page written to {out}\n")
 
 
-def compare(question: TournamentQuestion) -> TournamentResult:
+def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
     """Read the runs and compare them.
 
     Args:

@@ -12,8 +12,12 @@ from scotoma.tournament import EqualAccuracyCell, MinorityCell, OneSeedCell, Sur
 from scotoma.uncertainty import Estimate
 
 __all__ = [
-    "equal_accuracy_table", "minority_table", "one_seed_table", "points",
-    "survival_table", "table",
+    "equal_accuracy_table",
+    "minority_table",
+    "noted_table",
+    "one_seed_table",
+    "points_text",
+    "survival_table",
 ]  # fmt: skip
 
 
@@ -22,7 +26,7 @@ def survival_table(cells: Sequence[SurvivalCell]) -> PaperTable:
     rows = tuple(
         (
             cell.technique, f"{cell.variant}{' †' * cell.collapsed}", cell.metric, cell.seeds,
-            points(cell.harm, sign="+"), points(cell.interaction, sign="+"),
+            points_text(cell.harm, sign="+"), points_text(cell.interaction, sign="+"),
             p_value(cell.p_adjusted), number(100 * cell.floor, 2), shown(cell.survival, digits=2),
         )
         for cell in cells
@@ -31,7 +35,7 @@ def survival_table(cells: Sequence[SurvivalCell]) -> PaperTable:
         "technique", "variant", "metric", "seeds", "harm H", "interaction I", "I p",
         "null floor of I", "survival S",
     )  # fmt: skip
-    return table(
+    return noted_table(
         "Survival", "What is left of the mitigation after compression; H and I in points",
         Grid("Paired by seed; p of a sign-flip test, adjusted over this table", columns, rows,
              names=3, digits=None),
@@ -47,14 +51,14 @@ def equal_accuracy_table(cells: Sequence[EqualAccuracyCell]) -> PaperTable:
     metric = headline_metric(cell.metric for cell in cells)
     rows = tuple(
         (
-            cell.technique, cell.variant, cell.beside, points(cell.accuracy_gap, sign="+"),
-            points(cell.gain, sign="+") if cell.comparable else "none so accurate",
+            cell.technique, cell.variant, cell.beside, points_text(cell.accuracy_gap, sign="+"),
+            points_text(cell.gain, sign="+") if cell.comparable else "none so accurate",
         )
         for cell in cells
         if cell.metric == metric
     )  # fmt: skip
     columns = ("technique", "variant", "baseline's variant", "accuracy gap", f"gain in {metric}")
-    return table(
+    return noted_table(
         "Equal accuracy", "Beside the baseline's variant of nearest accuracy, points",
         Grid("Paired by seed", columns, rows, names=2, digits=None),
         f"Gain: {metric} of the baseline's variant minus the technique's; shown where accuracies "
@@ -76,7 +80,7 @@ def minority_table(cells: Sequence[MinorityCell]) -> PaperTable:
         "technique", "variant", "CIEs", "in minority cells", "per cent", "more than in the data, %",
     )  # fmt: skip
     share = 100 * cells[0].share.share_in_data
-    return table(
+    return noted_table(
         "CIEs", "Do changed examples fall on the cells that training showed rarely?",
         Grid("CIEs", columns, rows, names=2, digits=None),
         f"Minority cells, classes in a group that has them more rarely, are {share:.1f}% of the "
@@ -98,7 +102,7 @@ def one_seed_table(cells: Sequence[OneSeedCell]) -> PaperTable:
         "technique", "metric", "runs", "SD of seeds", "SD of one seed", "ratio of variances",
         "Levene p",
     )  # fmt: skip
-    return table(
+    return noted_table(
         "One seed", "Runs of one seed beside runs of different seeds, points",
         Grid("Ratio: variance of one seed over that of seeds; p adjusted over this table", columns,
              rows, names=2, digits=None),
@@ -107,11 +111,11 @@ def one_seed_table(cells: Sequence[OneSeedCell]) -> PaperTable:
     )  # fmt: skip
 
 
-def table(name: str, title: str, grid: Grid, *notes: str) -> PaperTable:
+def noted_table(name: str, title: str, grid: Grid, *notes: str) -> PaperTable:
     """Make a table of its rows and notes; empty notes are left out."""
     return PaperTable(name=name, title=title, run=grid, notes=[note for note in notes if note])
 
 
-def points(estimate: Estimate, sign: str = "") -> str:
+def points_text(estimate: Estimate, sign: str = "") -> str:
     """Write a fraction in points with its interval."""
     return shown(estimate, factor=100, digits=2, sign=sign)

@@ -12,10 +12,10 @@ from scotoma.commands.shared.tables import number, shown
 from scotoma.commands.tournament.survival import (
     equal_accuracy_table,
     minority_table,
+    noted_table,
     one_seed_table,
-    points,
+    points_text,
     survival_table,
-    table,
 )
 from scotoma.papers.table import Cell as Shown
 from scotoma.papers.table import Grid, PaperTable
@@ -82,11 +82,11 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
     tournament = result.tournament
     metrics = tuple(dict.fromkeys(cell.metric for cell in tournament.cells))
     tables = [
-        table(
+        noted_table(
             "Figure 1", "Bias against the baseline",
             _signs(tournament, metrics, _bias), LEGEND,
         ),
-        table(
+        noted_table(
             "Figure 2", "Spread of bias from run to run against the baseline",
             _signs(tournament, metrics, _spread),
             "raw, relative (divided by the mean); X: bias does not fall.",
@@ -96,7 +96,7 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
         tables.append(_accuracy(tournament))
     risks = _signs(tournament, metrics, lambda cell: number(100 * cell.risk.value, 1))
     tables += [
-        table(
+        noted_table(
             "Single-run risk",
             "Per cent of pairs (one run of the baseline, one of the technique) that point the "
             "wrong way",
@@ -241,7 +241,7 @@ def _accuracy(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
             cell.technique,
-            points(cell.tests.difference, sign="+"),
+            points_text(cell.tests.difference, sign="+"),
             shown(cell.tests.cohens_d, digits=1),
             p_value(cell.tests.u_p_adjusted),
             cell.mean_moves,
@@ -254,7 +254,7 @@ def _accuracy(tournament: Tournament) -> PaperTable:
         "technique", "difference, points", "Cohen's d", "U p", "accuracy", "raw spread",
         "relative spread",
     )  # fmt: skip
-    return table("Figure 3", "Accuracy and its spread against the baseline",
+    return noted_table("Figure 3", "Accuracy and its spread against the baseline",
                   Grid("Runs", columns, rows))  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def _totals(result: TournamentResult) -> PaperTable:
         for base in result.tournament.bases
     ]
     unknown = totals["without_accuracy"]
-    return table(
+    return noted_table(
         "Totals", "Cells, one technique in one metric each; costs overlap",
         Grid("Cells", columns, rows, digits=None), *sentences,
         f"{unknown} cells have no accuracy, which costs them nothing here." if unknown else "",
@@ -291,7 +291,7 @@ def _widest(tournament: Tournament) -> str:
     worst = max(decided, key=lambda cell: cell.risk.value)
     return (
         f"Highest where the means differ significantly: {worst.metric} of {worst.technique}, "
-        f"{points(worst.risk)}%, n = {worst.risk.n} pairs."
+        f"{points_text(worst.risk)}%, n = {worst.risk.n} pairs."
     )
 
 
@@ -303,7 +303,7 @@ def _paired(cells: Sequence[PairedCell]) -> PaperTable:
         )
         for cell in cells
     )  # fmt: skip
-    return table(
+    return noted_table(
         "Shared runs", "Techniques that decide differently on the same trained models, points",
         Grid("Paired over runs; p of a sign-flip test, adjusted over this table",
              ("techniques", "metric", "runs", "difference", "p"), rows, names=2, digits=None),
@@ -313,12 +313,12 @@ def _paired(cells: Sequence[PairedCell]) -> PaperTable:
 def _means(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
-            one.technique, one.metric, one.spread.runs, points(one.mean),
-            points(one.spread.sigma), number(100 * one.spread.max_diff, 2),
+            one.technique, one.metric, one.spread.runs, points_text(one.mean),
+            points_text(one.spread.sigma), number(100 * one.spread.max_diff, 2),
         )
         for one in tournament.spreads
     )  # fmt: skip
-    return table(
+    return noted_table(
         "Runs", "Every technique over its runs, points",
         Grid("Mean, standard deviation and MaxDiff",
              ("technique", "metric", "runs", "mean", "standard deviation", "MaxDiff"), rows,
@@ -330,10 +330,10 @@ def _cells(tournament: Tournament) -> PaperTable:
     rows = tuple(
         (
             cell.technique, cell.metric, cell.verdict, ", ".join(cell.costs) or "none",
-            points(cell.tests.difference, sign="+"), shown(cell.tests.cohens_d, digits=1),
+            points_text(cell.tests.difference, sign="+"), shown(cell.tests.cohens_d, digits=1),
             p_value(cell.tests.u_p_adjusted), shown(cell.raw.spread_ratio, digits=2),
             p_value(cell.raw.levene_p_adjusted), p_value(cell.relative.levene_p_adjusted),
-            points(cell.risk),
+            points_text(cell.risk),
         )
         for cell in tournament.cells
     )  # fmt: skip
@@ -341,5 +341,5 @@ def _cells(tournament: Tournament) -> PaperTable:
         "technique", "metric", "verdict", "costs", "difference", "Cohen's d", "U p",
         "ratio of spread", "raw Levene p", "relative Levene p", "single-run risk, %",
     )  # fmt: skip
-    return table("Cells", "Every technique in every metric, points",
+    return noted_table("Cells", "Every technique in every metric, points",
                   Grid("Against the baseline", columns, rows, names=2, digits=None))  # fmt: skip

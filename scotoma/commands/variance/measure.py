@@ -25,12 +25,12 @@ from scotoma.commands.shared.tables import (
     shown,
     texts,
 )
-from scotoma.commands.shared.text_table import crop, table_lines, wrapped
+from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
 from scotoma.uncertainty import check_level
-from scotoma.variance import THIS_TEST_SET, Comparison, RunSpread, compare_family, spread
+from scotoma.variance import THIS_TEST_SET, RunComparison, RunSpread, compare_family, spread
 
 __all__ = ["Runs", "VarianceQuestion", "compare_runs", "read_runs", "run_variance"]
 
@@ -233,7 +233,7 @@ def _spread(result: RunSpread, runs: Runs) -> dict[str, Any]:
 
 def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
     level = f"{100 * question.level:g}%"
-    yield crop(f"{name}: spread over identical runs, intervals {level}")
+    yield cropped_text(f"{name}: spread over identical runs, intervals {level}")
     yield from wrapped(
         "All numbers are about training runs on this test set; sigma assumes normally "
         "distributed runs."
@@ -276,7 +276,7 @@ def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _means(rows: list[dict[str, Any]]) -> list[str]:
     cells = []
     for row in rows:
-        one: Comparison | None = row["comparison"]
+        one: RunComparison | None = row["comparison"]
         start = [row["technique"], row["metric"], _sizes(row)]
         if one is None:
             cells.append([*start, "", "", "", "", row["reason"]])
@@ -303,7 +303,7 @@ def _means(rows: list[dict[str, Any]]) -> list[str]:
 def _variances(rows: list[dict[str, Any]]) -> list[str]:
     cells = []
     for row in rows:
-        one: Comparison | None = row["comparison"]
+        one: RunComparison | None = row["comparison"]
         if one is None:
             continue
         cells.append(

@@ -55,8 +55,8 @@ __all__ = [
     "SumOfHeads",
     "Thresholds",
     "fit",
-    "needs",
     "read_rule",
+    "rule_needs",
 ]
 
 AnyRule: TypeAlias = Annotated[
@@ -120,7 +120,7 @@ def fit(
     return _technique(technique)[1](scores, labels, attributes, **options)
 
 
-def needs(technique: str) -> Needs:
+def rule_needs(technique: str) -> Needs:
     """Say what a technique's rule needs.
 
     >>> needs("DI1").sentence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pairs
+from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pair_scores
 from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class OwnHead(Rule):
         self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
     ) -> NDArray[np.int64]:
         """See `Rule.decide`."""
-        heads = pairs(scores, self.groups, self.classes, self.rule)
+        heads = pair_scores(scores, self.groups, self.classes, self.rule)
         own = check_groups(attributes, len(heads), self.groups)
         return np.asarray(heads[np.arange(len(heads)), own].argmax(axis=1))
 
@@ -52,7 +52,7 @@ class SumOfHeads(Rule):
         self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
     ) -> NDArray[np.int64]:
         """See `Rule.decide`."""
-        heads = pairs(scores, self.groups, self.classes, self.rule)
+        heads = pair_scores(scores, self.groups, self.classes, self.rule)
         return np.asarray(heads.sum(axis=1).argmax(axis=1))
 
 

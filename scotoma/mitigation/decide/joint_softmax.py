@@ -26,7 +26,7 @@ __all__ = [
     "fit_prior_maximum",
     "fit_prior_sum",
     "groups_and_classes",
-    "pairs",
+    "pair_scores",
 ]
 
 Count = Annotated[int, Field(ge=1)]
@@ -59,7 +59,9 @@ def groups_and_classes(
     return groups, count
 
 
-def pairs(scores: NDArray[np.float64], groups: int, classes: int, who: str) -> NDArray[np.float64]:
+def pair_scores(
+    scores: NDArray[np.float64], groups: int, classes: int, who: str
+) -> NDArray[np.float64]:
     """Reshape a score table to (N, G, C)."""
     return check_scores(scores, groups * classes, who).reshape(-1, groups, classes)
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from scipy.special import softmax
 
 from scotoma.errors import DataError
-from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pairs
+from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pair_scores
 from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ReduceAmplification(Rule):
             scores: Shape (N, 2 * C).
             attributes: 0 or 1 for each example, shape (N,).
         """
-        table = pairs(scores, 2, self.classes, self.rule)
+        table = pair_scores(scores, 2, self.classes, self.rule)
         group = check_groups(attributes, len(table), 2)
         if self.protocol == "published":
             return self._published(np.exp(table).sum(axis=1), group)

@@ -8,7 +8,7 @@ __all__ = [
     "excess_multipliers",
     "group_weights",
     "lagrange_multipliers",
-    "remember",
+    "remember_batch",
     "remembered_accuracy",
 ]
 
@@ -64,7 +64,7 @@ def lagrange_multipliers(
     return torch.stack([new, (second - (new if in_turn else first)) / 2 - step], dim=-1)
 
 
-def remember(kept: torch.Tensor, correct: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+def remember_batch(kept: torch.Tensor, correct: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
     """Put a batch's answers into the memory of each group; the oldest go.
 
     Args:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 __all__ = [
     "balanced_batch",
     "balanced_draw",
-    "cell_counts",
+    "cell_sizes",
     "ratio_rows",
     "ratio_subset",
     "repeated_rows",
@@ -21,7 +21,7 @@ __all__ = [
 SUBSAMPLE, DRAW, SIZE_MATCHED = 2**34, 2**35, 2**36
 
 
-def cell_counts(
+def cell_sizes(
     labels: NDArray[np.int64], groups: NDArray[np.int64], shape: tuple[int, int]
 ) -> NDArray[np.int64]:
     """Count the examples of every (group, class).
@@ -54,7 +54,7 @@ def repeated_rows(labels: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArr
     >>> repeated_rows(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])).tolist()
     [0, 1, 2, 2, 3]
     """
-    counts = cell_counts(labels, groups, (int(groups.max()) + 1, int(labels.max()) + 1))
+    counts = cell_sizes(labels, groups, (int(groups.max()) + 1, int(labels.max()) + 1))
     times = counts.max(axis=0) // np.maximum(counts, 1)
     return np.repeat(np.arange(len(labels)), times[groups, labels])
 

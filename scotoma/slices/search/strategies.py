@@ -32,7 +32,7 @@ Mode = Literal["cover", "batch", "iterative", "priority"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How to search.
 
     Attributes:
@@ -73,7 +73,7 @@ class TableInMemory:
 
     encoded: Encoded
     evidence: Evidence
-    plan: Plan
+    plan: SearchPlan
     halves: tuple[Rows, Rows]
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
@@ -104,8 +104,8 @@ class TableInMemory:
         ]
 
 
-def search(
-    encoded: Encoded, evidence: Evidence, plan: Plan, halves: tuple[Rows, Rows]
+def search_in_memory(
+    encoded: Encoded, evidence: Evidence, plan: SearchPlan, halves: tuple[Rows, Rows]
 ) -> tuple[list[SliceFinding], Hits, tuple[Iteration, ...]]:
     """Search a table in memory as planned.
 

@@ -34,7 +34,7 @@ from scotoma.run.sources import Sources, examine
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import Plan
+    from scotoma.stages.robustness_plan import RobustnessPlan
 
 __all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
 
@@ -109,7 +109,7 @@ def find_conditions(
     return Conditions(kinds, severities, np.array(rows, np.intp))
 
 
-def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
+def import_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> None:
     """Write what every member predicts under each condition: a file a condition.
 
     Raises:
@@ -122,7 +122,7 @@ def import_corrupted(run: Run, plan: Plan, examples: Examples) -> None:
     root = split_pattern(pattern)[0]
     folder = PurePosixPath(storage.join(root))
     names = tuple(PurePosixPath(t.place).relative_to(folder).as_posix() for t in tables)
-    seen = examine({"corrupted": storage.Files(root, names)}, Sources()).key("corrupted")
+    seen = examine({"corrupted": storage.StampedFiles(root, names)}, Sources()).key("corrupted")
     seen += "/scores" if plan.config.confidence else ""
     opens = [run.examples]
     with run.step("robustness-files", outputs.values(), made_with=seen, opens=opens) as due:

@@ -20,7 +20,7 @@ from scotoma.stages.external.network import network_of
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members import members_of
 from scotoma.stages.shards import Shard
-from scotoma.storage import Files
+from scotoma.storage import StampedFiles
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["copy_models", "find_models", "model_sources"]
@@ -58,7 +58,7 @@ def find_models(config: Config) -> dict[str, list[Path]]:
     return files_by_variant
 
 
-def model_sources(config: Config, shard: Shard | None = None) -> Files:
+def model_sources(config: Config, shard: Shard | None = None) -> StampedFiles:
     """List the models of a shard, or of all, and the files beside them, which may hold weights."""
     assert isinstance(config.source, OnnxSource)
     folder, names = Path(config.source.models), []
@@ -66,7 +66,7 @@ def model_sources(config: Config, shard: Shard | None = None) -> Files:
         own = files if shard is None else [files[k] for k in members_of(config, variant, shard)]
         beside = sorted({*(folder / variant).rglob("*")} - {*files})
         names += [path.relative_to(folder).as_posix() for path in (*own, *beside) if path.is_file()]
-    return Files(str(folder), tuple(names))
+    return StampedFiles(str(folder), tuple(names))
 
 
 def copy_models(run: Run, shard: Shard) -> None:

@@ -35,7 +35,7 @@ def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> 
     }
 
 
-def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.Files:
+def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.StampedFiles:
     """List the images of these names that a page may show; see `named_images`."""
     folder = source.examples.rpartition("/")[0]
     shown: dict[str, None] = {}
@@ -50,4 +50,4 @@ def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> sto
             if not inside or path.stat().st_size > PICTURE_BYTES:
                 continue
         shown[plain] = None
-    return storage.Files(folder, tuple(shown))
+    return storage.StampedFiles(folder, tuple(shown))

@@ -252,12 +252,12 @@ def _audited(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence
     }
 
 
-def prediction_sources(source: PredictionsSource) -> storage.Files:
+def prediction_sources(source: PredictionsSource) -> storage.StampedFiles:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
     places = [PurePosixPath(table.place) for table in prediction_tables(source)]
     names = tuple(place.relative_to(folder).as_posix() for place in places)
-    return storage.Files(split_pattern(source.files)[0], names)
+    return storage.StampedFiles(split_pattern(source.files)[0], names)
 
 
 def _left_out(config: Config, supplied: Supplied) -> list[str]:

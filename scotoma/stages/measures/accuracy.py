@@ -13,7 +13,7 @@ from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import cluster_sums
 from scotoma.uncertainty.rates import RateEvidence, Words
-from scotoma.verdict.one_model import Disagreement, one_model_trap
+from scotoma.verdict.one_model import Contradiction, one_model_trap
 
 __all__ = ["RISK_LIMITS", "PopulationAccuracy", "constant_members", "group_errors"]
 
@@ -58,7 +58,7 @@ class PopulationAccuracy:
 
     def one_model_risk(
         self, dense: PopulationAccuracy, *, paired: bool, seed: int
-    ) -> list[Disagreement]:
+    ) -> list[Contradiction]:
         """How often few models a side would contradict all of them about the groups' errors.
 
         Args:

@@ -13,13 +13,13 @@ from scotoma.robustness.confidence import mean_share
 from scotoma.run import Run
 from scotoma.stages.activation_ranges import clean_ranges_file, watched_places
 from scotoma.stages.measures.confidence import CLEAN
-from scotoma.stages.robustness_plan import Plan, corrupted_file
+from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
 
 __all__ = ["activation_range_rows"]
 
 
 def activation_range_rows(
-    run: Run, plan: Plan, clusters: NDArray[np.int64] | None
+    run: Run, plan: RobustnessPlan, clusters: NDArray[np.int64] | None
 ) -> Iterator[dict[str, Any]]:
     """Give the share beyond the ranges, clean and under every corruption at every severity.
 

@@ -15,7 +15,7 @@ from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.datasets import Examples
-from scotoma.stages.measures.facets import FacetPair, facet_pairs, rows_of, strata_of
+from scotoma.stages.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
 from scotoma.uncertainty import Estimate, undefined
 
 __all__ = ["ClarifyMetrics", "metric_guide"]
@@ -109,7 +109,7 @@ class ClarifyMetrics:
         """Measure the labels of a split, on those of its examples that belong to either facet."""
         if examples is None or not examples.table.height:
             return dict.fromkeys(DATA, undefined(NO_TRAINING, n=0, members=0))
-        d, a = (rows_of(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
+        d, a = (facet_rows(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
         kept = examples.keep(d | a)
         if not kept.table.height:
             return dict.fromkeys(DATA, undefined("undefined (no examples)", n=0, members=0))

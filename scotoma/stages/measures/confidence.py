@@ -28,7 +28,7 @@ from scotoma.robustness.temperature import mean_temperature
 from scotoma.run import Run
 from scotoma.stages.clean_scores import clean_scores_file
 from scotoma.stages.other_sets import set_file
-from scotoma.stages.robustness_plan import Plan, corrupted_file
+from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
 from scotoma.uncertainty import Estimate
 
 __all__ = ["CLEAN", "confidence_report"]
@@ -41,7 +41,7 @@ Scores: TypeAlias = dict[str, tuple[Floats, Floats]]
 
 def confidence_report(
     run: Run,
-    plan: Plan,
+    plan: RobustnessPlan,
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
     partition: Partition,
@@ -80,7 +80,7 @@ def confidence_report(
     }
 
 
-def _read(run: Run, plan: Plan, column: str) -> Scores:
+def _read(run: Run, plan: RobustnessPlan, column: str) -> Scores:
     """A column of every variant: of clean pictures, and under each condition."""
     frames = [pl.read_parquet(corrupted_file(run, c), columns=[column]) for c in plan.conditions]
     every = np.stack([frame[column].to_numpy() for frame in frames]).astype(np.float64)
@@ -102,7 +102,7 @@ def _read(run: Run, plan: Plan, column: str) -> Scores:
     return scores
 
 
-def _by_variant(plan: Plan, values: Floats) -> dict[str, Floats]:
+def _by_variant(plan: RobustnessPlan, values: Floats) -> dict[str, Floats]:
     """Cut the last axis, of the members of all variants, into those of each."""
     ends = np.cumsum(list(plan.members.values()))[:-1]
     return dict(zip(plan.members, np.split(values, ends, axis=-1), strict=True))
@@ -123,7 +123,9 @@ def _confident(
     return answered
 
 
-def _temperatures(run: Run, plan: Plan, clusters: NDArray[np.int64] | None) -> dict[str, Estimate]:
+def _temperatures(
+    run: Run, plan: RobustnessPlan, clusters: NDArray[np.int64] | None
+) -> dict[str, Estimate]:
     """The temperature of each population, fitted to clean pictures."""
     frame = pl.read_parquet(clean_scores_file(run), columns=["temperature", "influence"])
     columns = {
@@ -163,7 +165,7 @@ def _detection(
 
 
 def _of_sets(
-    run: Run, plan: Plan, measure: str, scores: Scores, clusters: NDArray[np.int64] | None
+    run: Run, plan: RobustnessPlan, measure: str, scores: Scores, clusters: NDArray[np.int64] | None
 ) -> Iterator[dict[str, Any]]:
     """Clean pictures against those of other sets."""
     column = "score" if measure == "confidence" else measure

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scotoma.datasets import Examples
 from scotoma.group_keys import group_key, parse_group_key
 
-__all__ = ["FacetPair", "facet_pairs", "rows_of", "strata_of"]
+__all__ = ["FacetPair", "facet_pairs", "facet_rows", "strata_of"]
 
 REST = "the rest"
 
@@ -113,9 +113,9 @@ def _numbered(
     return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
 
 
-def rows_of(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
+def facet_rows(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
     """Find the examples of one of the two facets, shape (N,)."""
     if key == REST:
         other = facet.advantaged if key == facet.disadvantaged else facet.disadvantaged
-        return ~rows_of(facet, other, examples)
+        return ~facet_rows(facet, other, examples)
     return _holding(examples, key)

@@ -16,12 +16,14 @@ from scotoma.stages.other_sets import set_file
 from scotoma.uncertainty import undefined
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import Plan
+    from scotoma.stages.robustness_plan import RobustnessPlan
 
 __all__ = ["hard_set_reports", "other_set_reports"]
 
 
-def other_set_reports(run: Run, plan: Plan, examples: Examples) -> Iterator[dict[str, Any]]:
+def other_set_reports(
+    run: Run, plan: RobustnessPlan, examples: Examples
+) -> Iterator[dict[str, Any]]:
     """Compare every compressed variant with dense on every set.
 
     Args:
@@ -77,7 +79,9 @@ def other_set_reports(run: Run, plan: Plan, examples: Examples) -> Iterator[dict
         }
 
 
-def hard_set_reports(run: Run, plan: Plan, examples: Examples) -> Iterator[dict[str, Any]]:
+def hard_set_reports(
+    run: Run, plan: RobustnessPlan, examples: Examples
+) -> Iterator[dict[str, Any]]:
     """Judge one half of the models on the CIEs of the other half.
 
     Models that chose the examples are at a floor there, whatever they are: only those of the other

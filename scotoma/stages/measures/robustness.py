@@ -20,10 +20,10 @@ from scotoma.predictions import Predictions
 from scotoma.published import common_corruptions
 from scotoma.robustness import (
     RightAnswers,
-    amplification,
+    amplified_loss,
+    corruption_draw_variance,
     corruption_errors,
     disagreement,
-    draw_variance,
     errors_over,
     example_mean,
     group_contrast,
@@ -39,7 +39,7 @@ from scotoma.stages.measures.sequences import sequence_rows
 from scotoma.uncertainty import Estimate
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import Plan
+    from scotoma.stages.robustness_plan import RobustnessPlan
 
 __all__ = ["measure_robustness"]
 
@@ -88,7 +88,7 @@ class _Answers:
         return {"error": everyone, "fpr": ~positives, "fnr": positives}
 
 
-def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, Any]:
+def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any]:
     """Measure all that the section holds.
 
     Args:
@@ -122,7 +122,7 @@ def measure_robustness(run: Run, plan: Plan, examples: Examples) -> dict[str, An
     return whole
 
 
-def _of_corrupted(run: Run, plan: Plan, examples: Examples) -> dict[str, Any]:
+def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any]:
     """Measure the fields of the section that corrupted pictures fill."""
     answers = _read(run, plan, examples)
     config, families = run.config, _families(plan)
@@ -164,7 +164,7 @@ def _of_corrupted(run: Run, plan: Plan, examples: Examples) -> dict[str, Any]:
     }
 
 
-def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
+def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
     from scotoma.stages.robustness_plan import corrupted_file
 
     chosen = np.zeros(len(examples.ids), np.bool_)
@@ -195,7 +195,7 @@ def _read(run: Run, plan: Plan, examples: Examples) -> _Answers:
     )
 
 
-def _top5(run: Run, plan: Plan, answers: _Answers) -> dict[str, RightAnswers]:
+def _top5(run: Run, plan: RobustnessPlan, answers: _Answers) -> dict[str, RightAnswers]:
     """Whether labels are among five classes, by variant; empty where any of these is not known."""
     from scotoma.stages.robustness_plan import corrupted_file
 
@@ -218,7 +218,7 @@ def _top5(run: Run, plan: Plan, answers: _Answers) -> dict[str, RightAnswers]:
     }
 
 
-def _families(plan: Plan) -> dict[str, list[int]]:
+def _families(plan: RobustnessPlan) -> dict[str, list[int]]:
     """Places of the corruptions of each family, and of all standard ones."""
     families: dict[str, list[int]] = {}
     for place, kind in enumerate(plan.kinds):
@@ -229,7 +229,7 @@ def _families(plan: Plan) -> dict[str, list[int]]:
     return {name: families[name] for name in ([ALL_KINDS] if ALL_KINDS in families else []) + order}
 
 
-def _severity(plan: Plan, severity: int) -> list[int]:
+def _severity(plan: RobustnessPlan, severity: int) -> list[int]:
     """Places of the draws of one severity."""
     draws = plan.draws
     first = plan.severities.index(severity) * draws
@@ -237,7 +237,7 @@ def _severity(plan: Plan, severity: int) -> list[int]:
 
 
 def _curves(
-    plan: Plan,
+    plan: RobustnessPlan,
     answers: _Answers,
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
@@ -255,7 +255,7 @@ def _curves(
 
 
 def _of_corruptions(
-    plan: Plan,
+    plan: RobustnessPlan,
     answers: _Answers,
     right: Mapping[str, RightAnswers],
     ranked: Mapping[str, RightAnswers],
@@ -306,7 +306,7 @@ def _accuracies(own: RightAnswers, places: list[int], answers: _Answers) -> tupl
 
 
 def _over_alexnet(
-    plan: Plan, own: RightAnswers, places: list[int], clusters: NDArray[np.int64] | None
+    plan: RobustnessPlan, own: RightAnswers, places: list[int], clusters: NDArray[np.int64] | None
 ) -> Estimate | None:
     """Errors over those of AlexNet, where the pictures are those that it saw."""
     published = common_corruptions().alexnet.column("error")
@@ -337,7 +337,7 @@ def _losses(
         for key, group in zip(partition.keys, partition.masks, strict=True):
             for metric, at_risk in answers.metrics().items():
                 risk = group & at_risk
-                found = amplification(*own, risk, clusters=clusters, paired=paired)
+                found = amplified_loss(*own, risk, clusters=clusters, paired=paired)
                 contrast = None
                 if key != "all" and metric == "error":
                     contrast = group_contrast(*own, group, clusters=clusters, paired=paired)
@@ -360,7 +360,7 @@ def _losses(
                         "relative_variance": found.variances["relative"],
                         "depends_on_scale": found.depends_on_scale,
                         "one_pair": one_pair(*own, risk, paired=paired) if whole else None,
-                        "draw_variance": draw_variance(dense, compressed, places, draws)
+                        "draw_variance": corruption_draw_variance(dense, compressed, places, draws)
                         if whole
                         else None,
                         "contrast": contrast,
@@ -375,7 +375,7 @@ def _losses(
 
 
 def _matched(
-    plan: Plan,
+    plan: RobustnessPlan,
     answers: _Answers,
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
@@ -384,7 +384,7 @@ def _matched(
     for variant, match in plan.config.matched.items():
         for family, places in families.items():
             own = right[match].under(places), right[variant].under(places)
-            found = amplification(*own, clusters=answers.clusters)
+            found = amplified_loss(*own, clusters=answers.clusters)
             yield {
                 "variant": variant,
                 "matched": match,
@@ -408,7 +408,7 @@ def _floor(
         for members in (slice(half), slice(half, 2 * half))
     ]
     return {
-        family: amplification(
+        family: amplified_loss(
             parts[0].under(places), parts[1].under(places), clusters=answers.clusters
         ).estimates["absolute"]
         for family, places in families.items()
@@ -427,7 +427,7 @@ def _distortion(answers: _Answers, families: Mapping[str, list[int]]) -> Iterato
 
 
 def _disagreement(
-    answers: _Answers, variant: str, plan: Plan, classes: int, *, paired: bool
+    answers: _Answers, variant: str, plan: RobustnessPlan, classes: int, *, paired: bool
 ) -> list[dict[str, Any]]:
     """CIEs, taxicab and flips by severity, means over the corruptions."""
     dense, compressed = (

@@ -15,7 +15,7 @@ from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_
 from scotoma.datasets import Examples
 from scotoma.inputs import StatisticsProtocol
 from scotoma.uncertainty import undefined
-from scotoma.variance import Comparison, RunSpread, compare_family, spread
+from scotoma.variance import RunComparison, RunSpread, compare_family, spread
 
 __all__ = ["FairnessOfRuns", "LabelRows"]
 
@@ -116,7 +116,7 @@ class FairnessOfRuns:
         self,
         key: tuple[str, str],
         one: MemberFairness,
-        compared: Mapping[StatisticsProtocol, Comparison | None] | None = None,
+        compared: Mapping[StatisticsProtocol, RunComparison | None] | None = None,
     ) -> dict[str, Any]:
         attribute, metric = key
         classes = self.examples.classes if self.labels is None else self.labels.names
@@ -143,7 +143,7 @@ class FairnessOfRuns:
 
 
 def _comparison(
-    by_protocol: Mapping[StatisticsProtocol, Comparison | None],
+    by_protocol: Mapping[StatisticsProtocol, RunComparison | None],
 ) -> dict[str, Any] | None:
     """The effects, which the protocols share, and the tests of each."""
     found = {name: vars(one) for name, one in by_protocol.items() if one is not None}

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.datasets import Partition
-from scotoma.robustness.sequences import flip_probability, flip_rate
+from scotoma.robustness.sequences import flip_probability, relative_flip_rate
 from scotoma.run import Run
-from scotoma.stages.robustness_plan import Plan, corrupted_file
+from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
 
 __all__ = ["sequence_rows"]
 
 
 def sequence_rows(
-    run: Run, plan: Plan, partition: Partition, clusters: NDArray[np.int64] | None
+    run: Run, plan: RobustnessPlan, partition: Partition, clusters: NDArray[np.int64] | None
 ) -> Iterator[dict[str, Any]]:
     """Give the flip probability of every variant, group and kind, and of all kinds together.
 
@@ -55,5 +55,5 @@ def sequence_rows(
                     "kind": kind,
                     "flips": flip_probability(own, clusters=kept),
                     "change": flip_probability(own, dense, **beside) if compressed else None,
-                    "rate": flip_rate(own, dense, **beside) if whole else None,
+                    "rate": relative_flip_rate(own, dense, **beside) if whole else None,
                 }

@@ -83,7 +83,7 @@ def apply_technique(
             f"thresholds decide between two classes, and this audit has {len(examples.classes)}; "
             "take --technique offsets"
         )
-    needs = decide.needs(technique)
+    needs = decide.rule_needs(technique)
     by = _attributes(examples, attribute, technique) if needs.attributes != "never" else []
     names, group = group_codes(examples, by)
     labels, judged = examples.labels, judged_examples(run, examples)

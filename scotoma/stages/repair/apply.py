@@ -13,15 +13,15 @@ from scotoma import progress
 from scotoma.config import OnnxSource
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
-from scotoma.inference import costs
+from scotoma.inference import measure_costs
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import network_of
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
-from scotoma.stages.repair.candidates import Candidates, predicted_by
+from scotoma.stages.repair.candidates import RepairChoices, predicted_by
 from scotoma.stages.repair.float_members import float_members, refuse_absent
 from scotoma.stages.repair.harm import Harm, error_change
 from scotoma.stages.repair.refusals import refuse_few, refuse_run
-from scotoma.stages.repair.search import AUDITED, Found, Half, search
+from scotoma.stages.repair.search import AUDITED, Found, Half, search_choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from scotoma.run import Run
     from scotoma.uncertainty import Estimate
 
-__all__ = ["Repaired", "Sensitivity", "repair_variant"]
+__all__ = ["LayerSensitivity", "Repaired", "repair_variant"]
 
 LATENCY_IMAGES = 64  # of the half that judges
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class LayerSensitivity:
     """What one layer costs in float32, and what it does in int8.
 
     Attributes:
@@ -84,7 +84,7 @@ class Repaired:
     ranges: str
     tried: dict[str, float]
     layers: tuple[str, ...]
-    sensitivities: tuple[Sensitivity, ...]
+    sensitivities: tuple[LayerSensitivity, ...]
     judged: NDArray[np.bool_]
     clusters: tuple[int, int]
     predicted: NDArray[np.int64]
@@ -123,20 +123,20 @@ def repair_variant(
         images = np.load(file, mmap_mode="r")
         half = _choosing(run, variant.name, examples, ~judged, images)
         members = float_members(run, variant, network, half.images)
-        candidates = Candidates(members, variant, network, Path(temporary, "tried"))
+        candidates = RepairChoices(members, variant, network, Path(temporary, "tried"))
         progress.start("repair", 3 + 2 * len(candidates.layers))
         own = AUDITED if isinstance(run.config.source, OnnxSource) else variant.calibrator
         if own != AUDITED:
             _refuse_other(candidates, own, half, variant.name)
         needed = not passes or half.harm.shown(half.wrong) > 0
         largest = (1 + most) * audited[0].stat().st_size
-        found = search(candidates, half, own, largest) if needed else Found(own, (), {}, ())
+        found = search_choices(candidates, half, own, largest) if needed else Found(own, (), {}, ())
         same = found.ranges == own and not found.layers
         paths = audited if same else candidates.write(folder, found.ranges, found.layers)
         judging = np.ascontiguousarray(images[judged])
         predicted = predicted_by(paths, judging, network)
         timed = judging[:LATENCY_IMAGES]
-        before, after = (costs(one[0], network, timed) for one in (audited, paths))
+        before, after = (measure_costs(one[0], network, timed) for one in (audited, paths))
     mask = half.harm.masks[half.harm.worst]
     of_group = None if half.clusters is None else half.clusters[mask]
     paired = run.config.variant(variant.name).paired
@@ -181,7 +181,7 @@ def _choosing(
     return Half(np.ascontiguousarray(images[rows]), labels, clusters, harm, wrong)
 
 
-def _refuse_other(candidates: Candidates, own: str, half: Half, variant: str) -> None:
+def _refuse_other(candidates: RepairChoices, own: str, half: Half, variant: str) -> None:
     """Refuse a variant that is not made again as the audit made it."""
     predicted = candidates.predict(half.images, own, ())
     if ((predicted != half.labels[:, None]) != half.wrong).any():
@@ -191,10 +191,12 @@ def _refuse_other(candidates: Candidates, own: str, half: Half, variant: str) ->
         )
 
 
-def _sensitivities(candidates: Candidates, found: Found, size: int) -> tuple[Sensitivity, ...]:
+def _sensitivities(
+    candidates: RepairChoices, found: Found, size: int
+) -> tuple[LayerSensitivity, ...]:
     start = candidates.size(frozenset())
     return tuple(
-        Sensitivity(
+        LayerSensitivity(
             layer.name,
             layer.nodes,
             (candidates.size(frozenset({place})) - start) / size,

@@ -19,13 +19,13 @@ from scotoma.quantization.layers import Layer, layers_of
 from scotoma.quantization.mixed import MixedPrecision
 from scotoma.stages.repair.float_members import FloatMembers
 
-__all__ = ["CALIBRATORS", "Candidates"]
+__all__ = ["CALIBRATORS", "RepairChoices"]
 
 CALIBRATORS = ("minmax", "percentile", "entropy")
 
 
 @dataclass
-class Candidates:
+class RepairChoices:
     """All that a variant could be.
 
     Attributes:

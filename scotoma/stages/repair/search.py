@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.stages.repair.candidates import CALIBRATORS, Candidates
+from scotoma.stages.repair.candidates import CALIBRATORS, RepairChoices
 from scotoma.stages.repair.harm import Harm, error_change
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scotoma.uncertainty import Estimate
 
-__all__ = ["AUDITED", "Found", "Half", "search"]
+__all__ = ["AUDITED", "Found", "Half", "search_choices"]
 
 AUDITED = "as audited"  # ranges of external models
 WORTH = 0.001  # of harm: a layer that lowers it less is not worth its bytes
@@ -59,7 +59,7 @@ class Found:
     alone: tuple[Estimate, ...]
 
 
-def search(candidates: Candidates, half: Half, own: str, most: float) -> Found:
+def search_choices(candidates: RepairChoices, half: Half, own: str, most: float) -> Found:
     """Try ranges, which cost nothing, and then layers.
 
     Args:
