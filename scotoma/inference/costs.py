@@ -45,7 +45,7 @@ def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> di
 def costs_apart(
     process: IsolatedProcess, path: Path, network: Network, images: NDArray[np.uint8]
 ) -> dict[str, Any]:
-    """Measure as `costs` does, in a process that the member may take down."""
+    """Measure as `measure_costs` does, in a process that the member may take down."""
     measured: dict[str, Any] = call_limited(
         *(process, measure_costs, path, network, images),
         path=path, network=network, images=max(BATCHES), batches=len(BATCHES) * (FEWEST + 2),

@@ -34,7 +34,7 @@ FILTERS = (
     "percent",
     "points",
     "rate",
-    "score",
+    "score_text",
     "score_change",
     "share",
     "size",

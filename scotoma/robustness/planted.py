@@ -109,7 +109,7 @@ def smallest_contrast(
     """The smallest extra loss of a group that one family shows, a fraction.
 
     Shown means: its contrast with the rest differs from 0 after Bonferroni over all tests.
-    Assumes that corruption costs the dense models 15 points, and errors as `PlantedAudit` has them.
+    Assumes that corruption costs the dense models 15 points, and errors as `PlantedRobustness` has them.
 
     Args:
         group_n: Examples (or clusters) of the group.
