@@ -21,11 +21,11 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages.gather import gather
+from scotoma.stages.members.shards import shards
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
 from scotoma.stages.prune import prune
 from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
 from scotoma.stages.train import train
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_network_of_several_labels_answers_for_each(
     from scotoma.config import Recipe
     from scotoma.inference import Network
     from scotoma.inference.population import _Work
-    from scotoma.stages.predict_shard import _Column
+    from scotoma.stages.members.predictions import _Column
     from scotoma.training.engine import Member, Training
     from scotoma.training.models import build_model
     from scotoma.training.task import plain_task

@@ -18,7 +18,7 @@ from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import step_log
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.shards import Shard
 from scotoma.stages.steps import STEPS, named
 
 __all__ = ["error_recorded", "execute", "leave_error", "perform"]
@@ -64,7 +64,7 @@ def execute(
                     _check(run, promised)
         outputs = perform(step, run, shard)
         if shown:
-            from scotoma.stages.show import show
+            from scotoma.stages.cluster.show import show
 
             show(run, shown, metrics)
         digests = run.mirror.digests(outputs)
@@ -95,7 +95,7 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
         if step == last:
-            from scotoma.stages.schedule import remember
+            from scotoma.stages.cluster.schedule import remember
 
             _forget_error(run)  # of an earlier try
             checksums.seal(run.mirror)
@@ -140,8 +140,8 @@ def error_recorded(step: str, run_uri: str) -> Iterator[None]:
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
     """The run, with what it is to audit, the newest where that is asked, and its gate file."""
-    from scotoma.stages.begin import begin_run, read_configuration, read_rules
-    from scotoma.stages.newest import resolved
+    from scotoma.stages.cluster.begin import begin_run, read_configuration, read_rules
+    from scotoma.stages.inputs.newest import resolved
 
     audited, newest = resolved(read_configuration(config), run_uri)
     return begin_run(run_uri, audited, read_rules(rules), newest)

@@ -21,7 +21,7 @@ from scotoma.processes import WorkerPool, kept_workers, start_server, worker_poo
 from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
 from scotoma.stages import leave_error, perform
-from scotoma.stages.shards import shards
+from scotoma.stages.members.shards import shards
 from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_steps
 
 __all__ = ["refuse_too_early", "run_steps"]

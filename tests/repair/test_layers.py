@@ -21,12 +21,12 @@ from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.run import Run, write_json
-from scotoma.stages import layers as compared_layers
-from scotoma.stages.layers import layers_file, write_layers
+from scotoma.stages.layers import one_at_a_time as compared_layers
+from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+from scotoma.stages.layers.pruned import without_smallest
+from scotoma.stages.members.shards import shards
 from scotoma.stages.prepare import prepare
-from scotoma.stages.pruned_layers import without_smallest
 from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
 from scotoma.storage.files import file_digest
 from scotoma.training.models import build_model
 from tests.audits import filled

@@ -35,7 +35,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.jsonable import jsonable
 from scotoma.mitigation.groups import network_outputs
-from scotoma.stages.newest import looked_at
+from scotoma.stages.inputs.newest import looked_at
 from scotoma.stages.steps import skipped_steps
 
 __all__ = ["AuditForecast", "print_dry_run", "print_forecast"]

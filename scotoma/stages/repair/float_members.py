@@ -18,7 +18,7 @@ from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run
-from scotoma.stages.calibration_images import calibration_images
+from scotoma.stages.members.calibration_images import calibration_images
 
 __all__ = ["FloatMembers", "float_members", "prepared", "refuse_absent"]
 

@@ -23,11 +23,11 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
-from scotoma.stages.every_score import EveryScore
 from scotoma.stages.external.network import network_of
 from scotoma.stages.measures.parity import exported_from, network_predictions
-from scotoma.stages.members import members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.every_score import EveryScore
+from scotoma.stages.members.files import members_of
+from scotoma.stages.members.shards import Shard
 from scotoma.storage.files import written
 
 __all__ = ["predict_shard"]

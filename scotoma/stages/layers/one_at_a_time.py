@@ -128,7 +128,7 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
         every = frozenset(range(len(names)))
         sparsities: list[float] | None = None
         if pruned:
-            from scotoma.stages.pruned_layers import PrunedLayers
+            from scotoma.stages.layers.pruned import PrunedLayers
 
             paths = [run.member(variant.name, k) for k in range(shown.members)]
             run.fetch(*paths)
