@@ -35,7 +35,7 @@ SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
 STREAM = 4_000_037  # of the seed: which test examples
 INT8 = (
-    "Members in float32, with one layer after the other in static int8, beside the same members "
+    "Members in float32, with one layer after the other in {mode} int8, beside the same members "
     "whole in float32."
 )
 PRUNED = (
@@ -82,8 +82,7 @@ def _comparable(run: Run, variant: Variant) -> bool:
     if isinstance(source, OnnxSource | PredictionsSource) or run.config.label.columns:
         return False
     heads = mitigation is not None and mitigation.technique in HEADS
-    static = variant.kind == "int8" and variant.mode == "static"
-    return not heads and (static or variant.kind == "prune")
+    return not heads and variant.kind in ("int8", "prune")
 
 
 @dataclass(frozen=True)
@@ -137,10 +136,10 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
             sparsities = by_layer.sparsities()
             predict = partial(by_layer.predict, shown.images)
         else:
-            predict = partial(_quantized, own, shown.images, variant.calibrator, every)
+            predict = partial(_quantized, own, shown.images, every)
         ordered = _ordered(predict, len(names), shown.clusters)
     return VariantLayers(
-        compared=PRUNED if pruned else INT8,
+        compared=PRUNED if pruned else INT8.format(mode=variant.mode.partition("-")[0]),
         layers=tuple(
             LayerFlips(
                 layer=names[place],
@@ -156,12 +155,11 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
 def _quantized(
     own: RepairChoices,
     images: NDArray[np.uint8],
-    calibrator: str,
     every: frozenset[int],
     layers: frozenset[int],
 ) -> NDArray[np.int64]:
     """Class ids with some layers in int8, shape (n, K)."""
-    return own.predict(images, calibrator, every - layers)
+    return own.predict(images, own.audited, every - layers)
 
 
 def _ordered(

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scotoma import progress
-from scotoma.config import OnnxSource
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import network_of
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
-from scotoma.stages.repair.candidates import RepairChoices, predicted_by
+from scotoma.stages.repair.candidates import AUDITED, RepairChoices, predicted_by
 from scotoma.stages.repair.float_members import float_members, refuse_absent
 from scotoma.stages.repair.harm import Harm, error_change
 from scotoma.stages.repair.refusals import refuse_few, refuse_run
-from scotoma.stages.repair.search import AUDITED, Found, Half, search_choices
+from scotoma.stages.repair.search import Found, Half, search_choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,12 +124,12 @@ def repair_variant(
         members = float_members(run, variant, network, half.images)
         candidates = RepairChoices(members, variant, network, Path(temporary, "tried"))
         progress.start("repair", 3 + 2 * len(candidates.layers))
-        own = AUDITED if isinstance(run.config.source, OnnxSource) else variant.calibrator
+        own = candidates.audited
         if own != AUDITED:
             _refuse_other(candidates, own, half, variant.name)
         needed = not passes or half.harm.shown(half.wrong) > 0
         largest = (1 + most) * audited[0].stat().st_size
-        found = search_choices(candidates, half, own, largest) if needed else Found(own, (), {}, ())
+        found = search_choices(candidates, half, largest) if needed else Found(own, (), {}, ())
         same = found.ranges == own and not found.layers
         paths = audited if same else candidates.write(folder, found.ranges, found.layers)
         judging = np.ascontiguousarray(images[judged])
@@ -198,7 +197,7 @@ def _sensitivities(
     return tuple(
         LayerSensitivity(
             layer.name,
-            layer.nodes,
+            candidates.nodes({place}),
             (candidates.size(frozenset({place})) - start) / size,
             rise,
         )
