@@ -79,7 +79,7 @@ def write_layers(run: Run, gate: GateResult) -> list[Path]:
 def _comparable(run: Run, variant: Variant) -> bool:
     """Whether the audit made a variant whose layers can be compressed one at a time."""
     source, mitigation = run.config.source, run.config.mitigation
-    if isinstance(source, OnnxSource | PredictionsSource) or run.config.label.columns:
+    if isinstance(source, OnnxSource | PredictionsSource):
         return False
     heads = mitigation is not None and mitigation.technique in HEADS
     return not heads and variant.kind in ("int8", "prune")
@@ -97,24 +97,27 @@ class _Shown:
 def _examples(run: Run, members: int, layers: int) -> _Shown:
     """Draw as many test examples and members as `MOST_PASSES` allows."""
     every = Examples.read(run.examples, images=False, split="test")
+    shown = every.pictured
     passes = MOST_PASSES // (2 * layers + 1)
-    count = min(members, max(1, passes // min(len(every.ids), SOME)))
-    n = min(len(every.ids), max(FEWEST, passes // count))
+    count = min(members, max(1, passes // min(len(shown.ids), SOME)))
+    n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
-    rows = np.sort(random.permutation(len(every.ids))[:n])
-    ids = every.table["example_id"].gather(rows).to_list()
-    clusters = None if every.clusters is None else every.clusters[rows]
-    return _Shown(decode_images(Examples.read(run.examples, only=ids)), clusters, count)
+    rows = np.sort(random.permutation(len(shown.ids))[:n])
+    ids = shown.table["example_id"].gather(rows).to_list()
+    images = decode_images(Examples.read(run.examples, only=ids))
+    clusters = None if shown.clusters is None else shown.clusters[rows]
+    if clusters is not None:
+        clusters = np.repeat(clusters, every.rows_an_image)
+    return _Shown(images, clusters, count)
 
 
 def _compared(run: Run, variant: Variant) -> VariantLayers:
     """Run the members of one variant with layers compressed one at a time, and together."""
-    from scotoma.stages.external.network import network_of
+    from scotoma.stages.external.network import labels_network
     from scotoma.stages.repair.candidates import RepairChoices
     from scotoma.stages.repair.float_members import float_members, refuse_absent
 
-    classes = len(Examples.read(run.examples, images=False, split="test").classes)
-    network = network_of(run.config, classes)
+    network = labels_network(run.config, Examples.read(run.examples, images=False, split="test"))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
         pruned = variant.kind == "prune"

@@ -14,7 +14,7 @@ from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.predictions import Predictions
-from scotoma.stages.external.network import network_of
+from scotoma.stages.external.network import labels_network
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
 from scotoma.stages.repair.candidates import AUDITED, RepairChoices, predicted_by
 from scotoma.stages.repair.float_members import float_members, refuse_absent
@@ -112,15 +112,16 @@ def repair_variant(
     judged = judged_examples(run, examples)
     clusters = clusters_of_halves(examples, judged)
     refuse_few(clusters)
-    network = network_of(run.config, len(examples.classes))
+    network = labels_network(run.config, examples)
     audited = [run.member(variant.name, k) for k in range(run.config.models_of(variant.name))]
     run.fetch(*audited)
     refuse_absent(audited, variant.name)
     with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary:
         file = Path(temporary, "images.npy")
-        decode_images_to(file, Examples.read(run.examples, split="test"))
+        decode_images_to(file, Examples.read(run.examples, split="test").pictured)
         images = np.load(file, mmap_mode="r")
-        half = _choosing(run, variant.name, examples, ~judged, images)
+        shown = judged[:: examples.rows_an_image]  # the labels of an image are one cluster
+        half = _choosing(run, variant.name, examples, ~judged, images[~shown])
         members = float_members(run, variant, network, half.images)
         candidates = RepairChoices(members, variant, network, Path(temporary, "tried"))
         progress.start("repair", 3 + 2 * len(candidates.layers))
@@ -132,7 +133,7 @@ def repair_variant(
         found = search_choices(candidates, half, largest) if needed else Found(own, (), {}, ())
         same = found.ranges == own and not found.layers
         paths = audited if same else candidates.write(folder, found.ranges, found.layers)
-        judging = np.ascontiguousarray(images[judged])
+        judging = np.ascontiguousarray(images[shown])
         predicted = predicted_by(paths, judging, network)
         timed = judging[:LATENCY_IMAGES]
         before, after = (measure_costs(one[0], network, timed) for one in (audited, paths))
@@ -177,7 +178,7 @@ def _choosing(
         partition.keys[first:], partition.masks[first:], dense, wrong, clusters,
         paired=run.config.variant(variant).paired,
     )  # fmt: skip
-    return Half(np.ascontiguousarray(images[rows]), labels, clusters, harm, wrong)
+    return Half(np.ascontiguousarray(images), labels, clusters, harm, wrong)
 
 
 def _refuse_other(candidates: RepairChoices, own: str, half: Half, variant: str) -> None:

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from scotoma.config import Variant
+from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Network, predict_members
 from scotoma.quantization.calibration import Ranges, calibrated_tensors
 from scotoma.quantization.compress import put_in_order, static_ranges
@@ -122,7 +123,7 @@ class RepairChoices:
     def predict(
         self, images: NDArray[np.uint8], ranges: str, float32: Collection[int]
     ) -> NDArray[np.int64]:
-        """Class ids that all members give some images, shape (n, K)."""
+        """Class ids that all members give some images, a row a label, shape (n * L, K)."""
         paths = self.write(self.folder, ranges, float32)
         return predicted_by(paths, images, self.network)
 
@@ -130,8 +131,9 @@ class RepairChoices:
 def predicted_by(
     paths: list[Path], images: NDArray[np.uint8], network: Network
 ) -> NDArray[np.int64]:
-    """Class ids that some files of members give some images, shape (n, K)."""
-    predicted = np.empty((len(images), len(paths)), np.int64)
+    """Class ids that some files of members give some images, a row a label, shape (n * L, K)."""
+    labels = len(network.thresholds) or 1
+    predicted = np.empty((len(images), len(paths), labels), np.int64)
     for answers in predict_members(paths, images, network):
-        predicted[answers.rows, answers.member] = answers.predicted
-    return predicted
+        predicted[answers.rows, answers.member] = answers.best
+    return label_rows(predicted)

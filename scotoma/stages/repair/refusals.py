@@ -105,7 +105,7 @@ def external_mode(run: Run, variant: Variant) -> str:
 
 
 def refuse_run(run: Run, examples: Examples) -> None:
-    """Refuse an audit without one label or images, or whose technique decides by a rule of its own.
+    """Refuse an audit without labels or images, or whose technique decides by a rule of its own.
 
     Args:
         run: The audit.
@@ -120,11 +120,6 @@ def refuse_run(run: Run, examples: Examples) -> None:
     if not examples.labelled:
         raise DataError(
             "layers are chosen by error rates, and this audit has no labels; add label.column"
-        )
-    if examples.several:
-        raise DataError(
-            "layers are chosen by the errors of one label, and this audit has several "
-            f"({len(examples.several)}); audit one of them with label.column"
         )
     import polars as pl
 

@@ -27,7 +27,7 @@ class Half:
 
     Attributes:
         images: uint8, shape (n, 3, H, W).
-        labels: Class ids, shape (n,).
+        labels: Class ids, shape (n,); of several labels a row each, as `wrong` and `clusters`.
         clusters: Cluster ids, shape (n,), or None.
         harm: What is lowered.
         wrong: Whether member k of the audited variant is wrong, shape (n, K).
