@@ -93,7 +93,7 @@ def checked_severity(severity: int) -> int:
 def severity_tables() -> dict[str, Any]:
     """Read the tables of severities: per profile its size, source, and each corruption's numbers.
 
-    >>> tables()["cifar-c"]["severities"]["gaussian_noise"]
+    >>> severity_tables()["cifar-c"]["severities"]["gaussian_noise"]
     {'scale': [0.04, 0.06, 0.08, 0.09, 0.1]}
     """
     text = files(__package__).joinpath("severities.json").read_text("utf-8")

@@ -13,7 +13,7 @@ __all__ = ["interval_words", "six_digits"]
 def six_digits(value: float | None) -> str:
     """Write a number with six significant digits, for formats that hold numbers as text.
 
-    >>> plain(0.0961538461), plain(None)
+    >>> six_digits(0.0961538461), six_digits(None)
     ('0.0961538', '')
     """
     return "" if value is None else f"{value:.6g}"

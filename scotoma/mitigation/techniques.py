@@ -119,7 +119,7 @@ TECHNIQUES = (
 def techniques_table() -> str:
     """Write the techniques as a table in Markdown.
 
-    >>> table().splitlines()[-1].split(" | ")[:2]
+    >>> techniques_table().splitlines()[-1].split(" | ")[:2]
     ['| N-Flow', 'an invertible flow before training; not built']
     """
     rows = ["| technique | training | groups in training | groups at test | source |"]

@@ -18,7 +18,8 @@ def quantity_text(
     """Put a number with its interval and n, or the reason why it has none.
 
     >>> from scotoma.uncertainty import Estimate
-    >>> interval(Quantity.of(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0)), factor=100, unit="%")
+    >>> quarter = Quantity.of(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0))
+    >>> quantity_text(quarter, factor=100, unit="%")
     '25.0% [12.5, 50.0] (n 40)'
     """
     if quantity.value is None:

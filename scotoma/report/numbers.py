@@ -153,8 +153,8 @@ def unitless_change(quantity: Ranged) -> Shown:
 def score_text(quantity: Ranged) -> Shown:
     """A score in its own unit, to four significant digits of the largest number shown.
 
-    >>> shown = score(Interval(1234.5, 1100.25, 1300.0))
-    >>> shown.value, score(Interval(0.01234, None, None)).value
+    >>> shown = score_text(Interval(1234.5, 1100.25, 1300.0))
+    >>> shown.value, score_text(Interval(0.01234, None, None)).value
     ('1,234', '0.01234')
     """
     return _significant(quantity, "")
@@ -246,7 +246,7 @@ def _few(row: ClassRow) -> str:
 def complement(quantity: Ranged, whole: float = 0.0) -> Interval:
     """Turn a quantity into `whole` minus it: a recall from a rate of misses.
 
-    >>> mirrored(Interval(0.25, 0.0, None, 9), 1.0)
+    >>> complement(Interval(0.25, 0.0, None, 9), 1.0)
     Interval(value=0.75, low=None, high=1.0, n=9, reason='', note='')
     """
     value, low, high = (

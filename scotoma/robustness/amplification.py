@@ -78,7 +78,7 @@ def amplified_loss(
 
     >>> clean = np.array([[1.0, 1], [1, 1], [1, 0], [0, 1]])
     >>> dense, compressed = Answered(clean, clean / 2), Answered(clean, clean / 4)
-    >>> amplification(dense, compressed).estimates["absolute"].value
+    >>> amplified_loss(dense, compressed).estimates["absolute"].value
     0.1875
     """
     risk = np.ones(len(dense.clean), np.bool_) if at_risk is None else at_risk

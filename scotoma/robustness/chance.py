@@ -77,7 +77,7 @@ def corruption_draw_variance(
 
     >>> right = RightAnswers.of([[1]], [[[[1]], [[0]]]], [1])
     >>> still = RightAnswers.of([[1]], [[[[1]], [[1]]]], [1])
-    >>> draw_variance(still, right, [0], 2)
+    >>> corruption_draw_variance(still, right, [0], 2)
     0.25
     """
     if draws < 2:

@@ -64,7 +64,7 @@ def planted_robustness(
     Returns:
         Dense and compressed; members are independent.
 
-    >>> dense, compressed = planted_audit(PlantedAudit(), np.arange(9) < 4, members=2,
+    >>> dense, compressed = planted_robustness(PlantedRobustness(), np.arange(9) < 4, members=2,
     ...     families=(2, 1), severities=3, seed=0)
     >>> compressed.corrupted.shape
     (3, 3, 9, 2)
@@ -109,7 +109,8 @@ def smallest_contrast(
     """The smallest extra loss of a group that one family shows, a fraction.
 
     Shown means: its contrast with the rest differs from 0 after Bonferroni over all tests.
-    Assumes that corruption costs the dense models 15 points, and errors as `PlantedRobustness` has them.
+    Assumes that corruption costs the dense models 15 points, and errors as `PlantedRobustness` has
+    them.
 
     Args:
         group_n: Examples (or clusters) of the group.

@@ -82,7 +82,7 @@ def relative_flip_rate(
         Hendrycks and Dietterich (2019), section 4, FR and mFR.
 
     >>> half = np.array([[[0.2], [0.4], [0.0]]])
-    >>> round(flip_rate(half, 2 * half).value, 12)
+    >>> round(relative_flip_rate(half, 2 * half).value, 12)
     0.5
     """
     members = min(one.shape[2] for one in (flips, dense))

@@ -36,8 +36,8 @@ class StampedFiles:
     def one(cls, place: str) -> StampedFiles:
         """Name a single file.
 
-        >>> Files.one("s3://b/x/1.csv")
-        Files(root='s3://b/x', names=('1.csv',))
+        >>> StampedFiles.one("s3://b/x/1.csv")
+        StampedFiles(root='s3://b/x', names=('1.csv',))
         """
         root, _, name = place.rpartition("/")
         return cls(root or ("/" if place.startswith("/") else "."), (name,))

@@ -102,7 +102,7 @@ class RunComparison:
         Args:
             alpha: Largest p-value called significant; the adjusted one inside a family.
 
-        >>> compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25]).mean_moves()
+        >>> compare_run_sets([0.30, 0.31, 0.32, 0.33], [0.20, 0.21, 0.22, 0.23]).mean_moves()
         '-'
         """
         return _mark(self.u_p_adjusted, self.u_p, self.difference.value, alpha)
@@ -113,7 +113,7 @@ class RunComparison:
         Args:
             alpha: Largest p-value called significant; the adjusted one inside a family.
 
-        >>> compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25]).variance_moves()
+        >>> compare_run_sets([0.30, 0.31, 0.32, 0.33], [0.20, 0.21, 0.22, 0.23]).variance_moves()
         'NS'
         """
         return _mark(self.levene_p_adjusted, self.levene_p, self.spread_ratio.value - 1.0, alpha)
@@ -198,10 +198,10 @@ def compare_run_sets(
         Qian et al. 2021, Appendix B.3; Mann and Whitney (1947); Brown and Forsythe (1974);
         Sawilowsky (2009), Journal of Modern Applied Statistical Methods 8:597-599.
 
-    >>> seen = compare([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25])
+    >>> seen = compare_run_sets([0.30, 0.31, 0.32, 0.33, 0.34], [0.20, 0.21, 0.22, 0.23, 0.25])
     >>> round(seen.u_p, 4), round(seen.difference.value, 3), seen.effect
     (0.0079, -0.098, 'huge')
-    >>> compare([0.30, 0.31, 0.32], [0.31, 0.31, 0.35], protocol="published").mean_moves()
+    >>> compare_run_sets([0.30, 0.31, 0.32], [0.31, 0.31, 0.35], protocol="published").mean_moves()
     'NS'
     """
     return _compared([(base, other)], protocol, level)[0]

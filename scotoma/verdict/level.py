@@ -147,7 +147,7 @@ class LevelSpread:
     def at(self, members: float) -> tuple[float, float]:
         """Variance and degrees of freedom with so many models.
 
-        >>> total, df = Spread(0.9, 0.0004, 0.0, math.inf, 16, True).at(16)
+        >>> total, df = LevelSpread(0.9, 0.0004, 0.0, math.inf, 16, True).at(16)
         >>> round(total, 6), round(df)
         (0.000425, 15)
         """

@@ -54,9 +54,9 @@ def why_too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str
         A sentence to print. Too small is what expects fewer than 10 errors and could not be cleared
         even if no prediction changed, and what would need a margin above `coarsest`.
 
-    >>> too_small(0.1, 4, margin=0.01, coarsest=0.1)
+    >>> why_too_small(0.1, 4, margin=0.01, coarsest=0.1)
     'too small to judge: 4 examples allow no margin below 49 points'
-    >>> too_small(0.1, 2_000, margin=0.01, coarsest=0.1)
+    >>> why_too_small(0.1, 2_000, margin=0.01, coarsest=0.1)
     ''
     """
     if n == 0:

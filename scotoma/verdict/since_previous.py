@@ -77,7 +77,7 @@ def rise_since(before: Estimate, after: Estimate) -> Estimate:
     >>> before, after = (
     ...     Estimate.on_scale(rate, 0.01, 9.0, n=900, members=10) for rate in (0.10, 0.13)
     ... )
-    >>> rise = difference(before, after)
+    >>> rise = rise_since(before, after)
     >>> round(rise.value, 4), round(rise.se, 4), rise.df
     (0.03, 0.0141, 18.0)
     """

@@ -110,10 +110,11 @@ def models_of(question: CompareQuestion) -> list[Model]:
     Raises:
         ConfigError: Fewer than two models.
 
-    >>> asked = Question(logs=(Path("a/r1.csv"), Path("a/r2.csv"), Path("b/r1.csv")), reruns=True)
+    >>> logs = (Path("a/r1.csv"), Path("a/r2.csv"), Path("b/r1.csv"))
+    >>> asked = CompareQuestion(logs=logs, reruns=True)
     >>> [(model.name, len(model.places)) for model in models_of(asked)]
     [('a', 2), ('b', 1)]
-    >>> asked = Question(logs=(Path("bf16"), Path("bf16-2"), Path("w4a16")), reruns=True)
+    >>> asked = CompareQuestion(logs=(Path("bf16"), Path("bf16-2"), Path("w4a16")), reruns=True)
     >>> [(model.name, len(model.places)) for model in models_of(asked)]
     [('bf16', 2), ('w4a16', 1)]
     """

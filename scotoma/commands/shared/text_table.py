@@ -93,7 +93,7 @@ def _in_two_lines(
 def cropped_text(text: str, width: int = WIDTH) -> str:
     """Make text printable and at most `width` cells wide.
 
-    >>> crop("abcdef", 4)
+    >>> cropped_text("abcdef", 4)
     'abc…'
     """
     line = printable(text)

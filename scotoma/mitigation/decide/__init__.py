@@ -123,7 +123,7 @@ def fit(
 def rule_needs(technique: str) -> Needs:
     """Say what a technique's rule needs.
 
-    >>> needs("DI1").sentence
+    >>> rule_needs("DI1").sentence
     "It reads each example's group whenever it decides."
     """
     return _technique(technique)[0].needs

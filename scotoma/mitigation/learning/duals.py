@@ -76,7 +76,7 @@ def remember_batch(kept: torch.Tensor, correct: torch.Tensor, groups: torch.Tens
         The memory after the batch, shape (..., G, size).
 
     >>> kept = torch.full((2, 2), torch.nan)
-    >>> remember(kept, torch.tensor([True, False, True]), torch.tensor([0, 0, 0])).tolist()
+    >>> remember_batch(kept, torch.tensor([True, False, True]), torch.tensor([0, 0, 0])).tolist()
     [[1.0, 0.0], [nan, nan]]
     """
     size, count = kept.shape[-1], kept.shape[-2]

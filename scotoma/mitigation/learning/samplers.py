@@ -34,7 +34,7 @@ def cell_sizes(
     Returns:
         Counts, shape (G, C).
 
-    >>> cell_counts(np.array([0, 1, 1]), np.array([0, 0, 1]), (2, 2)).tolist()
+    >>> cell_sizes(np.array([0, 1, 1]), np.array([0, 0, 1]), (2, 2)).tolist()
     [[1, 1], [0, 1]]
     """
     return np.bincount(groups * shape[1] + labels, minlength=shape[0] * shape[1]).reshape(shape)
