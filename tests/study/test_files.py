@@ -240,9 +240,9 @@ def test_other_and_damaged_files_are_refused_in_one_sentence(study: Path) -> Non
     assert code == 4
     assert "was imported before" in err
     assert scotoma("study", "erase", study, "--annotator", "1")[0] == 0
-    assert "whose answers were erased" in scotoma("study", "import", study, whole)[2]
+    assert "annotator 1 was erased" in scotoma("study", "import", study, whole)[2]
     again = scotoma("study", "export", study, "--single-file", "--annotator", "1")
-    assert "--annotator 1 was erased" in again[2]
+    assert "annotator 1 was erased" in again[2]
 
 
 def annotations(study: Path, people: int) -> list[dict[str, Any]]:
