@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 from scotoma.errors import DataError
 from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, QUESTIONS
-from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP
+from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP, comment_line
 from scotoma.study.store import Event
 
 __all__ = ["Judgement", "events_of", "interface", "read_judgements", "tasks"]
@@ -140,8 +140,7 @@ def _of_task(task: Any, name: str, plan: StudyPlan, items: frozenset[str]) -> It
         for region in () if annotation.get("was_cancelled") else annotation["result"]:
             question, value = region["from_name"], region["value"]
             if question == COMMENT:
-                text = " ".join(" ".join(map(str, value["text"])).split())
-                answers[COMMENT] = "".join(c for c in text if c.isprintable())[:LONGEST_COMMENT]
+                answers[COMMENT] = comment_line(" ".join(map(str, value["text"])))[:LONGEST_COMMENT]
             elif question in plan.questions:
                 (choice,) = value["choices"]
                 answers[question] = TITLES[choice]

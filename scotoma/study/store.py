@@ -66,8 +66,7 @@ def token_hash(token: str) -> bytes:
 
 
 class AnswerStore:
-    """The answers to one study. Whoever writes takes a turn: threads, and commands beside a server.
-    """
+    """The answers to one study. Threads, and commands beside a server, take turns to write."""
 
     def __init__(self, path: Path) -> None:
         """Open or create the file; use `opened`."""
