@@ -149,7 +149,8 @@ def test_an_ended_file_is_cleared_only_after_its_download(study: Path, browser: 
     ]
     name = f"scotoma-study-{folder.plan().sha256[:16]}-3-1"
     page.evaluate(
-        "([name, events]) => { localStorage.setItem(`${name}-events`, events);"
+        "([name, events]) => { const kept = scotoma.records(`${name}-event-`);"
+        " JSON.parse(events).forEach((one) => kept.add(one));"
         " localStorage.setItem(`${name}-consent`, 'yes'); }",
         [name, json.dumps([*practice, *events])],
     )
