@@ -81,7 +81,7 @@ def interface(plan: StudyPlan) -> str:
     """
     lines = [
         "<View>",
-        '  <Image name="image" value="$image"/>',
+        '  <Image name="image" value="$image" maxWidth="384px"/>',
         '  <Text name="labels" value="$labels"/>',
     ]
     for one in QUESTIONS:
@@ -117,8 +117,8 @@ def read_judgements(
         raise
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{name} must be tasks with annotations as Label Studio exports them (JSON); export "
-            "them again"
+            f"{name} must be tasks with annotations as Label Studio exports them (JSON, not "
+            "JSON-MIN); export them again"
         ) from error
     if not found:
         raise DataError(f"{name} holds no annotation yet; annotate, and export again")
