@@ -102,10 +102,10 @@ QUESTIONS = (
 )
 
 
-def asked(classes: int) -> tuple[StudyQuestion, ...]:
-    """The questions for a task of so many classes: with two there is no third label to compare.
+def asked(labels: int) -> tuple[StudyQuestion, ...]:
+    """The questions beside so many labels: without a third one there is nothing to compare.
 
     >>> [question.key for question in asked(2)]
     ['q1', 'q2', 'q4', 'q5', 'q6']
     """
-    return tuple(one for one in QUESTIONS if classes > 2 or one.key != "q3")
+    return tuple(one for one in QUESTIONS if labels > 2 or one.key != "q3")
