@@ -159,7 +159,7 @@ def test_rules_are_fitted_to_what_members_say_of_each_label(run: Run) -> None:
 
 def test_layers_are_chosen_by_the_errors_of_every_label(run: Run, tmp_path: Path) -> None:
     """Members that are quantized again say of each label what the audit's said."""
-    from scotoma.stages.layers import layers_file, write_layers
+    from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
 
     variant = repairable(run, "int8-static")
     repaired = repair_variant(run, variant, 0.1, tmp_path / "models")
