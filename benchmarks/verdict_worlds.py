@@ -1,4 +1,4 @@
-"""Worlds with known truth, of which `verdict_draws.py` draws audits; no code is shared with scotoma.
+"""Worlds with known truth, of which `verdict_draws.py` draws audits without any code of scotoma.
 
 Every example x has a difficulty pi_x, the chance that a dense model errs on it, from a Beta
 distribution whose mean is the error of its class and attributes. Member m errs on x where
