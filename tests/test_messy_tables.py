@@ -118,6 +118,7 @@ def write(table: Table, way: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[] if n in FEW else pytest.mark.thorough) for n in SPOILT],
