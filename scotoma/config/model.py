@@ -95,6 +95,7 @@ __all__ = [
 ]
 
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
+WITHOUT_LISTS = ("detections", "scores")  # kinds of source whose models score no list of classes
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.
 MEASURED = (
@@ -267,10 +268,12 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _mitigation_fits(self) -> Config:
-        if self.keep_scores == "full" and isinstance(self.source, PredictionsSource):
+        wide = getattr(self.source, "columns", None)
+        if self.keep_scores == "full" and (wide or self.source.kind in WITHOUT_LISTS):
             raise ValueError(
-                "keep_scores full needs models, and source.kind predictions has none; choose true "
-                "or false"
+                "keep_scores full needs a column scores, a list for each example and model, and "
+                f"{'source.columns' if wide else f'source.kind {self.source.kind}'} has none; "
+                "choose true or false"
             )
         if (asked := self.mitigation) is None:
             return self

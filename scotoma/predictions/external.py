@@ -14,6 +14,12 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.predictions.label_columns import read_label_columns
 from scotoma.predictions.matrix import TOP, kept_classes, smallest_type
+from scotoma.predictions.score_lists import (
+    SCORES,
+    as_logits,
+    predicted_probabilities,
+    read_score_lists,
+)
 from scotoma.predictions.tables import (
     NAME_COLUMNS,
     TOP5,
@@ -45,6 +51,8 @@ class PredictionRequest:
         limits: Memory and time for reading each file.
         numbers: The column of a number that is kept as it is, instead of a class; empty for
             classes.
+        every_score: Whether the column `scores` is to be read, one for each class, which gives the
+            probabilities of the predicted classes, too.
     """
 
     models: Mapping[str, Sequence[str]]
@@ -55,6 +63,7 @@ class PredictionRequest:
     limits: ReaderLimits = LIMITS
     labels: Mapping[str, float] = field(default_factory=dict)
     numbers: str = ""
+    every_score: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,11 +75,14 @@ class ExternalPredictions:
         scores: Probability of each predicted class, float16, shape (N, K), or None.
         top5: The five best class ids of each model, shape (N, K, 5); None where the label has at
             most 10 classes, or a file has no column `predicted_top5`.
+        every_score: Scores of all classes, logarithms of probabilities where files have these,
+            shape (K, N, C); None where they were not asked for.
     """
 
     predicted: NDArray[Any]
     scores: NDArray[np.float16] | None
     top5: NDArray[Any] | None = None
+    every_score: NDArray[np.float32] | None = None
 
 
 def read_external(
@@ -99,6 +111,11 @@ def read_external(
     top5: dict[str, NDArray[Any] | None] = {
         v: np.zeros((n * k, TOP), predicted[v].dtype) for v, (n, k) in wanted.items()
     }
+    every = {
+        v: np.zeros((k, n, len(request.classes)), np.float32)
+        for v, (n, k) in shape.items()
+        if request.every_score
+    }
     read = dict.fromkeys(shape, 0)
     places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
@@ -113,6 +130,9 @@ def read_external(
             predicted[variant].flat[cells] = part["code"].to_numpy()
             if request.scores:
                 scores[variant].flat[cells] = part["score"].to_numpy()
+            if request.every_score:
+                kept = part[SCORES].to_numpy()
+                every[variant][part["place"].to_numpy(), part["row"].to_numpy()] = kept
             if TOP5 not in part.columns:
                 top5[variant] = None
             elif (best := top5.get(variant)) is not None:
@@ -120,11 +140,17 @@ def read_external(
     for variant in request.models:
         if not times[variant].all():
             _refuse_gaps(variant, times[variant], request)
+    for variant, own in every.items():
+        own[:] = [as_logits(one) for one in own]
+        codes = predicted[variant].astype(np.int64).T
+        chances = [predicted_probabilities(*one) for one in zip(own, codes, strict=True)]
+        scores[variant] = np.stack(chances, axis=1)
     return {
         v: ExternalPredictions(
             predicted[v],
             scores.get(v),
             None if (best := top5.get(v)) is None else best.reshape(*shape[v], TOP),
+            every.get(v),
         )
         for v in request.models
     }
@@ -138,6 +164,7 @@ def _parts(
     if named is not None and named not in request.models and not table.by_condition:
         return
     more = ["score"] if request.scores else []
+    more += [SCORES] if request.every_score else []
     more += [TOP5] if kept_classes(len(request.classes)) == TOP else []
     # Of a wide table every column of a model is read as `predicted`.
     value = "predicted" if table.columns else request.numbers or "predicted"
@@ -165,6 +192,10 @@ def _parts(
         }
         if request.scores:
             columns["score"] = _probabilities(kept, table)
+        if request.every_score:
+            codes, count = columns["code"].to_numpy().astype(np.int64), len(request.classes)
+            own = read_score_lists(kept, codes, count, table.place)
+            columns[SCORES] = pl.Series(own, dtype=pl.Array(pl.Float32, count))
         if TOP5 in kept.columns:
             best = _five_best(kept, columns["code"], list(request.classes))
             if (wrong := best[:, 0] < 0).any():

@@ -18,6 +18,7 @@ from scotoma.csv_files import scan_csv
 from scotoma.detection import BoxReading, found_table
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
+from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
@@ -337,7 +338,7 @@ def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Da
 def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
     """Read a table with a column a model as one with a row an example and model."""
     scan, known = _opened(path, table)
-    if "score" in needed:
+    if "score" in needed or SCORES in needed:
         raise DataError(
             f"{printable(table.place)} holds a column for each model and none for scores; set "
             "keep_scores: false, or write one row per example and model"
@@ -420,7 +421,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
 def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
     kinds = scan.collect_schema()
-    kept = ("score", TOP5)
+    kept = ("score", SCORES, TOP5)
     texts = [
         _text(name, kind)
         for name, kind in kinds.items()

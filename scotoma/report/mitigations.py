@@ -23,9 +23,10 @@ def mitigations(audit: Audit, failed: Collection[str]) -> str:
     ways = []
     if audit.labelled and grouped and models and audit.labels is None:
         ways.append("dfr (no groups when it decides)")
-    if audit.labelled and grouped and (trained or binary):
-        rule = "thresholds" if binary else "offsets"
-        ways.append(f"{rule} ({'' if trained else 'scores kept; '}groups at each decision)")
+    if audit.labelled and grouped and (audit.labels is None or binary):
+        rule, kept = ("thresholds", "true") if binary else ("offsets", "full")
+        scores = "" if trained else f"keep_scores: {kept}; "
+        ways.append(f"{rule} ({scores}groups at each decision)")
     static = any(v.mode == "static" for v in audit.variants if v.name in failed)
     external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
     text = ""

@@ -20,8 +20,10 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation import decide
-from scotoma.predictions import PredictionFile
+from scotoma.predictions import PredictionFile, Predictions
+from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
+from scotoma.stages.external.predictions import complete
 from scotoma.stages.members.shards import shards
 from scotoma.stages.mitigation import apply_technique
 from scotoma.stages.mitigation.apply import Mitigated
@@ -221,6 +223,42 @@ def test_what_a_technique_lacks_is_one_sentence(
     assert (out, err.count("\n")) == ("", 1)
     assert sentence in err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_list_of_scores_gives_rules_what_one_score_gives_them(run: Run, tmp_path: Path) -> None:
+    """Probabilities in lists, of two classes: the same margins, but for float16."""
+    home = Path(str(run.config.source.examples)).parent  # type: ignore[union-attr]
+    paid = pl.when(pl.col("predicted") == "paid").then("score").otherwise(1 - pl.col("score"))
+    table = pl.read_parquet(home / "preds.parquet").with_columns(
+        scores=pl.concat_list(1 - paid, paid)
+    )
+    table.drop("score").write_parquet(tmp_path / "lists.parquet")
+    text = CONFIG.replace("preds.parquet", str(tmp_path / "lists.parquet"))
+    text = text.replace("examples.csv", str(home / "examples.csv")).replace(": true", ": full")
+    own = Run.create(tmp_path / "run", complete(parse_config(text, "test")))
+    prepare(own)
+    one, lists = (member_outputs(each, "int8", features=False) for each in (run, own))
+    margins = [np.diff(each)[..., 0].clip(-5, 5) for each in (one, lists)]
+    np.testing.assert_allclose(*margins, atol=0.05)
+    kept = [Predictions.read(each.predictions("int8")).scores for each in (run, own)]
+    np.testing.assert_allclose(*kept, atol=1e-3)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("scores", "got"),
+    [
+        ([0.5, 0.25, 0.25], "got [0.5, 0.25, 0.25] of example 'a' (2 such rows)"),
+        ([0.25, 0.75], "the highest that of the predicted class, got [0.25, 0.75]"),
+        ([0.5, np.nan], "finite numbers"),
+        ("no list", "got no list of example 'a'"),
+    ],
+)
+def test_lists_of_scores_that_do_not_fit_are_one_sentence(scores: Any, got: str) -> None:
+    frame = pl.DataFrame({"example_id": ["a", "b"], "scores": [scores, scores]})
+    with pytest.raises(DataError) as caught:
+        read_score_lists(frame, np.array([0, 0]), 2, "preds.csv")
+    assert got in str(caught.value)
+    assert str(caught.value).startswith("scores in preds.csv must list 2 finite numbers")
 
 
 # --- members that are run again -------------------------------------------------------------------

@@ -41,16 +41,34 @@ def whole_audit(kind: str, mode: str = "", *, classes: int = 3, groups: bool = T
         ),
         (
             whole_audit("predictions", classes=2),
-            "Without training again: scotoma mitigate RUN --technique thresholds (scores kept; "
+            "Without training again: scotoma mitigate RUN --technique thresholds (keep_scores: "
+            "true; groups at each decision).",
+        ),
+        (
+            whole_audit("predictions"),
+            "Without training again: scotoma mitigate RUN --technique offsets (keep_scores: full; "
             "groups at each decision).",
         ),
-        (whole_audit("predictions"), ""),
+        (
+            whole_audit("onnx"),
+            "Without training again: scotoma mitigate RUN --technique dfr (no groups when it "
+            "decides) or offsets (keep_scores: full; groups at each decision).",
+        ),
+        (whole_audit("predictions", groups=False), ""),
         (
             whole_audit("int8", "static", groups=False),
             "To leave layers of int8 in float32: scotoma repair RUN.",
         ),
     ],
-    ids=["trained", "int8-static", "predictions", "many classes", "no groups"],
+    ids=[
+        "trained",
+        "int8-static",
+        "predictions",
+        "many classes",
+        "onnx",
+        "nothing fits",
+        "no groups",
+    ],
 )
 def test_a_fail_names_the_techniques_that_fit(audit: Audit, sentence: str) -> None:
     assert mitigations(audit, ["int8"]) == sentence

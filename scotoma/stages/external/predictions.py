@@ -24,6 +24,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
 from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
+from scotoma.predictions.scores import ScoreHeads, write_scores
 from scotoma.predictions.tables import (
     PredictionTable,
     find_tables,
@@ -38,6 +39,7 @@ from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.external.precision import leave_precision, precision_file
 from scotoma.stages.external.scores import as_scores
 from scotoma.stages.gather import population_facts
+from scotoma.stages.members.every_score import score_files
 from scotoma.storage.files import written
 
 __all__ = [
@@ -290,6 +292,8 @@ def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
     outputs = [run.predictions(name) for name in names]
     if isinstance(source, DetectionsSource):
         outputs.append(precision_file(run.root))
+    for name in names:
+        outputs += score_files(run, name, range(config.models_of(name)))
     records = [_record(run, name, k) for name in names for k in range(config.models_of(name))]
     files = {"files": prediction_sources(source)}
     known = read_sources(run.mirror)
@@ -344,12 +348,18 @@ def _answers(
         },
         ids if rows == 1 else list(map(example_of_row, ids[::rows])),
         examples.classes,
-        bool(config.keep_scores),
+        config.keep_scores is True,
         config.label.threshold,
         config.limits,
         config.label.several,
         source.score_column if isinstance(source, ScoresSource) else "",
+        config.keeps_every_score,
     )
+    if asked.every_score and rows > 1:
+        raise DataError(
+            f"keep_scores full is for one answer to an example, and source.files has {rows} "
+            "reruns; choose true or false"
+        )
     answers = read_external(tables, asked)
     for name, called in _named(config).items():
         own = answers[called]
@@ -451,6 +461,9 @@ def _write(
     with written(run.predictions(name)) as temporary:
         held.write(temporary)
     for index, model in enumerate(models):
+        if answers.every_score is not None:
+            heads = ScoreHeads(name, index, examples.classes)
+            write_scores(run.scores(name, index), [(ids, answers.every_score[index])], heads)
         labels = answers.predicted[:, index].tobytes()
         record = {
             "index": index,

@@ -55,7 +55,7 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
                 "dfr needs the last layer's inputs, and this audit has predictions and no model; "
                 "take thresholds, offsets or ensemble, or audit the models as ONNX files"
             )
-        every = isinstance(run.config.source, OnnxSource) and run.config.keeps_every_score
+        every = run.config.keeps_every_score
         return _every_score(run, variant) if every else _kept_scores(run, variant)
     return _run_members(run, variant, features=features)
 
@@ -91,7 +91,7 @@ def _write_features(member: Path, images: Path, network: Network, kept: Path) ->
 
 
 def _every_score(run: Run, variant: str) -> NDArray[np.float32]:
-    """All scores of external models, as the audit kept them."""
+    """All scores of models that are not run again, as the audit kept them."""
     ids = Examples.read(run.examples, images=False, split="test").ids
     paths = [run.scores(variant, index) for index in range(run.config.models_of(variant))]
     run.fetch(*paths, *(path.with_suffix(".json") for path in paths))
@@ -125,7 +125,7 @@ def _kept_scores(run: Run, variant: str) -> NDArray[np.float32]:
     if len(predictions.classes) != 2:
         raise DataError(
             f"a rule needs all {len(predictions.classes)} scores of an example, and this audit "
-            "kept that of the predicted class; two classes will do, or ONNX models audited with "
+            "kept that of the predicted class; two classes will do, or an audit with "
             "keep_scores: full"
         )
     p = np.clip(predictions.scores.astype(np.float64), 0.5, 1 - SURE)

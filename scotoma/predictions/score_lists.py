@@ -1,0 +1,93 @@
+"""What score does a model give each class, by a column of lists in a table of predictions?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from scipy.special import log_softmax
+
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SCORES", "as_logits", "predicted_probabilities", "read_score_lists"]
+
+SCORES = "scores"  # the column
+SMALLEST = 1e-7  # of probabilities: their logarithms must be finite
+SUM_TO_ONE = 1e-3
+
+
+def read_score_lists(
+    frame: pl.DataFrame, codes: NDArray[np.int64], classes: int, place: str
+) -> NDArray[np.float32]:
+    """Read the scores of each row, float32, shape (n, C).
+
+    Args:
+        frame: `scores`, a list in Parquet and a JSON list in CSV; `example_id` names the rows.
+        codes: Class ids of the predicted classes, shape (n,). Each must have the highest score:
+            scores in another order of classes would say something else.
+        classes: C.
+        place: The file, for errors.
+
+    Raises:
+        DataError: A row with another number of scores, one that is no finite number, or a higher
+            score than that of the predicted class.
+
+    >>> frame = pl.DataFrame({"example_id": ["a"], "scores": [[0.25, 0.75]]})
+    >>> read_score_lists(frame, np.array([1]), 2, "preds.parquet").tolist()
+    [[0.25, 0.75]]
+    """
+    lists, found = frame[SCORES], np.full((frame.height, classes), np.nan, np.float32)
+    try:
+        if lists.dtype == pl.String:
+            lists = lists.str.json_decode(pl.List(pl.Float64))
+        lists = lists.cast(pl.List(pl.Float32))
+    except pl.exceptions.PolarsError:
+        whole = np.zeros(frame.height, bool)
+    else:
+        whole = (lists.list.len() == classes).fill_null(False).to_numpy()
+        found[whole] = lists.filter(whole).explode().to_numpy().reshape(-1, classes)
+    highest = found[np.arange(len(found)), codes]
+    fits = np.isfinite(found).all(axis=1) & (highest >= found.max(axis=1, initial=-np.inf))
+    if not fits.all():
+        first = frame.row(int(np.argmin(fits)), named=True)
+        raise DataError(
+            printable(
+                f"{SCORES} in {place} must list {classes} finite numbers in the order of "
+                f"source.classes, the highest that of the predicted class, got "
+                f"{str(first[SCORES])[:80]} of example {first['example_id']!r} "
+                f"({int((~fits).sum()):,} such rows); correct them, or set keep_scores: false"
+            )
+        )
+    return found
+
+
+def as_logits(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Take probabilities for their logarithms, and other scores as they are.
+
+    Args:
+        scores: Of one model, shape (N, C).
+
+    >>> as_logits(np.float32([[0.25, 0.75]])).round(2).tolist()
+    [[-1.3899999856948853, -0.28999999165534973]]
+    """
+    sums = scores.sum(axis=1, dtype=np.float64)
+    if (scores < 0).any() or (abs(sums - 1) > SUM_TO_ONE).any():
+        return scores
+    return np.log(np.maximum(scores, SMALLEST))
+
+
+def predicted_probabilities(
+    logits: NDArray[np.float32], codes: NDArray[np.int64]
+) -> NDArray[np.float16]:
+    """The softmax probability of the predicted class, float16, shape (N,).
+
+    >>> predicted_probabilities(np.float32([[0, 0]]), np.array([1])).tolist()
+    [0.5]
+    """
+    likely = log_softmax(logits.astype(np.float64), axis=1)
+    return np.exp(likely[np.arange(len(codes)), codes]).astype(np.float16)
