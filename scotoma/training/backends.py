@@ -195,9 +195,8 @@ def _in_turn(
         whole: Learned | None = None,
         streams: Sequence[torch.cuda.Stream] = (),
     ) -> Learned:
-        here = torch.cuda.current_stream(device) if streams else None
         for stream in streams:
-            stream.wait_stream(here)
+            stream.wait_stream(torch.cuda.current_stream(device))
         for k in range(len(batch.images)):
             with torch.cuda.stream(streams[k % len(streams)] if streams else None):
                 one = _learn(
@@ -216,7 +215,7 @@ def _in_turn(
                 _put(whole.head, one.head, k)
                 _put(whole.values, one.values, k)
         for stream in streams:
-            here.wait_stream(stream)
+            torch.cuda.current_stream(device).wait_stream(stream)
         assert whole is not None
         return whole
 

@@ -61,13 +61,14 @@ class RecordedPass(Generic[Result]):
 
     def _record(self, tensors: Sequence[torch.Tensor]) -> Result:
         self._tensors = [tensor.clone() for tensor in tensors]
-        here, beside = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
+        here = torch.cuda.current_stream(self._device)
+        streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
+        beside = streams[0]
         beside.wait_stream(here)
         with torch.cuda.stream(beside):
             for _ in range(WARM_UPS):
                 result = self._pass(self._tensors, None, [])
         here.wait_stream(beside)
-        streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]
         with torch.cuda.graph(self._graph):
             self._pass(self._tensors, result, streams)
         return result
