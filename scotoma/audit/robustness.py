@@ -268,7 +268,10 @@ class MatchedRow(Part):
     """One compressed variant beside another one that is as accurate on clean pictures."""
 
     variant: str = Field(description="The compressed variant.")
-    matched: str = Field(description="The one that it is compared with.")
+    matched: str = Field(
+        description="The one that it is compared with; `dense-step-100` are the dense models after "
+        "100 steps of training."
+    )
     family: str = Field(description="The family; `all` for every standard corruption.")
     clean: Quantity = Field(description="Accuracy of the variant on clean pictures, a fraction.")
     matched_clean: Quantity = Field(description="The same of the other.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 from onnx import numpy_helper
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from scipy.special import logsumexp, softmax
 from sklearn.metrics import roc_auc_score
 
@@ -33,6 +35,7 @@ from scotoma.stages.external.network import network_of
 from scotoma.stages.other_sets import set_pictures
 from scotoma.stages.robustness_plan import plan_of
 from scotoma.tracking.records import variant_records
+from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 from tests.steps import steps_in_this_process
@@ -427,6 +430,44 @@ def test_matches_that_are_none_are_refused(
     with pytest.raises(ConfigError) as refused:
         plan_of(run)
     assert sentence in str(refused.value)
+
+
+def test_variants_stand_beside_the_nearest_checkpoint(
+    added: tuple[Path, dict[str, float]], tmp_path: Path
+) -> None:
+    """Of three states on the way, the pruned models themselves and two that know nothing."""
+    config, out = tmp_path / "audit.yaml", tmp_path / "run"
+    shutil.copytree(added[0], out)
+    asked = {"kinds: [noise, fog]": "kinds: [fog]", "frames: 3": "checkpoints: 3"}
+    asked["examples: 150"] = "examples: 600"  # of 150, pruned and dense ones tell as many
+    robust = ROBUST[: ROBUST.index("  sets:")]
+    left_out = (
+        "corruption_seeds: 2",
+        "activation_ranges: true",
+        "matched: {prune-0.9: int8-static}",
+    )
+    for old, new in (asked | {f"  {line}\n": "" for line in left_out}).items():
+        robust = robust.replace(old, new)
+    config.write_text(CONFIG + robust)
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", out, "--step", "robustness")
+        assert code == 2, err
+        assert "were trained without dense-step-13; leave checkpoints out, or choose" in err
+        for step in checkpoint_steps(30, 3):
+            home = out / "populations" / checkpoint_name(step)
+            shutil.copytree(out / "populations/prune-0.9", home)
+            for path in home.glob("*.safetensors") if step != 28 else ():
+                save_file({n: 0 * v for n, v in load_file(path).items()}, path)
+        assert scotoma("audit", config, "--out", out, "--step", "robustness")[0] == 0
+    report = json.loads((out / "sections/robustness.json").read_text())
+    rows = {(row["variant"], row["family"]): row for row in report["matched"]}
+    assert rows["prune-0.9", "weather"]["matched"] == "dense-step-28"
+    assert rows["int8-static", "weather"]["matched"] == "dense"
+    same, whole = rows["prune-0.9", "weather"], report["losses"]["int8-static"][0]
+    assert same["clean"]["value"] == same["matched_clean"]["value"]
+    assert (same["absolute"]["value"], same["log_odds"]["value"]) == (0, 0)
+    assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
+    assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
 
 
 def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> None:

@@ -103,9 +103,9 @@ def _read(run: Run, plan: RobustnessPlan, column: str) -> Scores:
 
 
 def _by_variant(plan: RobustnessPlan, values: Floats) -> dict[str, Floats]:
-    """Cut the last axis, of the members of all variants, into those of each."""
-    ends = np.cumsum(list(plan.members.values()))[:-1]
-    return dict(zip(plan.members, np.split(values, ends, axis=-1), strict=True))
+    """Cut the last axis, of all members that were run, into those of each variant."""
+    populations = plan.by_population(values)
+    return {name: populations[name] for name in plan.members}
 
 
 def _confident(
