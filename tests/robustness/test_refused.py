@@ -11,7 +11,7 @@ from scotoma.config import Robustness, default_config, parse_config
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
-from scotoma.stages.robustness_plan import suite_of
+from scotoma.stages.robustness.plan import suite_of
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 

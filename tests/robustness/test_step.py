@@ -32,8 +32,8 @@ from scotoma.predictions import Predictions
 from scotoma.report import render
 from scotoma.run import Run
 from scotoma.stages.external.network import network_of
-from scotoma.stages.other_sets import set_pictures
-from scotoma.stages.robustness_plan import plan_of
+from scotoma.stages.robustness.other_sets import set_pictures
+from scotoma.stages.robustness.plan import plan_of
 from scotoma.tracking.records import variant_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma

@@ -34,7 +34,7 @@ from scotoma.run.sources import Sources, examine
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import RobustnessPlan
+    from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
 
@@ -115,7 +115,7 @@ def import_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> None
     Raises:
         DataError: As `read_external`: an example that is not known, or that a model lacks.
     """
-    from scotoma.stages.robustness_plan import corrupted_file
+    from scotoma.stages.robustness.plan import corrupted_file
 
     outputs = {condition: corrupted_file(run, condition) for condition in plan.conditions}
     pattern, tables = _pattern(run.config), _tables(run.config)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scotoma.robustness import RightAnswers, amplified_loss
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import RobustnessPlan
+    from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["matched_rows"]
 

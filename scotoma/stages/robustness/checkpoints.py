@@ -16,7 +16,7 @@ from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.run import Run, read_record
-from scotoma.stages.robustness_plan import RobustnessPlan
+from scotoma.stages.robustness.plan import RobustnessPlan
 from scotoma.storage.files import written
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, checkpoint_steps
 

@@ -18,8 +18,8 @@ from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 from scotoma.run import Run
-from scotoma.stages.corrupted import CorruptedCondition
-from scotoma.stages.other_sets import set_pictures
+from scotoma.stages.robustness.corrupted import CorruptedCondition
+from scotoma.stages.robustness.other_sets import set_pictures
 
 __all__ = ["RobustnessPlan", "corrupted_file", "plan_of", "refuse_impossible", "suite_of"]
 

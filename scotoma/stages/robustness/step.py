@@ -19,19 +19,6 @@ from scotoma.inference.engines import Network
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes
 from scotoma.run import Run, write_json
-from scotoma.stages.checkpoints import (
-    checkpoint_members,
-    checkpoints_file,
-    with_checkpoints,
-    write_checkpoint_predictions,
-)
-from scotoma.stages.clean_scores import (
-    clean_scores_file,
-    halves,
-    read_temperatures,
-    write_clean_scores,
-)
-from scotoma.stages.corrupted import Columns, CorruptedCondition, Suite, predict_corrupted
 from scotoma.stages.members.activation_ranges import (
     clean_ranges_file,
     watched_places,
@@ -39,8 +26,26 @@ from scotoma.stages.members.activation_ranges import (
 )
 from scotoma.stages.members.files import graph_files
 from scotoma.stages.members.shards import shards
-from scotoma.stages.other_sets import predict_set, set_file
-from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file, plan_of
+from scotoma.stages.robustness.checkpoints import (
+    checkpoint_members,
+    checkpoints_file,
+    with_checkpoints,
+    write_checkpoint_predictions,
+)
+from scotoma.stages.robustness.clean_scores import (
+    clean_scores_file,
+    halves,
+    read_temperatures,
+    write_clean_scores,
+)
+from scotoma.stages.robustness.corrupted import (
+    Columns,
+    CorruptedCondition,
+    Suite,
+    predict_corrupted,
+)
+from scotoma.stages.robustness.other_sets import predict_set, set_file
+from scotoma.stages.robustness.plan import RobustnessPlan, corrupted_file, plan_of
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]
