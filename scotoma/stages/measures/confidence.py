@@ -27,8 +27,9 @@ from scotoma.robustness.detection import Familiarity, accepted_share, auroc
 from scotoma.robustness.temperature import mean_temperature
 from scotoma.run import Run
 from scotoma.stages.robustness.clean_scores import clean_scores_file
+from scotoma.stages.robustness.corrupted import corrupted_file
 from scotoma.stages.robustness.other_sets import set_file
-from scotoma.stages.robustness.plan import RobustnessPlan, corrupted_file
+from scotoma.stages.robustness.plan import RobustnessPlan
 from scotoma.uncertainty import Estimate
 
 __all__ = ["CLEAN", "confidence_report"]

@@ -168,7 +168,7 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
 
 
 def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
-    from scotoma.stages.robustness.plan import corrupted_file
+    from scotoma.stages.robustness.corrupted import corrupted_file
 
     chosen = np.zeros(len(examples.ids), np.bool_)
     chosen[plan.rows] = True
@@ -199,7 +199,7 @@ def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
 
 def _top5(run: Run, plan: RobustnessPlan, answers: _Answers) -> dict[str, RightAnswers]:
     """Whether labels are among five classes, by variant; empty where any of these is not known."""
-    from scotoma.stages.robustness.plan import corrupted_file
+    from scotoma.stages.robustness.corrupted import corrupted_file
 
     clean = {name: Predictions.read(run.predictions(name), top5=True).top5 for name in plan.members}
     paths = [corrupted_file(run, condition) for condition in plan.conditions]

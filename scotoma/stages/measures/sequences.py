@@ -13,7 +13,8 @@ from scotoma.audit.robustness import ALL_KINDS
 from scotoma.datasets import Partition
 from scotoma.robustness.sequences import flip_probability, relative_flip_rate
 from scotoma.run import Run
-from scotoma.stages.robustness.plan import RobustnessPlan, corrupted_file
+from scotoma.stages.robustness.corrupted import corrupted_file
+from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["sequence_rows"]
 

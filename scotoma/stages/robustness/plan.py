@@ -21,7 +21,7 @@ from scotoma.run import Run
 from scotoma.stages.robustness.corrupted import CorruptedCondition
 from scotoma.stages.robustness.other_sets import set_pictures
 
-__all__ = ["RobustnessPlan", "corrupted_file", "plan_of", "refuse_impossible", "suite_of"]
+__all__ = ["RobustnessPlan", "plan_of", "refuse_impossible", "suite_of"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
@@ -132,11 +132,6 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
             f"{'; '.join(f'{k}: {why}' for k, why in chosen.left_out.items())}"
         )
     return chosen, tuple(dict.fromkeys(wanted))
-
-
-def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
-    """Where the predictions under one condition lie."""
-    return run.path("robustness", f"{condition}.parquet")
 
 
 def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:

@@ -42,10 +42,11 @@ from scotoma.stages.robustness.corrupted import (
     Columns,
     CorruptedCondition,
     Suite,
+    corrupted_file,
     predict_corrupted,
 )
 from scotoma.stages.robustness.other_sets import predict_set, set_file
-from scotoma.stages.robustness.plan import RobustnessPlan, corrupted_file, plan_of
+from scotoma.stages.robustness.plan import RobustnessPlan, plan_of
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]
@@ -68,7 +69,8 @@ def robustness(run: Run) -> list[Path]:
     if config.files is not None:
         from scotoma.stages.external.corrupted import import_corrupted
 
-        import_corrupted(run, plan, examples)
+        chosen = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
+        import_corrupted(run, plan.conditions, plan.members, chosen, confidence=config.confidence)
     elif plan.profile is not None:
         watched = watched_places(run, plan.members) if config.activation_ranges else ()
         plan = _predict(run, plan, plan.profile, examples, watched)
