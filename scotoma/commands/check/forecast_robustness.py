@@ -37,6 +37,7 @@ class RobustnessForecast:
         conditions: Corruptions times severities times draws.
         frames: Pictures of all kinds of sequences made of each picture; 0 without these.
         models: Members of all variants that are run.
+        on_the_way: Dense models on their way that are run on corrupted pictures, too, at most.
         cost: Its time and disk.
         smallest: The extra loss of each group, a fraction, that one family shows in 90% of audits;
             None where the group or the rest is too small to be compared.
@@ -49,6 +50,7 @@ class RobustnessForecast:
     conditions: int
     frames: int
     models: int
+    on_the_way: int
     cost: StepCost
     smallest: dict[str, float | None]
     left_out: tuple[str, ...]
@@ -117,17 +119,19 @@ def forecast_robustness(
             if asked.activation_ranges and variant.mode == "static"
         )
         # Clean pictures are shown to all checkpoints, corrupted ones to the nearest.
-        on_the_way = (asked.checkpoints or 0) + nearest * (conditions + framed)
-        on_the_way_s = n * on_the_way * members["dense"] * network.image_s["dense"]
+        shown = (asked.checkpoints or 0) + nearest * (conditions + framed)
+        on_the_way_s = n * shown * members["dense"] * network.image_s["dense"]
         seconds = n * (each * made_s + (conditions + 1) * watched_s) + answered * seen_s
         seconds += on_the_way_s
         seconds /= network.workers
-    wide = ROW_BYTES + sum(members.values()) + nearest * members["dense"]
+    models, on_the_way = sum(members.values()), nearest * members["dense"]
+    wide = ROW_BYTES + models + on_the_way
     return RobustnessForecast(
         examples=n,
         conditions=conditions,
         frames=framed,
-        models=sum(members.values()),
+        models=models,
+        on_the_way=on_the_way,
         cost=StepCost(seconds, (n * conditions + sum(sets.values())) * wide),
         smallest={}
         if error is None or not kinds
