@@ -8,6 +8,7 @@ from scotoma.audit import Audit, Quantity
 from scotoma.audit.robustness import (
     ALL_KINDS,
     ConfidenceRow,
+    CorruptionRow,
     DetectionRow,
     DistortionRow,
     LossRow,
@@ -49,6 +50,7 @@ class Corrupted:
         matched: Variants beside others that are as accurate, with the family in words.
         sequences: Flips of all examples by kind, in words, and of groups over all kinds.
         hard_sets: Names of the sets that one half of the models chose.
+        top5: Variants under all corruptions, where labels among five classes are known.
         alexnet: Variants and their published mCE; empty but for published files.
         distortion: Groups by families, with the family in words.
     """
@@ -64,6 +66,7 @@ class Corrupted:
     matched: tuple[tuple[MatchedRow, str], ...]
     sequences: tuple[tuple[SequenceRow, str], ...]
     hard_sets: tuple[str, ...]
+    top5: tuple[CorruptionRow, ...]
     alexnet: tuple[tuple[str, Quantity], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
@@ -121,6 +124,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
             if row.group == everyone or row.kind == ALL_KINDS
         ),
         hard_sets=tuple(one.name for one in report.sets if one.name.startswith(HARD)),
+        top5=tuple(
+            row
+            for row in report.by_corruption
+            if row.kind == ALL_KINDS and row.top5_accuracy is not None
+        ),
         alexnet=tuple(
             (row.variant, row.alexnet_ce)
             for row in report.by_corruption
