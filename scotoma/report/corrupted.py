@@ -9,6 +9,7 @@ from scotoma.audit.robustness import (
     ALL_KINDS,
     ConfidenceRow,
     CorruptionRow,
+    DenseAgreementRow,
     DetectionRow,
     DistortionRow,
     LossRow,
@@ -47,6 +48,8 @@ class Corrupted:
         group_confidence: The same of groups.
         temperatures: Of each population, as a clause.
         detection: How well all models tell clean pictures from others, with these in words.
+        agreement: Answers where a dense model agrees, of all examples by family, in words, and of
+            groups under all corruptions.
         matched: Variants beside others that are as accurate, with the family in words.
         sequences: Flips of all examples by kind, in words, and of groups over all kinds.
         hard_sets: Names of the sets that one half of the models chose.
@@ -63,6 +66,7 @@ class Corrupted:
     group_confidence: tuple[tuple[ConfidenceRow, str], ...]
     temperatures: str
     detection: tuple[tuple[DetectionRow, str], ...]
+    agreement: tuple[tuple[DenseAgreementRow, str], ...]
     matched: tuple[tuple[MatchedRow, str], ...]
     sequences: tuple[tuple[SequenceRow, str], ...]
     hard_sets: tuple[str, ...]
@@ -116,6 +120,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
             (row, row.pictures if row.other_set else FAMILIES[row.pictures])
             for row in (report.confidence.detection if report.confidence else ())
             if row.group == everyone
+        ),
+        agreement=tuple(
+            (row, FAMILIES.get(row.family, "clean pictures"))
+            for row in (report.confidence.agreement if report.confidence else ())
+            if row.group == everyone or row.family == ALL_KINDS
         ),
         matched=tuple((row, FAMILIES[row.family]) for row in report.matched),
         sequences=tuple(

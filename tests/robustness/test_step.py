@@ -181,6 +181,33 @@ def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) 
     assert "How sure the models are" in (added[0] / "report.html").read_text()
 
 
+def test_answers_where_a_dense_model_agrees_are_those_of_the_files(
+    added: tuple[Path, dict[str, float]],
+) -> None:
+    """Pairs of models of one number, the two severities and draws of fog counted one by one."""
+    run = Run.open(added[0])
+    audit = read_audit(added[0] / "audit.json")
+    assert audit.robustness is not None
+    assert audit.robustness.confidence is not None
+    rows = {(r.variant, r.group, r.family): r for r in audit.robustness.confidence.agreement}
+    assert len(rows) == 2 * 3 * 4  # variants, groups, and clean, all, noise and weather
+    same = wrong = errors = count = 0
+    for name in ("fog-1", "fog-1-1", "fog-5", "fog-5-1"):
+        table = pl.read_parquet(run.path("robustness", f"{name}.parquet"))
+        kept = Examples.read(run.examples, only=table["example_id"].to_list(), images=False)
+        truth = dict(zip(kept.ids, kept.labels.tolist(), strict=True))
+        for example, said in table.select("example_id", "predicted").iter_rows():
+            for dense, pruned in ((said[0], said[2]), (said[1], said[3])):
+                same += dense == pruned
+                wrong += dense == pruned != truth[example]
+                errors += pruned != truth[example]
+                count += 1
+    row = rows["prune-0.9", "all", "weather"]
+    assert row.coverage.value == pytest.approx(same / count)
+    assert row.selective_error.value == pytest.approx(wrong / same)
+    assert row.error.value == pytest.approx(errors / count)
+
+
 def test_temperature_and_energy_are_those_of_every_score(
     added: tuple[Path, dict[str, float]],
 ) -> None:

@@ -33,6 +33,7 @@ from scotoma.robustness import (
 )
 from scotoma.run import Run
 from scotoma.stages.measures.activation_ranges import activation_range_rows
+from scotoma.stages.measures.agreement import agreement_rows
 from scotoma.stages.measures.confidence import confidence_report
 from scotoma.stages.measures.matched import matched_rows
 from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
@@ -81,6 +82,9 @@ class _Answers:
     def right(self, population: str) -> RightAnswers:
         clean, corrupted = self.clean[population], self.corrupted[population]
         return RightAnswers.of(clean, corrupted, self.labels)
+
+    def predicted(self, population: str) -> tuple[Labels, Labels]:
+        return self.clean[population], self.corrupted[population]
 
     def metrics(self) -> dict[str, Mask]:
         """The examples at risk of each error; a missed negative is a false positive."""
@@ -153,6 +157,12 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
         confidence = confidence_report(
             run, plan, right, families, answers.partition, answers.clusters
         )
+        confidence["agreement"] = list(
+            agreement_rows(
+                [variant.name for variant in compressed], answers.predicted, right, families,
+                answers.partition, answers.clusters,
+            )
+        )  # fmt: skip
     return {
         "curves": list(_curves(plan, answers, right, families)),
         "by_corruption": rows,
