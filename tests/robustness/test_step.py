@@ -486,6 +486,7 @@ def test_variants_stand_beside_the_nearest_checkpoint(
             for path in home.glob("*.safetensors") if step != 28 else ():
                 save_file({n: 0 * v for n, v in load_file(path).items()}, path)
         assert scotoma("audit", config, "--out", out, "--step", "robustness")[0] == 0
+        assert scotoma("audit", config, "--out", out)[0] == 0
     report = json.loads((out / "sections/robustness.json").read_text())
     rows = {(row["variant"], row["family"]): row for row in report["matched"]}
     assert rows["prune-0.9", "weather"]["matched"] == "dense-step-28"
@@ -494,6 +495,11 @@ def test_variants_stand_beside_the_nearest_checkpoint(
     assert same["clean"]["value"] == same["matched_clean"]["value"]
     assert (same["absolute"]["value"], same["log_odds"]["value"]) == (0, 0)
     assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
+    assert {"7_robust/matched_loss_points/weather"} <= {
+        name.removeprefix("undefined/")
+        for record in variant_records(read_audit(out / "audit.json"), {})
+        for name in {name for name, *_ in record.metrics} | set(record.tags)
+    }
     assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
 
 
