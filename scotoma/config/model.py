@@ -374,6 +374,12 @@ class Config(Frozen):
                 "robustness.files is for source.kind predictions; name robustness.profile instead, "
                 "so that the models are run on corrupted pictures"
             )
+        if self.robustness.checkpoints is not None and isinstance(self.source, OnnxSource):
+            raise ValueError(
+                "robustness.checkpoints are kept while dense models are trained, and source.kind "
+                "onnx trains none; add early ones to the models, and name them in "
+                "robustness.matched"
+            )
         if self.robustness.confidence and not self.keep_scores:
             raise ValueError(
                 "robustness.confidence compares with how sure models are on clean pictures, which "

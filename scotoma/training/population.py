@@ -25,6 +25,7 @@ from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
+from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints
 from scotoma.training.mitigated import (
     chosen_settings,
     dense_members,
@@ -329,20 +330,35 @@ def _train_together(
 def _trained(
     run: Run, training: Training, data_digest: str, report: Callable[[int], None]
 ) -> tuple[list[TrainedMember], list[str | None]]:
-    """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256."""
+    """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256.
+
+    Dense members leave checkpoints on their way, where robustness is to be compared with theirs.
+    """
     from scotoma.training.trunk import read_trunks, write_trunks
 
     indices = [member.index for member in training.members]
+    variant = run.config.variant(training.members[0].variant)
     trunks: list[str | None] = [None] * len(indices)
-    state = None
-    if run.config.population.forked:
-        if run.config.variant(training.members[0].variant).forked:
-            state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
-        else:
-            first_update, _, _ = training.recipe.mask_updates
-            state = training.advance(training.start(), first_update, progress=report)
+    if variant.forked:
+        state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
+        return training.run(state, report), trunks
+    state, trunk = None, training.recipe.mask_updates[0] if run.config.population.forked else None
+    kept = _kept_steps(run, variant.name, training.recipe.total_steps)
+    for step in sorted({*kept, *([] if trunk is None else [trunk])}):
+        state = training.advance(state or training.start(), step, progress=report)
+        if step == trunk:
             trunks = [*write_trunks(run, indices, state)]
+        if step in kept:
+            write_checkpoints(run, step, training.finish(state))
     return training.run(state, report), trunks
+
+
+def _kept_steps(run: Run, variant: str, total: int) -> tuple[int, ...]:
+    """After which steps the members of a variant are kept."""
+    asked = run.config.robustness
+    if variant != "dense" or asked is None or asked.checkpoints is None:
+        return ()
+    return checkpoint_steps(total, asked.checkpoints)
 
 
 def _trunk(run: Run, index: int, data_digest: str) -> str | None:
