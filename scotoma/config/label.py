@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.mitigation import RATIOS
+from scotoma.config.mitigation import RATIOS, SIZES, STAGES
 from scotoma.config.variants import Frozen
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ IS_PRESENT, EXAMPLE = "label_present", "labelled_example"
 OF_FILES = ("example_id", "variant", "model", "predicted", "score", "rerun", "split")
 THRESHOLD = 0.5
 SEVERAL = ("columns", "thresholds", "attribute")
+TECHNIQUES = (*RATIOS, *SIZES, *STAGES)  # that train models of several labels
 KINDS = ("predictions", "image_folder", "train", "coco")  # of sources that have several labels
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -248,10 +249,10 @@ def refuse_unread_labels(config: Config) -> None:
             raise ValueError(
                 f"{key} is for one label and label.columns names several; leave out one of them"
             )
-    if (asked := config.mitigation) is not None and asked.technique not in RATIOS:
+    if (asked := config.mitigation) is not None and asked.technique not in TECHNIQUES:
         raise ValueError(
             f"mitigation.technique {asked.technique} is for one label and label.columns names "
-            f"several; choose one of {', '.join(RATIOS)}"
+            f"several; choose one of {', '.join(TECHNIQUES)}"
         )
     if getattr(config.source, "columns", None):
         raise ValueError(

@@ -26,7 +26,15 @@ from scotoma.config.label import (
 )
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import BASE, DENSE_TEACHER, HEADS, Contest, Mitigation
+from scotoma.config.mitigation import (
+    BASE,
+    DENSE_TEACHER,
+    HEADS,
+    STAGES,
+    Contest,
+    Mitigation,
+    has_stages,
+)
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -289,6 +297,12 @@ class Config(Frozen):
             raise ValueError(
                 f"mitigation.technique {asked.technique} needs a dense model of the seed of each "
                 "pruned one; set population.forked to true"
+            )
+        if asked.technique in STAGES and not has_stages(self.source.model):
+            raise ValueError(
+                f"mitigation.technique {asked.technique} reads the map of a stage of a ResNet, and "
+                f"source.model {self.source.model!r} has none; choose a ResNet of torchvision, "
+                "cifar-resnet18 or tiny-convnet"
             )
         if asked.technique in HEADS and self.robustness is not None:
             raise ValueError(
