@@ -252,7 +252,7 @@ class StudyResult(Part):
     variant: str
     group: str
     plan_sha256: str
-    labels: Literal["pooled", "paper"]
+    labels: Literal["pooled", "paper", "true"]
     primary: tuple[str, str]
     level: float
     conclusion: str

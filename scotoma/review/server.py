@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,7 +17,8 @@ from starlette.routing import Route
 from scotoma.errors import ScotomaError
 from scotoma.review.verdicts import Review, Reviews, checked_review, last_reviews
 from scotoma.study.guard import Guard
-from scotoma.study.server import COOKIE, json_content, page_routes
+from scotoma.study.server import NOT_FOUND, cookie_name, json_content, page_routes, routed
+from scotoma.study.session import comment_line
 
 __all__ = ["review_app"]
 
@@ -60,7 +60,7 @@ def review_app(
         Route("/image/{place:int}", served.image),
         Route("/verdict", served.verdict, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), hosts, origins, proxied=proxied)
+    return Guard(routed(routes), hosts, origins, proxied=proxied)
 
 
 class _Served:
@@ -76,10 +76,11 @@ class _Served:
     ) -> None:
         self._cards, self._about, self._reviews = cards, about, reviews
         self._image, self._token, self._reviewer = image, token, reviewer
+        self._cookie = cookie_name(token)
         self._secure, self._session = secure, secrets.token_urlsafe(32)
 
     def _entered(self, request: Request) -> bool:
-        cookie = request.cookies.get(COOKIE, "")
+        cookie = request.cookies.get(self._cookie, "")
         return hmac.compare_digest(cookie.encode(), self._session.encode())
 
     async def session(self, request: Request) -> Response:
@@ -92,8 +93,9 @@ class _Served:
             return JSONResponse({"error": "this link is not valid"}, 403)
         response = JSONResponse({"ok": True})
         response.set_cookie(
-            COOKIE, self._session, httponly=True, samesite="strict", secure=self._secure, path="/"
-        )
+            self._cookie, self._session,
+            httponly=True, samesite="strict", secure=self._secure, path="/",
+        )  # fmt: skip
         return response
 
     async def state(self, request: Request) -> Response:
@@ -117,7 +119,7 @@ class _Served:
         if place < len(self._cards):
             data = await run_in_threadpool(self._image, self._cards[place]["example_id"])
         if not data:
-            return JSONResponse({"error": "not found"}, 404)
+            return JSONResponse(NOT_FOUND, 404)
         return Response(data, media_type="image/png")
 
     async def verdict(self, request: Request) -> Response:
@@ -133,6 +135,7 @@ class _Served:
             return JSONResponse({"error": "place is none of this list"}, 400)
         if not all(isinstance(value, str) for value in content.values()):
             return JSONResponse({"error": "verdict, label and comment are texts"}, 400)
+        content["comment"] = comment_line(content["comment"])
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         card = self._cards[place]
         review = Review(card["example_id"], card["variant"], **content, by=self._reviewer, at=now)

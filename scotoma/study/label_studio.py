@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 from scotoma.errors import DataError
 from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, QUESTIONS
-from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP
+from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP, comment_line
 from scotoma.study.store import Event
 
 __all__ = ["Judgement", "events_of", "interface", "read_judgements", "tasks"]
@@ -81,7 +81,7 @@ def interface(plan: StudyPlan) -> str:
     """
     lines = [
         "<View>",
-        '  <Image name="image" value="$image"/>',
+        '  <Image name="image" value="$image" maxWidth="384px"/>',
         '  <Text name="labels" value="$labels"/>',
     ]
     for one in QUESTIONS:
@@ -117,8 +117,8 @@ def read_judgements(
         raise
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{name} must be tasks with annotations as Label Studio exports them (JSON); export "
-            "them again"
+            f"{name} must be tasks with annotations as Label Studio exports them (JSON, not "
+            "JSON-MIN); export them again"
         ) from error
     if not found:
         raise DataError(f"{name} holds no annotation yet; annotate, and export again")
@@ -140,8 +140,7 @@ def _of_task(task: Any, name: str, plan: StudyPlan, items: frozenset[str]) -> It
         for region in () if annotation.get("was_cancelled") else annotation["result"]:
             question, value = region["from_name"], region["value"]
             if question == COMMENT:
-                text = " ".join(" ".join(map(str, value["text"])).split())
-                answers[COMMENT] = "".join(c for c in text if c.isprintable())[:LONGEST_COMMENT]
+                answers[COMMENT] = comment_line(" ".join(map(str, value["text"])))[:LONGEST_COMMENT]
             elif question in plan.questions:
                 (choice,) = value["choices"]
                 answers[question] = TITLES[choice]

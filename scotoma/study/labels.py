@@ -8,11 +8,19 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Rule", "ShownLabels", "most_confused", "paper_labels", "pooled_labels", "two_classes"]
+__all__ = [
+    "Rule",
+    "ShownLabels",
+    "most_confused",
+    "paper_labels",
+    "pooled_labels",
+    "true_label",
+    "two_classes",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Rule = Literal["pooled", "paper"]
+Rule = Literal["pooled", "paper", "true"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +28,9 @@ class ShownLabels:
     """Class ids beside every image, and how they were found.
 
     Attributes:
-        ids: Labels 1, 2 and 3 (of two classes 1 and 2), shape (N, 3 or 2).
-        rules: Of each image what named its third class: `votes`, `scores`, `confusions`, `chance`,
-            `modal` or `other class`.
+        ids: Labels 1, 2 and 3 (of two classes 1 and 2, of the rule `true` 1), shape (N, 3, 2 or 1).
+        rules: Of each image what named its other classes: `votes`, `scores`, `confusions`,
+            `chance`, `modal`, `other class` or `none`.
     """
 
     ids: Ints
@@ -78,6 +86,15 @@ def paper_labels(true: Ints, dense_modal: Ints, compressed_modal: Ints) -> Shown
     """
     ids = np.stack([true, dense_modal, compressed_modal], axis=1).astype(np.int64)
     return ShownLabels(ids, ("modal",) * len(true))
+
+
+def true_label(true: Ints) -> ShownLabels:
+    """Show the true class alone: nothing beside an image depends on any model.
+
+    >>> true_label(np.array([1, 0])).ids.tolist()
+    [[1], [0]]
+    """
+    return ShownLabels(true[:, None].astype(np.int64), ("none",) * len(true))
 
 
 def two_classes(true: Ints) -> ShownLabels:

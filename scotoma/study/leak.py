@@ -41,8 +41,9 @@ def machine_leak(
     """Predict the arm of held-out items by ridge logistic regression, ten folds.
 
     Args:
-        labels: Class ids shown as labels 1, 2 (and 3), shape (N, 2 or 3).
-        shown: What else is shown or sent, a column each: order, bytes, width, height; shape (N, M).
+        labels: Class ids shown as labels 1, 2 and 3, as many as there are, shape (N, 1 to 3).
+        shown: What else is shown or sent, a column each: order, bytes, width, height, format;
+            shape (N, M).
         first: Whether an item is of the first arm, shape (N,); both arms have 2 items at least.
         classes: Number of classes.
         seed: Of the folds.
@@ -74,12 +75,13 @@ def machine_leak(
 
 def _features(labels: npt.NDArray[np.int64], shown: Floats, classes: int) -> Floats:
     wide = labels.shape[1]
-    equal = [labels[:, i] == labels[:, j] for i in range(wide) for j in range(i)]
+    pairs = [labels[:, i] == labels[:, j] for i in range(wide) for j in range(i)]
+    equal = np.stack(pairs, axis=1) * 2.0 if pairs else np.zeros((len(labels), 0))
     one_hot = [labels[:, i, None] == np.arange(classes) for i in range(wide)]
     centred = shown - shown.mean(axis=0)
     spread = centred.std(axis=0)
     scaled = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    parts = [np.ones((len(labels), 1)), np.stack(equal, axis=1) * 2.0, *one_hot, scaled]
+    parts = [np.ones((len(labels), 1)), equal, *one_hot, scaled]
     return np.concatenate([np.asarray(part, float) for part in parts], axis=1)
 
 

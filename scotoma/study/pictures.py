@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from scotoma.datasets.image_decoding import image_opener, most_pixels
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["SIDE", "displayed", "duplicates", "padded", "print_of"]
+__all__ = ["SIDE", "displayed", "duplicates", "encoding_of", "padded", "print_of"]
 
 SIDE = 256  # pixels of the square that every image is brought into
 PRINT = 16  # pixels a side of the grey copy that tells near duplicates
@@ -97,6 +98,17 @@ def padded(images: Sequence[bytes]) -> list[bytes]:
         framed = len(body).to_bytes(4, "big") + chunk + zlib.crc32(chunk).to_bytes(4, "big")
         filled.append(image[:-12] + framed + image[-12:])
     return filled
+
+
+def encoding_of(png: bytes) -> tuple[int, int, int, int, int]:
+    """What the head of a PNG tells beside its pixels: width, height, bits, colours, interlacing.
+
+    >>> head = bytes(16) + bytes([0, 0, 1, 0, 0, 0, 0, 32, 8, 2, 0, 0, 0])
+    >>> encoding_of(head)
+    (256, 32, 8, 2, 0)
+    """
+    width, height, bits, colours, interlaced = struct.unpack(">IIBBxxB", png[16:29])
+    return width, height, bits, colours, interlaced
 
 
 def print_of(png: bytes) -> npt.NDArray[np.float32]:

@@ -82,7 +82,7 @@ class StudyPlan(_Part):
     per_arm: int
     seed: int
     classes: int
-    labels: Literal["pooled", "paper"]
+    labels: Literal["pooled", "paper", "true"]
     define_on: Literal["all", "half"]
     still_cie: float | None
     questions: tuple[str, ...]

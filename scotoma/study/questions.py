@@ -25,6 +25,8 @@ class StudyQuestion:
         counted: The answer whose share is compared between arms.
         bucket: Group of the paper's section 3.3; empty where it stands alone.
         title: What the counted answer says of an image, in a few words.
+        yes: What "yes" says of it, read back to people who practise.
+        no: The same of "no".
     """
 
     key: str
@@ -32,6 +34,8 @@ class StudyQuestion:
     counted: str
     bucket: str
     title: str
+    yes: str
+    no: str
 
 
 QUESTIONS = (
@@ -41,6 +45,8 @@ QUESTIONS = (
         "no",
         "ill-specified task",
         "label 1 is wrong or inadequate",
+        "label 1 names an object in the image",
+        "label 1 names no object in the image",
     ),
     StudyQuestion(
         "q2",
@@ -48,6 +54,8 @@ QUESTIONS = (
         "no",
         "ill-specified task",
         "several objects",
+        "there is one object",
+        "there is not one object alone",
     ),
     StudyQuestion(
         "q3",
@@ -56,6 +64,8 @@ QUESTIONS = (
         "yes",
         "challenging example",
         "labels close to each other",
+        "the labels are close to each other",
+        "the labels are not close to each other",
     ),
     StudyQuestion(
         "q4",
@@ -64,6 +74,8 @@ QUESTIONS = (
         "no",
         "",
         "not typical of label 1",
+        "the object is typical of label 1",
+        "the object is not typical of label 1",
     ),
     StudyQuestion(
         "q5",
@@ -73,6 +85,8 @@ QUESTIONS = (
         "yes",
         "challenging example",
         "image quality corrupted",
+        "the image is corrupted",
+        "the image is not corrupted",
     ),
     StudyQuestion(
         "q6",
@@ -82,14 +96,16 @@ QUESTIONS = (
         "yes",
         "challenging example",
         "abstract representation",
+        "the object is an abstract representation",
+        "the object is no abstract representation",
     ),
 )
 
 
-def asked(classes: int) -> tuple[StudyQuestion, ...]:
-    """The questions for a task of so many classes: with two there is no third label to compare.
+def asked(labels: int) -> tuple[StudyQuestion, ...]:
+    """The questions beside so many labels: without a third one there is nothing to compare.
 
     >>> [question.key for question in asked(2)]
     ['q1', 'q2', 'q4', 'q5', 'q6']
     """
-    return tuple(one for one in QUESTIONS if classes > 2 or one.key != "q3")
+    return tuple(one for one in QUESTIONS if labels > 2 or one.key != "q3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -22,9 +23,8 @@ from scotoma.study.plan import StudyFolder, StudyPlan
 from scotoma.study.session import checked_event, consent_text, page_state
 from scotoma.study.store import AnswerStore
 
-__all__ = ["COOKIE", "json_content", "page_routes", "study_app"]
+__all__ = ["NOT_FOUND", "cookie_name", "json_content", "page_routes", "routed", "study_app"]
 
-COOKIE = "session"
 NOT_FOUND = {"error": "not found"}
 
 
@@ -60,7 +60,25 @@ def study_app(
         Route("/image/{item}", served.image),
         Route("/answer", served.answer, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), hosts, origins, proxied=proxied)
+    return Guard(routed(routes), hosts, origins, proxied=proxied)
+
+
+def cookie_name(served: str) -> str:
+    """Name of the cookie of one study or review: browsers share cookies of all ports of a host.
+
+    >>> cookie_name("a") != cookie_name("b")
+    True
+    """
+    return f"scotoma-{hashlib.sha256(served.encode()).hexdigest()[:16]}"
+
+
+def routed(routes: Sequence[Route]) -> Starlette:
+    """An application that answers an unknown path as it does an unknown item."""
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        return JSONResponse(NOT_FOUND, 404)
+
+    return Starlette(routes=list(routes), exception_handlers={404: not_found})
 
 
 def page_routes(content: Path, script: Path) -> list[Route]:
@@ -98,7 +116,7 @@ class _Served:
         labels: Mapping[str, Sequence[str]],
         secure: bool,
     ) -> None:
-        self._plan, self._store = plan, store
+        self._plan, self._store, self._cookie = plan, store, cookie_name(plan.sha256)
         self._images, self._labels, self._secure = images, labels, secure
         self._failures = RateLimit(burst=5, per_s=5 / 60)  # tokens that open nothing, an address
         self._orders = folder.every_order()
@@ -138,12 +156,12 @@ class _Served:
         await run_in_threadpool(self._store.consent, found[0], session)
         response = JSONResponse({"ok": True})
         response.set_cookie(
-            COOKIE, session, httponly=True, samesite="strict", secure=self._secure, path="/"
+            self._cookie, session, httponly=True, samesite="strict", secure=self._secure, path="/"
         )
         return response
 
     async def _annotator(self, request: Request) -> int | None:
-        session = request.cookies.get(COOKIE)
+        session = request.cookies.get(self._cookie)
         if session is None:
             return None
         # In a thread: it waits for answers that are being written, and the server must not.

@@ -11,7 +11,14 @@ from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, GUESS, QUESTIONS
 from scotoma.study.store import Event
 
-__all__ = ["COMMENT", "LONGEST_COMMENT", "checked_event", "consent_text", "page_state"]
+__all__ = [
+    "COMMENT",
+    "LONGEST_COMMENT",
+    "checked_event",
+    "comment_line",
+    "consent_text",
+    "page_state",
+]
 
 COMMENT, SKIP = "comment", "skip"
 LONGEST_COMMENT = 500
@@ -61,7 +68,9 @@ def page_state(
     return {
         "study": plan.sha256[:16],
         "questions": [
-            {"key": one.key, "text": one.text} for one in QUESTIONS if one.key in plan.questions
+            {"key": one.key, "text": one.text, "yes": one.yes, "no": one.no}
+            for one in QUESTIONS
+            if one.key in plan.questions
         ],
         "labels": {item: list(labels[item]) for own in parts.values() for item in own},
         "parts": parts,
@@ -71,6 +80,15 @@ def page_state(
         "pause_minutes": PAUSE_MINUTES,
         "longest_comment": LONGEST_COMMENT,
     }
+
+
+def comment_line(text: str) -> str:
+    r"""A comment on one line, without characters that steer how others are shown.
+
+    >>> comment_line("one\n two \u202e\U0001f469\u200d\U0001f469")
+    'one two \U0001f469\U0001f469'
+    """
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())
 
 
 def checked_event(content: Any, annotator: int, plan: StudyPlan, orders: Orders) -> Event:
@@ -106,8 +124,9 @@ def checked_event(content: Any, annotator: int, plan: StudyPlan, orders: Orders)
     if question not in asked:
         raise DataError("question is not asked here")
     if question == COMMENT:
-        if len(value) > LONGEST_COMMENT or not value.isprintable():
-            raise DataError(f"a comment has at most {LONGEST_COMMENT} characters, on one line")
+        if len(value) > LONGEST_COMMENT:
+            raise DataError(f"a comment has at most {LONGEST_COMMENT} characters")
+        texts["value"] = comment_line(value)
     elif value not in (("yes", "no") if question == SKIP else ANSWERS):
         raise DataError("value is not one of the answers")
     return Event(annotator=annotator, shown_ms=shown_ms, **texts)

@@ -66,7 +66,7 @@ def token_hash(token: str) -> bytes:
 
 
 class AnswerStore:
-    """The answers to one study. One process writes; threads of it take turns."""
+    """The answers to one study. Threads, and commands beside a server, take turns to write."""
 
     def __init__(self, path: Path) -> None:
         """Open or create the file; use `opened`."""
@@ -87,27 +87,50 @@ class AnswerStore:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[AnswerStore]:
-        """Open the file for this process alone.
+        """Open the file, also beside a server: every change is one short transaction.
 
         Raises:
-            ConfigError: Another process has it open.
+            DataError: It is damaged.
+        """
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        store = cls(path)
+        try:
+            yield store
+        except sqlite3.OperationalError as error:
+            raise DataError(f"{path} cannot be written now ({error}); try again") from error
+        finally:
+            store._connection.close()
+
+    @classmethod
+    @contextmanager
+    def served(cls, path: Path) -> Iterator[AnswerStore]:
+        """Open the file for the one server of the study.
+
+        Raises:
+            ConfigError: Another server has it open.
             DataError: It is damaged.
         """
         guard = path.with_name(f".{path.name}.lock")
         descriptor = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             if not try_lock(descriptor):
-                raise ConfigError(
-                    f"{path} is in use by another command, perhaps a server; end it, or use it"
-                )
-            path.touch(mode=0o600)
-            store = cls(path)
-            try:
+                raise ConfigError(f"{path} is served already; use that server, or end it")
+            with cls.opened(path) as store:
                 yield store
-            finally:
-                store._connection.close()
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, kept whole or not at all."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
 
     def register(self, plan: StudyPlan) -> None:
         """Hold the study to the plan under which its first annotator was invited.
@@ -115,11 +138,11 @@ class AnswerStore:
         Raises:
             DataError: It was another plan.
         """
-        with self._lock:
-            row = self._connection.execute("SELECT sha256 FROM study").fetchone()
+        with self._change() as connection:
+            row = connection.execute("SELECT sha256 FROM study").fetchone()
             if row is None:
                 text = json.dumps(plan.model_dump(mode="json"), sort_keys=True)
-                self._connection.execute("INSERT INTO study VALUES (?, ?)", (plan.sha256, text))
+                connection.execute("INSERT INTO study VALUES (?, ?)", (plan.sha256, text))
             elif row[0] != plan.sha256:
                 raise DataError(
                     "the plan was changed after annotators were invited (its hash was "
@@ -127,23 +150,28 @@ class AnswerStore:
                 )
 
     def invite(self, annotator: int, token: bytes, expires_s: int) -> None:
-        """Keep the hash of an annotator's token; one that they had before stops working."""
-        with self._lock:
-            self._connection.execute(
+        """Keep the hash of an annotator's token; one that they had before stops working.
+
+        Raises:
+            ConfigError: Their answers were erased.
+        """
+        with self._change() as connection:
+            _refuse_erased(connection, annotator)
+            connection.execute(
                 "INSERT INTO annotators (annotator, token, expires_s) VALUES (?, ?, ?) "
                 "ON CONFLICT (annotator) DO UPDATE SET token = excluded.token, "
                 "expires_s = excluded.expires_s, revoked = 0",
                 (annotator, token, expires_s),
             )
-            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+            connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
 
     def revoke(self, annotator: int) -> bool:
         """Stop an annotator's token and sessions; what was answered stays."""
-        with self._lock:
-            changed = self._connection.execute(
+        with self._change() as connection:
+            changed = connection.execute(
                 "UPDATE annotators SET revoked = 1 WHERE annotator = ?", (annotator,)
             ).rowcount
-            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+            connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
         return bool(changed)
 
     def invited(self) -> list[int]:
@@ -167,11 +195,11 @@ class AnswerStore:
 
     def consent(self, annotator: int, session: str) -> None:
         """Keep that an annotator consented, and open a session."""
-        with self._lock:
-            self._connection.execute(
+        with self._change() as connection:
+            connection.execute(
                 "UPDATE annotators SET consented = 1 WHERE annotator = ?", (annotator,)
             )
-            self._connection.execute(
+            connection.execute(
                 "INSERT INTO sessions VALUES (?, ?)", (token_hash(session), annotator)
             )
 
@@ -192,28 +220,25 @@ class AnswerStore:
             How many are new.
 
         Raises:
+            ConfigError: The answers of one of the people were erased.
             DataError: A key was used for another event before.
         """
         rows = [tuple(vars(event).values()) for event in events]
         new = 0
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                for row in rows:
-                    new += self._connection.execute(
-                        f"INSERT INTO events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) "
-                        "ON CONFLICT (annotator, key) DO NOTHING",
-                        row,
-                    ).rowcount
-                    kept = self._connection.execute(
-                        f"SELECT {COLUMNS} FROM events WHERE annotator = ? AND key = ?", row[:2]
-                    ).fetchone()
-                    if kept != row:
-                        raise DataError(f"event {row[1]} was saved before with another content")
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+        with self._change() as connection:
+            for annotator in sorted({row[0] for row in rows}):
+                _refuse_erased(connection, annotator)
+            for row in rows:
+                new += connection.execute(
+                    f"INSERT INTO events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT (annotator, key) DO NOTHING",
+                    row,
+                ).rowcount
+                kept = connection.execute(
+                    f"SELECT {COLUMNS} FROM events WHERE annotator = ? AND key = ?", row[:2]
+                ).fetchone()
+                if kept != row:
+                    raise DataError(f"event {row[1]} was saved before with another content")
         return new
 
     def expect(self, annotator: int) -> None:
@@ -222,13 +247,9 @@ class AnswerStore:
         Raises:
             ConfigError: Their answers were erased.
         """
-        if annotator in self.erased_annotators():
-            raise ConfigError(
-                f"--annotator {annotator} was erased, so no answers of theirs are taken; choose "
-                "another number"
-            )
-        with self._lock:
-            self._connection.execute(
+        with self._change() as connection:
+            _refuse_erased(connection, annotator)
+            connection.execute(
                 "INSERT INTO annotators (annotator, expires_s) VALUES (?, 0) "
                 "ON CONFLICT (annotator) DO NOTHING",
                 (annotator,),
@@ -244,9 +265,9 @@ class AnswerStore:
         Raises:
             DataError: There are too many.
         """
-        with self._lock:
-            known = dict(self._connection.execute("SELECT person, annotator FROM outsiders"))
-            invited = self._connection.execute("SELECT annotator FROM annotators").fetchall()
+        with self._change() as connection:
+            known = dict(connection.execute("SELECT person, annotator FROM outsiders"))
+            invited = connection.execute("SELECT annotator FROM annotators").fetchall()
             taken = {number for (number,) in invited}
             free = [number for number in range(most, 0, -1) if number not in taken]
             new = [one for one in people if one not in known]
@@ -255,8 +276,8 @@ class AnswerStore:
                     f"{len(new):,} more people would be over {most} annotators; make a new study"
                 )
             for person, number in zip(new, free, strict=False):
-                self._connection.execute("INSERT INTO outsiders VALUES (?, ?)", (person, number))
-                self._connection.execute(
+                connection.execute("INSERT INTO outsiders VALUES (?, ?)", (person, number))
+                connection.execute(
                     "INSERT INTO annotators (annotator, expires_s) VALUES (?, 0)", (number,)
                 )
                 known[person] = number
@@ -289,21 +310,31 @@ class AnswerStore:
         Returns:
             How many events were deleted.
         """
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            count = self._connection.execute(
+        with self._change() as connection:
+            count = connection.execute(
                 "DELETE FROM events WHERE annotator = ?", (annotator,)
             ).rowcount
-            self._connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
-            self._connection.execute(
+            connection.execute("DELETE FROM sessions WHERE annotator = ?", (annotator,))
+            connection.execute(
                 "INSERT INTO annotators (annotator, expires_s, erased) VALUES (?, 0, 1) "
                 "ON CONFLICT (annotator) DO UPDATE SET token = NULL, revoked = 1, erased = 1",
                 (annotator,),
             )
-            self._connection.execute("COMMIT")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._lock:  # so that the disk holds nothing of it either
             self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return count
+
+
+def _refuse_erased(connection: sqlite3.Connection, annotator: int) -> None:
+    row = connection.execute(
+        "SELECT erased FROM annotators WHERE annotator = ?", (annotator,)
+    ).fetchone()
+    if row is not None and row[0]:
+        raise ConfigError(
+            f"annotator {annotator} was erased, so no answers of theirs are taken; choose another "
+            "number"
+        )
 
 
 def back_up(path: Path, copy: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import stat
 from collections import Counter
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -15,8 +16,10 @@ import polars as pl
 import pytest
 from PIL import Image
 
+from scotoma.commands.study import design
+from scotoma.commands.study.population import population_of
 from scotoma.datasets import Examples
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
 from scotoma.study.arms import choose_arms
@@ -25,10 +28,15 @@ from scotoma.study.leak import machine_leak
 from scotoma.study.pictures import SIDE, displayed, padded
 from scotoma.study.plan import StudyFolder
 from tests.commands import scotoma
-from tests.study.conftest import new_study
+from tests.study.conftest import new_study, picture
 
 VARIANT = "prune-0.9"
 pytestmark = pytest.mark.slow
+WISHES = design.Wishes(
+    variant=VARIANT, group="", per_arm=8, seed=0, annotators=3, labels="pooled", define_on="all",
+    repeats=3, guesses=6, primary="q1:A-C", contact="", purpose="", keep="", faces="",
+    blurred=False, allow_imbalance=True, leaky=True,
+)  # fmt: skip
 
 
 def planted(seed: int, n: int = 600, classes: int = 10) -> tuple[np.ndarray, ...]:
@@ -202,6 +210,58 @@ def test_check_prints_what_new_found(planned: Path) -> None:
     assert found == StudyFolder(planned).plan().model_dump()["leak"]
 
 
+def test_the_true_label_can_stand_alone(seen_run: Run, tmp_path: Path) -> None:
+    plan = new_study(seen_run, tmp_path / "study", "--labels", "true")["plan"]
+    assert plan["questions"] == ["q1", "q2", "q4", "q5", "q6"]
+    items = pl.read_parquet(tmp_path / "study" / "items.parquet")
+    assert items["labels"].list.len().unique().to_list() == [1]
+    shown = {entry.label_rule for entry in StudyFolder(tmp_path / "study").key().values()}
+    assert shown == {"none"}
+
+
+def test_check_refuses_a_study_whose_images_tell_the_arm(planned: Path, tmp_path: Path) -> None:
+    """Arms of two sizes, of which labels, order and number of bytes say nothing."""
+    folder = StudyFolder(shutil.copytree(planned, tmp_path / "study"))
+    key, items = folder.key(), pl.read_parquet(folder.items_file)
+    sizes = [32 if one in key and key[one].arm == "A" else 64 for one in items["id"]]
+    images = padded([encoded(Image.new("RGB", (side, side))) for side in sizes])
+    items.with_columns(pl.Series("image", images)).write_parquet(folder.items_file)
+    folder.write_plan(folder.plan().model_copy(update={"leaky": False}))
+    code, out, err = scotoma("study", "check", folder.root)
+    assert (code, out.count("not blind (above 0.60)")) == (4, 2)
+    assert "a machine tells the arms apart without pixels (AUC 1.00, at most 0.60)" in err
+    assert scotoma("study", "check", folder.root, "--leaky")[0] == 0
+
+
+def test_practice_images_are_like_no_other(seen_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    population = population_of(seen_run, VARIANT, define_on="all", group="")
+    same = displayed(encoded(Image.new("RGB", (9, 9), "red")), "x")
+    twins = set(np.array(population.examples.ids)[~population.cie][::2])  # all alike
+
+    def some(run: Run, names: list[str], *, blur: bool) -> dict[str, bytes]:
+        return {one: same if one in twins else noise(one) for one in names}
+
+    def noise(name: str) -> bytes:
+        return displayed(picture(int(name.partition("-")[2])), name)
+
+    monkeypatch.setattr(design, "_pictures", some)
+    rows = np.flatnonzero(~population.cie)[:1]  # in an arm already
+    pictures = {population.examples.ids[rows[0]]: same}
+    chosen = design._practice(population, rows, pictures, seen_run, WISHES)
+    assert len(chosen) == design.PRACTICE
+    assert not {population.examples.ids[row] for row in chosen} & twins
+
+
+def test_declared_faces_need_a_legal_basis(seen_run: Run) -> None:
+    population = population_of(seen_run, VARIANT, define_on="all", group="")
+    table = population.examples.table.with_columns(pl.lit("Yes").alias("faces"))
+    declared = replace(population, examples=replace(population.examples, table=table))
+    with pytest.raises(ConfigError, match="the column faces says that images show faces"):
+        design._refuse_faces(seen_run, declared, WISHES)
+    design._refuse_faces(seen_run, declared, replace(WISHES, faces="consent of all"))
+    design._refuse_faces(seen_run, population, WISHES)
+
+
 def test_an_edited_plan_is_refused(planned: Path, tmp_path: Path) -> None:
     folder = tmp_path / "edited"
     shutil.copytree(planned, folder)
@@ -220,6 +280,16 @@ def test_an_edited_plan_is_refused(planned: Path, tmp_path: Path) -> None:
         (("--group", "age"), 2, "--group must be one of side, got 'age'"),
         (("--primary", "q9:A-C"), 2, "--primary must be a question"),
         (("--labels", "paper"), 2, "--labels paper is not blind"),
+        (
+            ("--labels", "paper", "--leaky", "--primary", "q3:A-C"),
+            2,
+            "--primary must be another question than q3 with --labels paper",
+        ),
+        (
+            ("--labels", "true", "--primary", "q3:A-C"),
+            2,
+            "--primary must be a question (q1, q2, q4",
+        ),
     ],
 )
 def test_what_cannot_be_studied_is_one_sentence(

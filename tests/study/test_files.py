@@ -149,7 +149,8 @@ def test_an_ended_file_is_cleared_only_after_its_download(study: Path, browser: 
     ]
     name = f"scotoma-study-{folder.plan().sha256[:16]}-3-1"
     page.evaluate(
-        "([name, events]) => { localStorage.setItem(`${name}-events`, events);"
+        "([name, events]) => { const kept = scotoma.records(`${name}-event-`);"
+        " JSON.parse(events).forEach((one) => kept.add(one));"
         " localStorage.setItem(`${name}-consent`, 'yes'); }",
         [name, json.dumps([*practice, *events])],
     )
@@ -240,9 +241,9 @@ def test_other_and_damaged_files_are_refused_in_one_sentence(study: Path) -> Non
     assert code == 4
     assert "was imported before" in err
     assert scotoma("study", "erase", study, "--annotator", "1")[0] == 0
-    assert "whose answers were erased" in scotoma("study", "import", study, whole)[2]
+    assert "annotator 1 was erased" in scotoma("study", "import", study, whole)[2]
     again = scotoma("study", "export", study, "--single-file", "--annotator", "1")
-    assert "--annotator 1 was erased" in again[2]
+    assert "annotator 1 was erased" in again[2]
 
 
 def annotations(study: Path, people: int) -> list[dict[str, Any]]:

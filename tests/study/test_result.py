@@ -182,18 +182,40 @@ def test_an_event_sent_twice_is_kept_once_and_a_forged_key_is_refused(tmp_path: 
         assert store.events() == [one]
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
+def test_a_second_server_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
-    with AnswerStore.opened(path):
+    with AnswerStore.served(path):
         code = (
             "import sys; from pathlib import Path; from scotoma.study.store import AnswerStore\n"
-            "try:\n    AnswerStore.opened(Path(sys.argv[1])).__enter__()\n"
+            "try:\n    AnswerStore.served(Path(sys.argv[1])).__enter__()\n"
             "except Exception as error: print(error)"
         )
         done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
-        assert "is in use by another command" in done.stdout
-    with pytest.raises(ConfigError), AnswerStore.opened(path), AnswerStore.opened(path):
+        assert "is served already" in done.stdout
+    with pytest.raises(ConfigError), AnswerStore.served(path), AnswerStore.served(path):
         pass
+
+
+def test_a_server_knows_at_once_what_commands_beside_it_changed(answered: Path) -> None:
+    """Links given and withdrawn, people erased: also between a session and its answer."""
+    with AnswerStore.served(answered / "answers.sqlite") as store:
+        token = invite(answered, "--annotator", "2")["2"]
+        assert store.holder(token) == (2, False)
+        store.consent(2, "session")
+        store.append([event(2, "m0", "a", "comment", "secret remark")])
+        assert store.session("session") == 2
+        code, _, err = scotoma("study", "invite", answered, "--annotator", "2", "--revoke")
+        assert (code, err) == (0, "")
+        assert (store.holder(token), store.session("session")) == (None, None)
+        code, _, err = scotoma("study", "erase", answered, "--annotator", "2")
+        assert (code, err) == (0, "")
+        with pytest.raises(ConfigError, match="annotator 2 was erased"):
+            store.append([event(2, "m0", "a", "q1", "yes")])
+        assert store.events(2) == []
+        code, _, err = scotoma("study", "invite", answered, "--annotator", "2")
+        assert (code, "annotator 2 was erased" in err) == (2, True)
+        written = [one.read_bytes() for one in answered.glob("answers.sqlite*")]
+        assert not any(b"secret remark" in one for one in written)
 
 
 def test_a_damaged_database_is_one_sentence(tmp_path: Path) -> None:

@@ -217,6 +217,20 @@ def test_two_tabs_keep_the_last_answer_and_letters_can_be_turned_off(
         tab.get_by_text("All answers saved").wait_for()
         tab.wait_for_timeout(200)
     assert final_answers(folder, 3)["p0"]["q1"] == "no"
+    context.set_offline(True)  # unsent answers of both tabs wait side by side
+    for tab, key in ((page, "2n"), (other, "3y")):
+        tab.keyboard.press(key[0])
+        tab.keyboard.press(key[1])
+        tab.get_by_text("not saved yet").wait_for()
+    assert page.evaluate("Object.keys(localStorage).filter((n) => n.includes('queue')).length") == 2
+    other.close()
+    context.set_offline(False)
+    page.get_by_text("All answers saved").wait_for()
+    assert final_answers(folder, 3)["p0"] == {"q1": "no", "q2": "no", "q3": "yes"}
+    page.route("**/answer", lambda one: one.fulfill(status=400, json={"error": "no such place"}))
+    page.keyboard.press("4")
+    page.keyboard.press("y")
+    page.get_by_text("1 refused (no such place): tell the person who asked you").wait_for()
     page.get_by_role("button", name="Help").click()
     page.get_by_label("Single-letter keys").uncheck()
     page.keyboard.press("Escape")

@@ -14,12 +14,21 @@ __all__ = ["Study", "check"]
 Study = Annotated[Path, typer.Argument(help="Folder of a study that scotoma study new made.")]
 
 
-def check(study: Study, as_json: options.Json = False) -> None:
-    """Measure whether a machine could tell the arms apart from all that is shown but pixels."""
+def check(
+    study: Study,
+    leaky: Annotated[
+        bool, typer.Option("--leaky", help="Go on although a machine can tell the arms apart.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Measure whether a machine could tell the arms apart from all that is shown but pixels.
+
+    Above an AUC of 0.60 it is refused (exit status 4) without --leaky, here or in the plan.
+    """
     import json
     import sys
 
-    from scotoma.commands.study.leaks import leaks_of
+    from scotoma.commands.study.leaks import leaks_of, refuse_leaks
     from scotoma.commands.study.text import leak_lines
     from scotoma.study.plan import StudyFolder
 
@@ -31,3 +40,4 @@ def check(study: Study, as_json: options.Json = False) -> None:
         sys.stdout.write(json.dumps({"version": 1, "leak": rows}, indent=1) + "\n")
     else:
         sys.stdout.write("\n".join(leak_lines(leaks, plan.labels)) + "\n")
+    refuse_leaks(leaks, allowed=leaky or plan.leaky)

@@ -15,7 +15,7 @@ import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import quoted
-from scotoma.commands.study.leaks import leaks_between, mean_places
+from scotoma.commands.study.leaks import leaks_between, mean_places, refuse_leaks
 from scotoma.commands.study.population import (
     StudyPopulation,
     mean_scores,
@@ -35,9 +35,9 @@ from scotoma.study.labels import (
     most_confused,
     paper_labels,
     pooled_labels,
+    true_label,
     two_classes,
 )
-from scotoma.study.leak import REFUSED
 from scotoma.study.orders import orders_for
 from scotoma.study.pictures import displayed, duplicates, padded, print_of
 from scotoma.study.plan import KeyEntry, StudyFolder, StudyPlan
@@ -47,6 +47,7 @@ __all__ = ["Wishes", "new_study"]
 
 Ints = npt.NDArray[np.int64]
 PRACTICE = 6
+FACES, YES = "faces", ("true", "yes", "1", "1.0")  # a column, and what in it declares a face
 ROUNDS = 20  # in which near duplicates are replaced
 ANALYSIS = (
     "risk difference per question, arms A-B and A-C, t interval with two-way variance over items "
@@ -64,7 +65,7 @@ class Wishes:
     per_arm: int
     seed: int
     annotators: int
-    labels: Literal["pooled", "paper"]
+    labels: Literal["pooled", "paper", "true"]
     define_on: Literal["all", "half"]
     repeats: int
     guesses: int
@@ -90,18 +91,14 @@ def new_study(
     if run.uri and out is None:
         raise ConfigError(f"{place} is in object storage: give --out, a folder for the study")
     variant = resolved_variant(run, wishes.variant)
-    if isinstance(run.config.source, CelebaSource) and not wishes.faces.strip():
-        raise ConfigError(
-            'the source shows faces: give --faces "LEGAL BASIS"; CelebA is for non-commercial '
-            "research alone"
-        )
     folder = StudyFolder(out or run.path("studies", variant))
     if folder.root.exists() and any(folder.root.iterdir()):
         raise ConfigError(f"{folder.root} holds a study already; give another --out, or remove it")
     population = population_of(run, variant, define_on=wishes.define_on, group=wishes.group)
+    _refuse_faces(run, population, wishes)
     classes = len(population.examples.classes)
-    questions = asked(classes)
-    primary = _primary(wishes.primary, [one.key for one in questions])
+    questions = asked(1 if wishes.labels == "true" else min(classes, 3))
+    primary = _primary(wishes, [one.key for one in questions])
     arms, pictures = _drawn(run, population, variant, wishes)
     imbalance = mean_difference(population.agreement[arms.a], population.agreement[arms.c])
     if abs(imbalance) > MOST_IMBALANCE and not wishes.allow_imbalance:
@@ -136,17 +133,13 @@ def new_study(
     ).sort("id")
     places = mean_places([one.main for one in orders])
     leaks = leaks_between(items, key, places, wishes.seed)
-    worst = max(leaks.values(), key=lambda one: one.value)
-    if worst.value > REFUSED and not wishes.leaky and wishes.labels == "pooled":
-        raise DataError(
-            f"a machine tells the arms apart without pixels (AUC {worst.value:.2f}, at most "
-            f"{REFUSED:.2f}); try another --seed or more images, or give --leaky"
-        )
+    worst = max(one.value for one in leaks.values())
     if wishes.labels == "paper" and not wishes.leaky:
         raise ConfigError(
             f"--labels paper is not blind (a machine tells the arms apart with AUC "
-            f"{worst.value:.2f}); give --leaky too, or --labels pooled"
+            f"{worst:.2f}); give --leaky too, or --labels pooled"
         )
+    refuse_leaks(leaks, allowed=wishes.leaky)
     plan = StudyPlan(
         project=run.config.project,
         audit_sha256=file_digest(run.path("audit.json")),
@@ -192,13 +185,36 @@ def new_study(
     return folder
 
 
-def _primary(text: str, keys: list[str]) -> tuple[str, str]:
+def _refuse_faces(run: Run, population: StudyPopulation, wishes: Wishes) -> None:
+    """Refuse images that are said to show faces, unless a legal basis is given."""
+    if wishes.faces.strip():
+        return
+    if isinstance(run.config.source, CelebaSource):
+        raise ConfigError(
+            'the source shows faces: give --faces "LEGAL BASIS"; CelebA is for non-commercial '
+            "research alone"
+        )
+    for table in (population.examples.table, population.examples.features):
+        if FACES in table and table[FACES].cast(pl.String).str.to_lowercase().is_in(YES).any():
+            raise ConfigError(
+                f'the column {FACES} says that images show faces: give --faces "LEGAL BASIS", or '
+                "correct the column"
+            )
+
+
+def _primary(wishes: Wishes, keys: list[str]) -> tuple[str, str]:
+    text = wishes.primary
     question, _, contrast = text.partition(":")
     contrasts = [f"{one}-{other}" for one, other in CONTRASTS]
     if question not in keys or contrast not in contrasts:
         raise ConfigError(
             f"--primary must be a question ({', '.join(keys)}) and a contrast "
             f"({', '.join(contrasts)}) such as q1:A-C, got {quoted(text)}"
+        )
+    if question == "q3" and wishes.labels == "paper":
+        raise ConfigError(
+            "--primary must be another question than q3 with --labels paper, whose labels differ "
+            "exactly in arm A; choose one, or give --labels pooled"
         )
     return question, contrast
 
@@ -252,18 +268,28 @@ def _drawn(
 def _practice(
     population: StudyPopulation, rows: Ints, pictures: dict[str, bytes], run: Run, wishes: Wishes
 ) -> Ints:
-    """Images to practise on: unchanged examples of no arm, at random."""
+    """Images to practise on: unchanged examples, at random, like no other that is shown."""
     rest = np.setdiff1d(np.flatnonzero(~population.cie), rows)
     rng = np.random.default_rng([wishes.seed, PRACTICE])
-    chosen: Ints = rng.permutation(rest)[:PRACTICE].astype(np.int64)
-    names = [population.examples.ids[row] for row in chosen]
-    pictures |= _pictures(run, names, blur=wishes.blurred)
-    return chosen
+    waiting, names = rng.permutation(rest), population.examples.ids
+    prints = [print_of(pictures[names[row]]) for row in rows]
+    chosen: list[int] = []
+    while len(chosen) < PRACTICE and len(waiting):
+        drawn, waiting = waiting[:PRACTICE], waiting[PRACTICE:]
+        pictures |= _pictures(run, [names[row] for row in drawn], blur=wishes.blurred)
+        for row in drawn:
+            own = print_of(pictures[names[row]])
+            if len(chosen) < PRACTICE and not duplicates(np.stack([*prints, own]))[-1]:
+                chosen.append(int(row))
+                prints.append(own)
+    return np.array(chosen, np.int64)
 
 
 def _labels(run: Run, population: StudyPopulation, rows: Ints, wishes: Wishes) -> ShownLabels:
     true = population.examples.labels
     classes = len(population.examples.classes)
+    if wishes.labels == "true":
+        return true_label(true[rows])
     if classes == 2:
         return two_classes(true[rows])
     if wishes.labels == "paper":

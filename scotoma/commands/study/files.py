@@ -98,12 +98,6 @@ def import_answers(root: Path, files: list[Path], *, label_studio: bool) -> None
                 raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
             read = _of_label_studio if label_studio else _of_pages
             events = read(folder, plan, store, data, str(path))
-            erased = store.erased_annotators() & {event.annotator for event in events}
-            if erased:
-                raise DataError(
-                    f"{path} is of annotator {min(erased)}, whose answers were erased; it is not "
-                    "taken"
-                )
             if not (new := store.append(events)):
                 raise DataError(f"{path} was imported before; nothing in it is new")
             sys.stdout.write(f"{path}: {new:,} answers taken\n")

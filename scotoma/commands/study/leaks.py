@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
-from scotoma.study.leak import machine_leak
+from scotoma.errors import DataError
+from scotoma.study.leak import REFUSED, machine_leak
+from scotoma.study.pictures import encoding_of
 from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyFolder, StudyPlan
 from scotoma.study.questions import CONTRASTS
 
-__all__ = ["leaks_between", "leaks_of", "mean_places"]
+__all__ = ["leaks_between", "leaks_of", "mean_places", "refuse_leaks"]
 
 
 def leaks_of(folder: StudyFolder, plan: StudyPlan) -> dict[str, MeasuredNumber]:
@@ -49,11 +53,30 @@ def leaks_between(
     numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([[numbers[name] for name in row] for row in kept["labels"].to_list()])
     arm = np.array([key[one].arm for one in kept["id"]])
-    bytes_, order = kept["image"].bin.size().to_numpy(), [places[one] for one in kept["id"]]
-    shown = np.stack([bytes_.astype(float), np.array(order)], axis=1)
+    shown = np.array(
+        [
+            [places[one], len(image), *encoding_of(image)]
+            for one, image in kept.select("id", "image").iter_rows()
+        ],
+        float,
+    )
     found = {}
     for first, second in CONTRASTS:
         of = (arm == first) | (arm == second)
         leak = machine_leak(labels[of], shown[of], arm[of] == first, classes=len(names), seed=seed)
         found[f"{first}-{second}"] = MeasuredNumber(value=leak.auc, low=leak.low, high=leak.high)
     return found
+
+
+def refuse_leaks(leaks: Mapping[str, MeasuredNumber], *, allowed: bool) -> None:
+    """Refuse a study of which a machine tells the arms apart, unless that is allowed.
+
+    Raises:
+        DataError: The larger AUC is above 0.60.
+    """
+    worst = max(one.value for one in leaks.values())
+    if worst > REFUSED and not allowed:
+        raise DataError(
+            f"a machine tells the arms apart without pixels (AUC {worst:.2f}, at most "
+            f"{REFUSED:.2f}); plan it with another --seed or more images, or give --leaky"
+        )

@@ -27,8 +27,11 @@ def new(
         Path | None, typer.Option(help="Folder of the study. Default: RUN/studies/VARIANT.")
     ] = None,
     labels: Annotated[
-        Literal["pooled", "paper"],
-        typer.Option(help="Class names beside an image: pooled is blind, paper is as published."),
+        Literal["pooled", "paper", "true"],
+        typer.Option(
+            help="Class names beside an image: pooled is blind, paper is as published, true is "
+            "the true one alone, without question 3."
+        ),
     ] = "pooled",
     define_on: Annotated[
         Literal["all", "half"],
@@ -51,7 +54,10 @@ def new(
         str, typer.Option(help="How long answers are kept, shown before the first image.")
     ] = "until the study is published",
     faces: Annotated[
-        str, typer.Option(help="Legal basis for showing faces; needed where a source has them.")
+        str,
+        typer.Option(
+            help="Legal basis for showing faces; needed for CelebA and where a column says faces."
+        ),
     ] = "",
     blur: Annotated[
         bool, typer.Option("--blur", help="Show images as a few large squares each.")

@@ -82,7 +82,7 @@ def serve_study(root: Path, listening: Listening) -> None:
 
     folder = StudyFolder(root)
     plan = folder.plan()
-    with AnswerStore.opened(folder.answers_file) as store:
+    with AnswerStore.served(folder.answers_file) as store:
         store.register(plan)
 
         def app(port: int) -> object:

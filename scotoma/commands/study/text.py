@@ -26,9 +26,7 @@ def leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
         elif leak.low > 0.5:
             said += ", warning: above 0.5"
         lines.append(said)
-    lines.append(
-        f"labels: {labels}" + ("" if labels == "pooled" else ", not blind by construction")
-    )
+    lines.append(f"labels: {labels}" + (", not blind by construction" if labels == "paper" else ""))
     return lines
 
 

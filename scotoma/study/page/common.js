@@ -37,6 +37,20 @@ const scotoma = (() => {
   letters.checked = localStorage.getItem(LETTERS) !== "off";
   letters.addEventListener("change", () => localStorage.setItem(LETTERS, letters.checked ? "on" : "off"));
 
+  // Records in this browser, one name each, so that two tabs never write over each other.
+  const records = (prefix) => {
+    let last = 0;
+    const names = () => Object.keys(localStorage).filter((name) => name.startsWith(prefix)).sort();
+    return {
+      add(content) {
+        last = Math.max(last + 1, Date.now());
+        localStorage.setItem(`${prefix}${String(last).padStart(15, "0")}-${content.key}`, JSON.stringify(content));
+      },
+      all: () => names().map((name) => JSON.parse(localStorage.getItem(name))),
+      remove: ({ key }) => names().filter((name) => name.endsWith(`-${key}`)).forEach((name) => localStorage.removeItem(name)),
+      clear: () => names().forEach((name) => localStorage.removeItem(name)),
+    };
+  };
   const post = (path, content) => fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(content), credentials: "same-origin" });
-  return { make, button, keys, post, zoom };
+  return { make, button, keys, post, records, zoom };
 })();

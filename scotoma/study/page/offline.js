@@ -5,13 +5,13 @@ const offline = (() => {
   const { state, images, consent: texts } = bundle;
   // All local files share one storage, so names carry study, annotator and part.
   const name = `scotoma-study-${state.study}-${state.annotator}-${bundle.part}`;
-  const read = () => JSON.parse(localStorage.getItem(`${name}-events`) ?? "[]");
+  const kept = scotoma.records(`${name}-event-`);
   const bytes = (text) => new TextEncoder().encode(text);
   const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   let downloaded = false;
 
   async function download() {
-    const events = read();
+    const events = kept.all();
     const content = JSON.stringify({ study: bundle.sha256, annotator: state.annotator, part: bundle.part, parts: bundle.parts, consent: localStorage.getItem(`${name}-consent`) === "yes", events });
     const raw = Uint8Array.from(bundle.key.match(/../g), (pair) => parseInt(pair, 16));
     const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
@@ -26,7 +26,8 @@ const offline = (() => {
     if (clear) clear.disabled = false;
   }
   function clear() {
-    for (const one of ["events", "consent", "queue"]) localStorage.removeItem(`${name}-${one}`);
+    for (const one of ["event-", "queue-"]) scotoma.records(`${name}-${one}`).clear();
+    localStorage.removeItem(`${name}-consent`);
     document.getElementById("saved").textContent = "Answers deleted from this browser";
     document.getElementById("clear").disabled = true;
   }
@@ -42,14 +43,14 @@ const offline = (() => {
       make("div", { class: "row" }, button("Download answers", "Enter", download, { class: "main", id: "next" }), button("Delete them from this browser", "", clear, { id: "clear", disabled: !downloaded })),
     ],
     async save(event) {
-      localStorage.setItem(`${name}-events`, JSON.stringify([...read(), event]));
+      kept.add(event);
       return "saved";
     },
     async open({ begin, consent }) {
       const enter = () => {
         localStorage.setItem(`${name}-consent`, "yes");
         const answers = {};
-        for (const { place, question, value } of read()) (answers[place] ??= {})[question] = value;
+        for (const { place, question, value } of kept.all()) (answers[place] ??= {})[question] = value;
         begin({ ...state, annotator: `${state.annotator}-${bundle.part}`, answers });
       };
       if (localStorage.getItem(`${name}-consent`) === "yes") enter();

@@ -1,7 +1,7 @@
 "use strict";
 // The page of a study. Answers go to a server, or in a single file to `offline`.
 (() => {
-  const { make, button, keys, post, zoom } = scotoma;
+  const { make, button, keys, post, records, zoom } = scotoma;
   const page = document.getElementById("page");
   const CHOICES = [["yes", "Yes", "Y"], ["no", "No", "N"], ["cant-tell", "Can’t tell", "U"]];
   const GUESS = "Has compression changed how models see this image?";
@@ -15,24 +15,25 @@
   const placeOf = (number, name = part) => `${name}${state.first[name] + number}`;
 
   // --- saving: an answer waits here until it is known to be kept --------------------------------
-  let queue = [];
+  let queue;
   let sending = false;
-  const queueName = () => `scotoma-study-${state.study}-${state.annotator}-queue`;
+  let refused = 0, why = "";
   const tell = () => {
-    const line = document.getElementById("saved");
-    line.className = queue.length ? "waiting" : "";
-    line.textContent = queue.length ? `${queue.length} not saved yet` : answered.saved;
+    const line = document.getElementById("saved"), waiting = queue.all().length;
+    const texts = [refused ? `${refused} refused (${why}): tell the person who asked you` : "", waiting ? `${waiting} not saved yet` : ""].filter(Boolean);
+    line.className = texts.length ? "waiting" : "";
+    line.textContent = texts.join("; ") || answered.saved;
   };
   async function send() {
     if (sending) return;
     sending = true;
     let again = 0;
-    while (queue.length) {
-      const outcome = await answered.save(queue[0]).catch(() => "later");
+    for (let [event] = queue.all(); event; [event] = queue.all()) {
+      const outcome = await answered.save(event).catch(() => "later");
       if (outcome === "later") { again = 2000; break; }
       if (outcome === "closed") { message("Please open your link again", "Your session has ended. Answers that are not saved yet wait in this browser."); break; }
-      queue.shift();
-      localStorage.setItem(queueName(), JSON.stringify(queue));
+      if (outcome !== "saved") { refused += 1; why = outcome.refused; }
+      queue.remove(event);
       tell();
     }
     sending = false;
@@ -40,8 +41,7 @@
   }
   function save(question, value) {
     (state.answers[placeOf(index)] ??= {})[question] = value;
-    queue.push({ key: hex(), place: placeOf(index), item: state.parts[part][index], question, value, shown_ms: Math.min(Math.round(performance.now() - shownAt), 86400000) });
-    localStorage.setItem(queueName(), JSON.stringify(queue));
+    queue.add({ key: hex(), place: placeOf(index), item: state.parts[part][index], question, value, shown_ms: Math.min(Math.round(performance.now() - shownAt), 86400000) });
     tell();
     send();
   }
@@ -82,11 +82,18 @@
           make("div", { class: "row" }, button("Back", "⌫", back, { id: "back", disabled: before() === null }), button("Next image", "Enter", forward, { id: "next", class: "main" })))));
     mark();
   }
+  // What the answers say, read back, so that who practises sees what yes and no mean.
+  function readBack() {
+    const own = answers(), said = state.questions.filter(({ key }) => ["yes", "no"].includes(own[key]));
+    if (!said.length) return "You could not tell anything about this image.";
+    const odd = own.q1 === "no" && own.q4 === "yes" ? " But how can the object be typical of a label that names none?" : "";
+    return `You said: ${said.map((one) => one[own[one.key]]).join("; ")}.${odd} If you meant something else, change it; you may do so in the study, too.`;
+  }
   function mark() {
     for (const set of page.querySelectorAll("fieldset")) set.toggleAttribute("data-current", Number(set.dataset.question) === current);
     document.getElementById("next").disabled = !complete();
     const left = asked().filter(({ key }) => !answers()[key]).length;
-    document.getElementById("feedback").textContent = answers().skip === "yes" ? "Skipped. Enter goes on." : left ? `${left} of ${asked().length} questions left.` : part === "p" ? "All answered and saved. In the study, too, you may change an answer at any time." : "All answered.";
+    document.getElementById("feedback").textContent = answers().skip === "yes" ? "Skipped. Enter goes on." : left ? `${left} of ${asked().length} questions left.` : part === "p" ? readBack() : "All answered.";
   }
   function answer(value) {
     const { key } = asked()[current];
@@ -142,8 +149,8 @@
   }
   function begin(found) {
     state = found;
-    queue = JSON.parse(localStorage.getItem(queueName()) ?? "[]");
-    for (const { place, question, value } of queue) (state.answers[place] ??= {})[question] = value;
+    queue = records(`scotoma-study-${state.study}-${state.annotator}-queue-`);
+    for (const { place, question, value } of queue.all()) (state.answers[place] ??= {})[question] = value;
     tell();
     send();
     for (const name of ["p", "m", "g"]) {
@@ -194,7 +201,7 @@
       const reply = await post("answer", event);
       if (reply.ok) return "saved";
       if (reply.status === 401) return "closed";
-      return reply.status === 400 ? "refused" : "later";
+      return reply.status === 400 ? { refused: (await reply.json()).error } : "later";
     },
     async open() {
       const token = location.hash.slice(1);
