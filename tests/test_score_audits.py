@@ -298,6 +298,7 @@ def test_rules_ask_for_means_and_refuse_classes(run: Run) -> None:
         (("unit: min <b>", "lower_is_better: false"), "a smaller absolute error is better"),
         (("unit: min <b>", "classes: [a]"), "scores have no classes"),
         (("unit: min <b>", "measures: 1"), "did you mean 'measure'"),
+        (("project:", "retraining: {cron: 0 0 3 1 * *}\nproject:"), "compares classes, and source"),
     ],
 )
 def test_a_configuration_that_cannot_be_meant_is_refused(
@@ -412,3 +413,6 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         assert "--label is missing" in " ".join(err.split())
         code, _, err = scotoma("examples", str(run.root), "--percentile", "95")
         assert "this command reads classes" in " ".join(err.split())
+        code, _, err = scotoma("gate", str(run.root), "--previous", str(run.root))
+        assert code == 4
+        assert "the previous audit must have classes, got means of" in " ".join(err.split())

@@ -234,6 +234,11 @@ def refuse_unread_labels(config: Config) -> None:
     """
     if (measure := getattr(config.source, "measure", None)) is not None:  # of scores alone
         _refuse_unread_label(config.label, of_error=measure != "given")
+        if config.retraining is not None and config.retraining.no_worse_than_previous is not False:
+            raise ValueError(
+                "retraining.no_worse_than_previous compares classes, and source.kind scores has "
+                "numbers; set it to false"
+            )
     if not config.label.columns:
         return
     if (kind := config.source.kind) not in KINDS:
