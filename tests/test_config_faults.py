@@ -286,7 +286,6 @@ SEVERAL = {
     "a source of one label": (
         "image_folder", "parquet\n  data: d", "and source.kind parquet reads one",
     ),
-    "every score": ("variants", "keep_scores: full\nvariants", "keep_scores full is for one label"),
     "a technique of one label": (
         "variants", "mitigation: {technique: JTT}\nvariants",
         "mitigation.technique JTT is for one label and label.columns names several; choose one of "

@@ -40,7 +40,8 @@ OF_FILES = ("example_id", "variant", "model", "predicted", "score", "rerun", "sp
 THRESHOLD = 0.5
 SEVERAL = ("columns", "thresholds", "attribute")
 TECHNIQUES = (*RATIOS, *SIZES, *STAGES)  # that train models of several labels
-KINDS = ("predictions", "image_folder", "train", "coco")  # of sources that have several labels
+# Of sources that have several labels.
+KINDS = ("predictions", "image_folder", "train", "coco", "onnx")
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -244,16 +245,12 @@ def refuse_unread_labels(config: Config) -> None:
     if (kind := config.source.kind) not in KINDS:
         raise ValueError(
             f"label.columns names several labels, and source.kind {kind} reads one; audit "
-            "predictions with source.kind predictions, or train with image_folder or coco"
+            "predictions or onnx models, or train with image_folder or coco"
         )
-    for key, own in (
-        ("keep_scores full", config.keep_scores == "full"),
-        ("tournament", config.tournament is not None),
-    ):
-        if own:
-            raise ValueError(
-                f"{key} is for one label and label.columns names several; leave out one of them"
-            )
+    if config.tournament is not None:
+        raise ValueError(
+            "tournament is for one label and label.columns names several; leave out one of them"
+        )
     if (asked := config.mitigation) is not None and asked.technique not in TECHNIQUES:
         raise ValueError(
             f"mitigation.technique {asked.technique} is for one label and label.columns names "
