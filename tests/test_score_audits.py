@@ -13,7 +13,7 @@ from scipy import stats
 
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
-from scotoma.commands.check.forecast_scores import smallest_worsening
+from scotoma.commands.check.forecast_scores import errors_needed
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.config import load_config, parse_config
@@ -381,7 +381,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         d, c = before / before.mean(), after / after.mean()
         se = stats.sem(c - d)
         promised = told["all"]["worse"]["int8"]
-        assert promised == pytest.approx(smallest_worsening(se, 1e5, 3), rel=0.05)
+        assert promised == pytest.approx(errors_needed(1e5, 3) * se, rel=0.1)
         assert told["all"]["mean"] == pytest.approx(before.mean())
         code, out, err = scotoma("check", "audit.yaml")
         assert "80% power" in " ".join(out.split())
