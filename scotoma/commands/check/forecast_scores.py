@@ -84,7 +84,8 @@ def smallest_worsening(
         variance = replace(table, after=level * factor).change(inside).variance
         if variance is None:
             return None
-        shift = errors_needed(variance.df / seldom, groups) * math.sqrt(variance.total) / own.before.value
+        needed = errors_needed(variance.df / seldom, groups)
+        shift = needed * math.sqrt(variance.total) / own.before.value
         if not lower_is_better and shift >= 1:
             return None  # no mean above 0 is as much smaller
         worse = shift if lower_is_better else shift / (1 - shift)
