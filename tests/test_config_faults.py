@@ -296,7 +296,7 @@ SEVERAL = {
         "tournament is for one label and label.columns names several; leave out one of them",
     ),
     "corrupted pictures": (
-        "variants", "robustness: {profile: scaled}\nvariants", "robustness reads one label",
+        "variants", "robustness: {profile: scaled}\nvariants", "robustness is for one label",
     ),
     "groups of the attribute": (
         "variants", "groups: {label_name: {column: x}}\nvariants", "name another label.attribute",

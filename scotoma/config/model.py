@@ -218,7 +218,10 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _several_labels_have_a_source(self) -> Config:
-        refuse_unread_labels(self)
+        refuse_unread_labels(
+            self.label, self.source, mitigation=self.mitigation, retraining=self.retraining,
+            others={"tournament": self.tournament, "robustness": self.robustness},
+        )  # fmt: skip
         return self
 
     @field_validator("variants")
