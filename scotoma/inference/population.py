@@ -273,14 +273,14 @@ class _Work:
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))
             here = slice(at - rows.start, at - rows.start + len(pixels))
+            if every is not None:
+                every[here] = scores
             if several:
                 best[here], probability = _present(scores, network.thresholds)
                 if kept is not None:
                     kept[here] = probability
                 continue
             best[here] = _best(scores, self.network.best)
-            if every is not None:
-                every[here] = scores
             if kept is not None:
                 with np.errstate(invalid="ignore"):  # of a member that diverged: nan
                     highest = scores.max(axis=1, keepdims=True)

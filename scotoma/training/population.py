@@ -204,20 +204,24 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     from scotoma.training.models import build_model
     from scotoma.training.placement import training_device
     from scotoma.training.pruning import prunable
+    from scotoma.training.task import stage_of
     from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes) = shared
-    outputs = learning_task(run, labels, classes)[0].outputs
-    model = build_model(name := run.config.source.model, outputs, 0)
+    task, _ = learning_task(run, labels, classes)
+    model = build_model(name := run.config.source.model, outputs := task.outputs, 0)
     if is_code(name):
         try_outputs(model, name, outputs, images.shape[2:])
     for variant in run.config.resolved_variants:  # refused now, not after the dense ones
         prunable(model, variant.exempt)
     device = training_device()
+    workers = 1 if device.type == "cuda" else cores()
+    if task.head is not None and stage_of(task.head.reads):  # the stacked pass has no maps
+        return "loop", members_together("loop", device, run.config), workers
     kinds = labels if labels.ndim == 1 else labels[:, 0]  # what a step costs is the network's
     backend = choose_backend(run.config, images, kinds, device)
     size = members_together(backend, device, run.config)
-    return backend, size, 1 if device.type == "cuda" else cores()
+    return backend, size, workers
 
 
 def _train_chunk(

@@ -18,13 +18,12 @@ from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
+from scotoma.predictions.patterns import find_tables, split_pattern
 from scotoma.predictions.tables import (
     PredictionTable,
     condition_name,
-    find_tables,
     models_by_variant,
     read_columns,
-    split_pattern,
 )
 from scotoma.printable import nearest, printable
 from scotoma.run import Run
