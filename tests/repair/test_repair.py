@@ -13,18 +13,25 @@ import onnx
 import onnxruntime
 import polars as pl
 import pytest
+from onnx import numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from PIL import Image
 
 from examples.planted_layer import planted, write
 from scotoma.audit import read_audit, read_gate
+from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import Examples, decode_images
 from scotoma.errors import ConfigError, DataError
+from scotoma.inference import scores_onnx
 from scotoma.run import Run
+from scotoma.stages.layers import external
+from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+from scotoma.stages.layers.pruned import without_smallest
 from scotoma.stages.repair.apply import repair_variant
 from scotoma.stages.repair.refusals import repairable
 from tests.commands import scotoma
+from tests.repair.test_layers import gate_of
 from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
@@ -269,6 +276,79 @@ def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> Non
         for path in (own, repaired.members[0])
     ]
     assert counts == [3, 3]
+    shown = compared(run)
+    assert "one layer after the other in dynamic int8" in shown.compared
+    assert shown.layers[0].layer == "fc3"
+
+
+def compared(run: Run) -> VariantLayers:
+    write_layers(run, gate_of("int8"))
+    return read_layers(layers_file(run)).variants["int8"]
+
+
+def test_the_page_of_external_models_names_the_layer(home: Path, tmp_path: Path) -> None:
+    first, *others = read_layers(home / "run" / "layers.json").variants["int8"].layers
+    assert first.layer == "fc3"
+    assert (first.alone.low or 0.0) > 0.2 > max(row.alone.high or 1.0 for row in others)
+    assert all(row.alone.n > 800 and row.alone.members == 2 for row in (first, *others))
+    page = (home / "run" / "report.html").read_text()
+    assert "Which layer did it" in page
+    assert "one layer after the other in static int8, quantized again" in page
+
+
+def test_layers_of_external_pruned_models_are_those_of_their_files(
+    home: Path, tmp_path: Path
+) -> None:
+    """All layers pruned at once are the pruned file itself, which ONNX Runtime runs here."""
+    shutil.copytree(home / "run", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    share = {"fc2.weight": 0.7, "fc4.weight": 0.2}
+    for index in range(2):
+        model = onnx.load(run.member("dense", index))
+        for held in model.graph.initializer:
+            own = without_smallest(numpy_helper.to_array(held), share.get(held.name, 0.0))
+            held.CopyFrom(numpy_helper.from_array(own, held.name))
+        onnx.save_model(model, run.member("int8", index))
+    shown = compared(run)
+    assert "pruned by magnitude" in shown.compared
+    assert {row.layer: row.sparsity for row in shown.layers} == pytest.approx(
+        {"fc1": 0, "fc2": 0.7, "fc3": 0, "fc4": 0.2}, abs=0.03
+    )
+    table = Examples.read(run.examples, split="test")
+    images = decode_images(table).astype(np.float32) / np.float32(127.5) - 1
+    differ = [
+        np.not_equal(
+            *(scores_onnx(run.member(name, k), images).argmax(1) for name in ("dense", "int8"))
+        ).mean()
+        for k in range(2)
+    ]
+    assert shown.layers[-1].together.value == pytest.approx(np.mean(differ), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("dense", "models of int8 must be int8 or pruned, got neither a quantized node nor"),
+        ("cut", "Not compared: ONNX Runtime must compress the layers of int8/"),
+        ("large", "dense models must have at most 0 MB for 4 layers, got 0 MB; take scotoma re"),
+    ],
+)
+def test_why_layers_are_not_compared_is_one_line(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, sentence: str
+) -> None:
+    shutil.copytree(home / "run", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    path = run.member("int8", 0)
+    if change == "dense":
+        shutil.copy(run.member("dense", 0), path)
+    elif change == "cut":
+        path.write_bytes(path.read_bytes()[:-99])
+    else:
+        monkeypatch.setattr(external, "MOST_BYTES", 10)
+    shown = compared(run)
+    assert shown.layers == ()
+    assert sentence in shown.compared
+    assert "\n" not in shown.compared
 
 
 def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:

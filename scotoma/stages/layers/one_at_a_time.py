@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,10 @@ from scotoma.run import Run
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.stages.repair.candidates import RepairChoices
+    from scotoma.inference import Network
+    from scotoma.processes import IsolatedProcess
+    from scotoma.stages.layers.external import ExternalLayers
+    from scotoma.stages.layers.trained import TrainedLayers
 
 __all__ = ["layers_file", "write_layers"]
 
@@ -34,14 +36,6 @@ MOST_PASSES = 30_000  # images through members for one variant: of large network
 SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
 STREAM = 4_000_037  # of the seed: which test examples
-INT8 = (
-    "Members in float32, with one layer after the other in {mode} int8, beside the same members "
-    "whole in float32."
-)
-PRUNED = (
-    "Dense members with one layer after the other pruned by magnitude to the sparsity that it has "
-    "in this variant, and not trained again, beside the same members whole."
-)
 
 
 def layers_file(run: Run) -> Path:
@@ -77,12 +71,12 @@ def write_layers(run: Run, gate: GateResult) -> list[Path]:
 
 
 def _comparable(run: Run, variant: Variant) -> bool:
-    """Whether the audit made a variant whose layers can be compressed one at a time."""
+    """Whether layers of a variant could be compressed one at a time, if its models allow it."""
     source, mitigation = run.config.source, run.config.mitigation
-    if isinstance(source, OnnxSource | PredictionsSource):
+    if isinstance(source, PredictionsSource):
         return False
     heads = mitigation is not None and mitigation.technique in HEADS
-    return not heads and variant.kind in ("int8", "prune")
+    return not heads and variant.kind in ("int8", "prune", "onnx")
 
 
 @dataclass(frozen=True)
@@ -113,36 +107,19 @@ def _examples(run: Run, members: int, layers: int) -> _Shown:
 
 def _compared(run: Run, variant: Variant) -> VariantLayers:
     """Run the members of one variant with layers compressed one at a time, and together."""
+    from scotoma.inference.model_process import runtime_on_demand
     from scotoma.stages.external.network import labels_network
-    from scotoma.stages.repair.candidates import RepairChoices
-    from scotoma.stages.repair.float_members import float_members, refuse_absent
 
     network = labels_network(run.config, Examples.read(run.examples, images=False, split="test"))
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
-        pruned = variant.kind == "prune"
-        base = variant.model_copy(update={"derived_from": "dense"}) if pruned else variant
-        members = float_members(run, base, network, none)
-        own = RepairChoices(members, variant, network, Path(folder))
-        names = [layer.name for layer in own.layers]
-        shown = _examples(run, members.count, len(names))
-        own.members = replace(members, count=shown.members)
-        every = frozenset(range(len(names)))
-        sparsities: list[float] | None = None
-        if pruned:
-            from scotoma.stages.layers.pruned import PrunedLayers
-
-            paths = [run.member(variant.name, k) for k in range(shown.members)]
-            run.fetch(*paths)
-            refuse_absent(paths, variant.name)
-            by_layer = PrunedLayers(own, paths)
-            sparsities = by_layer.sparsities()
-            predict = partial(by_layer.predict, shown.images)
-        else:
-            predict = partial(_quantized, own, shown.images, every)
-        ordered = _ordered(predict, len(names), shown.clusters)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_on_demand() as process:
+        opened = _opened(run, variant, network, Path(folder), process)
+        names = opened.names
+        shown = _examples(run, opened.members, len(names))
+        opened.show(shown.images, shown.members)
+        ordered = _ordered(opened.predict, len(names), shown.clusters)
+        sparsities = opened.sparsities
     return VariantLayers(
-        compared=PRUNED if pruned else INT8.format(mode=variant.mode.partition("-")[0]),
+        compared=opened.compared,
         layers=tuple(
             LayerFlips(
                 layer=names[place],
@@ -155,14 +132,16 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
     )
 
 
-def _quantized(
-    own: RepairChoices,
-    images: NDArray[np.uint8],
-    every: frozenset[int],
-    layers: frozenset[int],
-) -> NDArray[np.int64]:
-    """Class ids with some layers in int8, shape (n, K)."""
-    return own.predict(images, own.audited, every - layers)
+def _opened(
+    run: Run, variant: Variant, network: Network, folder: Path, process: IsolatedProcess
+) -> TrainedLayers | ExternalLayers:
+    if isinstance(run.config.source, OnnxSource):
+        from scotoma.stages.layers.external import external_layers
+
+        return external_layers(run, variant, network, folder, process)
+    from scotoma.stages.layers.trained import trained_layers
+
+    return trained_layers(run, variant, network, folder)
 
 
 def _ordered(
