@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from scotoma.config import Variant
-from scotoma.config.limits import ReaderLimits
+from scotoma.config.limits import GIB, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.inference import Network
 from scotoma.processes import IsolatedProcess
@@ -38,7 +38,9 @@ from scotoma.untrusted import read_apart
 
 __all__ = ["ExternalLayers", "external_layers"]
 
-MOST_BYTES = 4 * 10**9  # of models with some layers compressed, written one after the other
+MOST_BYTES = 16 * 10**9  # of models with some layers compressed, written one after the other
+COPIES = 12  # of a model in memory while it is quantized
+PATIENCE = 6  # times as many seconds as reading it may take
 PRUNED_SHARE = 0.02  # of the weights that are zero, beyond those of the dense model
 WAYS = {
     "static": "in static int8, quantized again with the ranges of {images} test images,",
@@ -204,6 +206,13 @@ def _apart(
 ) -> Any:
     """Call a function in another process, within what a file of that size may take."""
     called = f"{path.parent.name}/{path.name}"
+    more_gib = COPIES * bytes_on_disk(path) / GIB
+    limits = limits.model_copy(
+        update={
+            "reader_memory_gib": limits.reader_memory_gib + more_gib,
+            "reader_seconds": PATIENCE * limits.reader_seconds,
+        }
+    )
     try:
         return read_apart(function, *arguments, path=path, called=called, limits=limits)
     except RuntimeError as error:

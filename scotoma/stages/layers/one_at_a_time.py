@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["layers_file", "write_layers"]
 
-MOST_PASSES = 30_000  # images through members for one variant: of large networks minutes
+MOST_PASSES = 30_000  # images through members for one variant
+MOST_PIXELS = 3 * 10**8  # of these images: of large networks minutes
 SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
 STREAM = 4_000_037  # of the seed: which test examples
@@ -89,10 +90,11 @@ class _Shown:
 
 
 def _examples(run: Run, members: int, layers: int) -> _Shown:
-    """Draw as many test examples and members as `MOST_PASSES` allows."""
+    """Draw as many test examples and members as `MOST_PASSES` and `MOST_PIXELS` allow."""
     every = Examples.read(run.examples, images=False, split="test")
     shown = every.pictured
-    passes = MOST_PASSES // (2 * layers + 1)
+    first = decode_images(Examples.read(run.examples, only=[shown.table["example_id"][0]]))
+    passes = min(MOST_PASSES, MOST_PIXELS // first[0, 0].size) // (2 * layers + 1)
     count = min(members, max(1, passes // min(len(shown.ids), SOME)))
     n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
