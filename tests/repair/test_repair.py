@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from PIL import Image
 
-from examples.planted_layer import planted, write
+from examples import planted_layer
 from scotoma.audit import read_audit, read_gate
 from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
@@ -33,39 +34,26 @@ from scotoma.stages.repair.refusals import repairable
 from tests.commands import scotoma
 from tests.repair.test_layers import gate_of
 from tests.steps import steps_in_this_process
+from tests.test_docs import ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """\
-project: planted
-source:
-  kind: onnx
-  models: models
-  preprocessing: {mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
-  images: pictures
-  attributes: table.csv
-label: {column: digit}
-cluster: {column: source}
-groups: {ink: {column: ink}}
-variants: [dense, {onnx: [int8], paired: true, bits: 8}]
-population: {models: 2}
-tracking: {uri: "off"}
-"""
+PAGE = ROOT / "docs" / "repair.md"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished audit in `run`, and its repair in `repaired`."""
+    """What docs/repair.md leaves: an audit in `shipped`, and its repair in `repaired`."""
     folder = tmp_path_factory.mktemp("planted")
-    write(folder, *planted(members=2))
-    (folder / "audit.yaml").write_text(CONFIG)
-    with steps_in_this_process(folder):
-        code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--quiet")
-        assert code == 0, err
-        code, out, err = scotoma(
-            "repair", "run", "--max-size-increase", "25%", "--out", "repaired", "--quiet"
-        )
-    assert code == 0, err
+    (config,) = (text for text in blocks(PAGE, "yaml") if text.startswith("# planted.yaml"))
+    (folder / "planted.yaml").write_text(config)
+    script, *commands = (line.partition(" #")[0] for line in blocks(PAGE, "sh")[0].splitlines())
+    with steps_in_this_process(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", shlex.split(script)[1:])
+        planted_layer.main()
+        for command in commands:
+            code, out, err = scotoma(*shlex.split(command)[1:], "--quiet")
+            assert code == 0, err
     (folder / "printed.txt").write_text(out)
     return folder
 
@@ -123,7 +111,7 @@ def test_numbers_are_those_of_the_audit_of_the_other_half(
         own = repaired["worst_group"][when]
         assert (row.absolute.value, row.absolute.low) == (own["value"], own["low"])
     examples, judged = (
-        pl.read_parquet(home / folder / "examples.parquet") for folder in ("run", "repaired")
+        pl.read_parquet(home / folder / "examples.parquet") for folder in ("shipped", "repaired")
     )
     chosen, other = repaired["chosen_on"], repaired["judged_on"]
     assert chosen["examples"] + other["examples"] == examples.height
@@ -150,7 +138,7 @@ def test_the_models_that_it_leaves_predict_what_was_judged(
     assert size["after"] <= 1.25 * size["before"]
     first = path.with_name("member-000.onnx")
     assert first.stat().st_size == size["after"]
-    assert (home / "run" / "populations" / "int8" / "member-000.onnx").stat().st_size == size[
+    assert (home / "shipped" / "populations" / "int8" / "member-000.onnx").stat().st_size == size[
         "before"
     ]
 
@@ -160,7 +148,7 @@ def test_the_half_that_judges_chooses_nothing(
     home: Path, repaired: dict[str, Any], tmp_path: Path
 ) -> None:
     """Pictures of that half turned to noise leave the choice and its numbers as they were."""
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     judged = set(pl.read_parquet(home / "repaired" / "examples.parquet")["example_id"])
     path = tmp_path / "run" / "examples.parquet"
     examples = Examples.read(path)
@@ -196,20 +184,20 @@ def test_what_is_misspelt_is_one_sentence(
     home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, err = scotoma("repair", "run", *options)
+    code, out, err = scotoma("repair", "shipped", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
-    assert not (home / "run-int8+repair").exists()
+    assert not (home / "shipped-int8+repair").exists()
 
 
 def test_within_too_few_bytes_nothing_is_repaired(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, _ = scotoma("repair", "run", "--max-size-increase", "0%")
+    code, out, _ = scotoma("repair", "shipped", "--max-size-increase", "0%")
     assert code == 0
     assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
-    assert not (home / "run-int8+repair").exists()
+    assert not (home / "shipped-int8+repair").exists()
 
 
 TRAINED = """\
@@ -252,7 +240,7 @@ def test_predictions_alone_cannot_be_repaired(tmp_path: Path) -> None:
 
 def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> None:
     """Their layer is the same; the models that are left are read by ONNX Runtime's own names."""
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     for index in range(2):
         dense, int8 = (run.member(variant, index) for variant in ("dense", "int8"))
@@ -287,11 +275,11 @@ def compared(run: Run) -> VariantLayers:
 
 
 def test_the_page_of_external_models_names_the_layer(home: Path, tmp_path: Path) -> None:
-    first, *others = read_layers(home / "run" / "layers.json").variants["int8"].layers
+    first, *others = read_layers(home / "shipped" / "layers.json").variants["int8"].layers
     assert first.layer == "fc3"
     assert (first.alone.low or 0.0) > 0.2 > max(row.alone.high or 1.0 for row in others)
     assert all(row.alone.n > 800 and row.alone.members == 2 for row in (first, *others))
-    page = (home / "run" / "report.html").read_text()
+    page = (home / "shipped" / "report.html").read_text()
     assert "Which layer did it" in page
     assert "one layer after the other in static int8, quantized again" in page
 
@@ -300,7 +288,7 @@ def test_layers_of_external_pruned_models_are_those_of_their_files(
     home: Path, tmp_path: Path
 ) -> None:
     """All layers pruned at once are the pruned file itself, which ONNX Runtime runs here."""
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     share = {"fc2.weight": 0.7, "fc4.weight": 0.2}
     for index in range(2):
@@ -336,7 +324,7 @@ def test_layers_of_external_pruned_models_are_those_of_their_files(
 def test_why_layers_are_not_compared_is_one_line(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, sentence: str
 ) -> None:
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     path = run.member("int8", 0)
     if change == "dense":
@@ -352,7 +340,7 @@ def test_why_layers_are_not_compared_is_one_line(
 
 
 def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     examples = Examples.read(run.examples)
     kept = examples.table.filter(pl.col("cluster").is_in(examples.table["cluster"].unique()[:30]))
@@ -365,3 +353,12 @@ def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Pa
         )
         with pytest.raises(DataError, match=sentence):
             repair_variant(run, repairable(run, None), 0.1, tmp_path / "models")
+
+
+def test_evidence_of_external_models_knows_no_training_seeds(home: Path, tmp_path: Path) -> None:
+    """Its manifest says in words that the models were trained elsewhere."""
+    model = home / "models" / "int8" / "1.onnx"
+    code, _, err = scotoma("evidence", home / "shipped", "--model", model, "--out", tmp_path)
+    assert code == 0, err
+    assert "training-seed:" not in (tmp_path / "bom.cdx.json").read_text()
+    assert "| training seeds | not known |" in (tmp_path / "dossier.md").read_text()

@@ -75,7 +75,8 @@ def repairable(run: Run, name: str | None) -> Variant:
     if not (mode := external_mode(run, variant)):
         raise ConfigError(
             f"--variant must be a variant of ONNX int8 models, got {name}, whose graphs have no "
-            "quantized node; name the variant of the int8 models"
+            "quantized node; name the variant of the int8 models, or for pruned ones take scotoma "
+            f"mitigate RUN --variant {name}"
         )
     return variant.model_copy(update={"mode": mode})
 
