@@ -54,12 +54,14 @@ class _Models:
     """What the other process compresses.
 
     Attributes:
-        variant: Its mode is one of `WAYS`.
+        way: How they were compressed, one of `WAYS`.
+        variant: That of the models.
         network: What models are run as.
         folder: Holds dense models as `prepared` leaves them, and images that calibrate.
         shares: Of zeros in each layer, by model.
     """
 
+    way: str
     variant: Variant
     network: Network
     folder: Path
@@ -72,7 +74,8 @@ class ExternalLayers:
 
     Attributes:
         run: With its members.
-        variant: Whose mode says how they were compressed, by their own graphs.
+        variant: Their variant.
+        way: How they were compressed, by their own graphs: one of `WAYS`.
         network: What they are run as.
         folder: For files of models that are being tried.
         process: Runs them.
@@ -83,6 +86,7 @@ class ExternalLayers:
 
     run: Run
     variant: Variant
+    way: str
     network: Network
     folder: Path
     process: IsolatedProcess
@@ -94,7 +98,7 @@ class ExternalLayers:
     def compared(self) -> str:
         """What is compared with what, as a sentence."""
         images = 0 if self.images is None else min(len(self.images), EXTERNAL_IMAGES)
-        way = WAYS[self.variant.mode].format(images=images)
+        way = WAYS[self.way].format(images=images)
         return f"Dense models with one layer after the other {way} beside the same models whole."
 
     @property
@@ -117,7 +121,7 @@ class ExternalLayers:
     @property
     def sparsities(self) -> list[float] | None:
         """Share of each layer's weights that are zero; None for int8."""
-        if self.variant.mode != "prune":
+        if self.way != "prune":
             return None
         return [float(share) for share in np.mean(self.shares, axis=0)]
 
@@ -135,6 +139,7 @@ class ExternalLayers:
         """Class ids with some layers compressed, a row a label, shape (n * L, K)."""
         assert self.images is not None
         models = _Models(
+            self.way,
             self.variant,
             replace(self.network, limits=None),
             self.folder,
@@ -177,19 +182,19 @@ def external_layers(
     folder.mkdir(parents=True, exist_ok=True)
     dense, compressed = _pair(run, variant, 0)
     target = folder / "dense-000.onnx"
-    mode, names = _apart(_opened, compressed, (dense, compressed, target), run.config.limits)
+    way, names = _apart(_opened, compressed, (dense, compressed, target), run.config.limits)
     if not names:
         raise DataError(
             f"dense models of {variant.name} must hold weights as initializers, got none; export "
             "them again"
         )
-    if not mode:
+    if not way:
         raise DataError(
             f"models of {variant.name} must be int8 or pruned, got neither a quantized node nor "
             "weights set to zero"
         )
-    own = variant.model_copy(update={"mode": mode})
-    return ExternalLayers(run, own, network, folder, process, names)
+    own = variant if way == "prune" else variant.model_copy(update={"mode": way})
+    return ExternalLayers(run, own, way, network, folder, process, names)
 
 
 def _pair(run: Run, variant: Variant, index: int) -> tuple[Path, Path]:
@@ -256,7 +261,7 @@ def _shares(graph: onnx.ModelProto) -> list[float]:
 def _compressed(models: _Models, index: int, layers: list[int]) -> str:
     """Write a model with some layers compressed, and return its path."""
     choices = _choices(models)
-    if models.variant.mode == "prune":
+    if models.way == "prune":
         pruned = PrunedLayers(choices, [list(shares) for shares in models.shares])
         return str(pruned.write_one(index, layers))
     by = SCALES[1] if choices.ranges is SCALES else CALIBRATORS[0]

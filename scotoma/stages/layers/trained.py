@@ -62,7 +62,7 @@ class TrainedLayers:
     @property
     def sparsities(self) -> list[float] | None:
         """Share of each layer's weights that pruning set to zero; None for int8."""
-        return self.pruned and self.pruned.sparsities()
+        return self.pruned.sparsities() if self.pruned else None
 
     def show(self, images: NDArray[np.uint8], members: int) -> None:
         """Set the images, uint8, shape (n, 3, H, W), and how many members are run on them."""
