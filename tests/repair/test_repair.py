@@ -25,7 +25,10 @@ from scotoma.config import parse_config
 from scotoma.datasets import Examples, decode_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference import scores_onnx
+from scotoma.inference.model_process import runtime_on_demand
+from scotoma.predictions import Predictions
 from scotoma.run import Run
+from scotoma.stages.external.network import labels_network
 from scotoma.stages.layers import external
 from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
 from scotoma.stages.layers.pruned import without_smallest
@@ -282,6 +285,20 @@ def test_the_page_of_external_models_names_the_layer(home: Path, tmp_path: Path)
     page = (home / "shipped" / "report.html").read_text()
     assert "Which layer did it" in page
     assert "one layer after the other in static int8, quantized again" in page
+
+
+def test_external_layers_begin_at_the_dense_model_and_end_at_int8(
+    home: Path, tmp_path: Path
+) -> None:
+    run = Run.open(home / "shipped")
+    examples = Examples.read(run.examples, split="test")
+    images, network = decode_images(examples)[:300], labels_network(run.config, examples)
+    with runtime_on_demand() as process:
+        own = external.external_layers(run, run.config.variant("int8"), network, tmp_path, process)
+        own.show(images, 1)
+        for name, layers, same in (("dense", (), 1.0), ("int8", range(4), 0.9)):
+            said = Predictions.read(run.predictions(name)).predicted[:300, :1]
+            assert (own.predict(frozenset(layers)) == said).mean() >= same
 
 
 def test_layers_of_external_pruned_models_are_those_of_their_files(
