@@ -325,6 +325,7 @@ def test_of_predictions_the_variant_is_named_and_four_fifths_are_there(tmp_path:
     assert code == 0, err
     text = (tmp_path / "out" / "dossier.md").read_text()
     assert "whoever wrote this file says" in text
+    assert " 1 models" not in text
     assert "| `sex` | n | selected, % | impact ratio | standing |" in text
     assert "`sex=f`" in text or "`f`" in text
     for name in CLASSES:
