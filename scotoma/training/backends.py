@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import os
+import shutil
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
 
 from scotoma.training.placement import PROCESSOR
 from scotoma.training.pruning import last_linear
+from scotoma.training.recorded_pass import RecordedPass
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
 from scotoma.training.task import Objective, Phase, plain_phase
 
-__all__ = ["HEAD", "Backend", "Batch", "Gradients", "Learned", "gradients", "trained_scores"]
+__all__ = [
+    "HEAD",
+    "Backend",
+    "Batch",
+    "Gradients",
+    "Learned",
+    "can_compile",
+    "gradients",
+    "trained_scores",
+]
 
 Backend = Literal["loop", "stacked"]
 HEAD = "head/"  # names of the adversary's values begin so
@@ -70,8 +84,9 @@ def gradients(
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Type of the products; bfloat16 is autocast's, and weights stay as they are.
         device: Where the members are.
-        compiled: Whether torch compiles the pass of `loop`, which pays where a GPU finishes
-            operations sooner than a processor starts them; only of an objective alone.
+        compiled: Whether torch compiles the pass of `loop`, and a GPU records that of all members
+            as one graph: it finishes operations sooner than a processor starts them. Only of an
+            objective alone.
 
     Returns:
         A function without side effects.
@@ -172,34 +187,68 @@ def _in_turn(
 
     losses_of = _compile(member_losses) if compiled and phase.plain else member_losses
 
-    def step(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
-        whole: Learned | None = None
+    def step(
+        state: Tensors,
+        buffers: Tensors,
+        batch: Batch,
+        values: Tensors,
+        whole: Learned | None = None,
+        streams: Sequence[torch.cuda.Stream] = (),
+    ) -> Learned:
+        here = torch.cuda.current_stream(device) if streams else None
+        for stream in streams:
+            stream.wait_stream(here)
         for k in range(len(batch.images)):
-            one = _learn(
-                losses_of,
-                phase,
-                {name: value[k] for name, value in state.items()},
-                {name: value[k] for name, value in buffers.items()},
-                Batch(*(part[k] for part in batch)),
-                {name: value[k] for name, value in values.items()},
-                leading=0,
-            )
-            # Copied before the next member's pass, which may reuse the memory of this one's.
-            whole = whole or _room(one, state, buffers, len(batch.images))
-            whole.losses[k] = one.losses
-            _put(whole.slopes, one.slopes, k)
-            _put(whole.buffers, one.buffers, k)
-            _put(whole.head, one.head, k)
-            _put(whole.values, one.values, k)
+            with torch.cuda.stream(streams[k % len(streams)] if streams else None):
+                one = _learn(
+                    losses_of,
+                    phase,
+                    {name: value[k] for name, value in state.items()},
+                    {name: value[k] for name, value in buffers.items()},
+                    Batch(*(part[k] for part in batch)),
+                    {name: value[k] for name, value in values.items()},
+                    leading=0,
+                )
+                whole = whole or _room(one, state, buffers, len(batch.images))
+                whole.losses[k] = one.losses
+                _put(whole.slopes, one.slopes, k)
+                _put(whole.buffers, one.buffers, k)
+                _put(whole.head, one.head, k)
+                _put(whole.values, one.values, k)
+        for stream in streams:
+            here.wait_stream(stream)
         assert whole is not None
         return whole
 
-    return step
+    return _recorded(step, device) if compiled and phase.plain else step
+
+
+def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:
+    """Record the step of all members as one graph at its first call."""
+    if device.type != "cuda":
+        return step
+    names: list[list[str]] = []
+
+    def listed(
+        tensors: Sequence[torch.Tensor], whole: Learned | None, streams: list[torch.cuda.Stream]
+    ) -> Learned:
+        left = iter(tensors)
+        state, buffers, values = ({name: next(left) for name in part} for part in names)
+        return step(state, buffers, Batch(*left), values, whole, streams)
+
+    recorded = RecordedPass(listed, device)
+
+    def replayed(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
+        parts = (state, buffers, values)
+        names[:] = [list(part) for part in parts]
+        return recorded([*(value for part in parts for value in part.values()), *batch])
+
+    return replayed
 
 
 def _put(whole: Tensors, own: Tensors, place: int) -> None:
-    for name, value in own.items():
-        whole[name][place] = value
+    if own:
+        torch._foreach_copy_([whole[name][place] for name in own], list(own.values()))
 
 
 def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learned:
@@ -217,10 +266,18 @@ def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learn
     )
 
 
+def can_compile() -> bool:
+    """Whether torch's compiler has here what it needs: one for C, and Python's headers."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    return bool(compiler) and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
 def _compile(losses_of: LossesOf) -> LossesOf:
-    """Let torch start all operations of a pass as one, by the backend that needs no C compiler."""
+    """Let torch join the operations of a pass, where it can."""
+    if not can_compile():
+        return losses_of
     torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
-    return torch.compile(losses_of, backend="cudagraphs", dynamic=False)
+    return torch.compile(losses_of, dynamic=False)
 
 
 def trained_scores(

@@ -19,7 +19,7 @@ from scotoma.training.augmentation import augment
 from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
 from scotoma.training.models import build_model, prepare_layers
 from scotoma.training.optimiser import fresh_head_memory, fresh_memory
-from scotoma.training.placement import PROCESSOR, RowReader, batches_from
+from scotoma.training.placement import PROCESSOR, RowReader, batches_from, sent
 from scotoma.training.pruning import (
     Pruning,
     cubic_sparsity,
@@ -421,7 +421,7 @@ class Training:
             key = {"seed": member.seed, "step": step, "epoch": epoch}
             shown.append(augment(pixels_of(own), recipe, rows=own, **key))
             drawn.append(own)
-        rows = torch.from_numpy(np.stack(drawn)).to(self._device)
+        rows = sent(np.stack(drawn), self._device)
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
 
 

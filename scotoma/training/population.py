@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -161,6 +162,7 @@ def _start_worker(run: Run, data: TrainingData) -> SharedData:
     import torch
 
     if run.config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it on a GPU
         # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
         torch.set_deterministic_debug_mode("error")
     return run, data[0].open(), data
@@ -230,7 +232,16 @@ def _train_chunk(
 
     try:
         _train_together(shared, variant, indices, backend, data_digest, task)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if "does not have a deterministic implementation" in str(error):
+            source = shared[0].config.source
+            raise ConfigError(
+                f"deterministic: true asks for operations that give the same bytes every time, and "
+                f"model {source.model} has one that cannot on this GPU "
+                f"({str(error).partition(' ')[0]}); set deterministic: false, or choose another"
+            ) from error
+        if not isinstance(error, torch.OutOfMemoryError):
+            raise
         if len(indices) == 1:
             raise ConfigError(
                 f"member {indices[0]} of {variant} does not fit the GPU's memory with "
