@@ -28,7 +28,7 @@ from scotoma.report.overview import variant_rows
 from scotoma.report.people import NO_INTERVAL, People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
-from scotoma.uncertainty import few_runs
+from scotoma.uncertainty import FEW_RUNS, few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
 __all__ = ["Beside", "page_context"]
@@ -230,6 +230,7 @@ def page_context(
         ],
         "parity": _parity(audit),
         "MOST_LAYERS": MOST_LAYERS,
+        "FEW_RUNS": FEW_RUNS,
         "layers": [(v.name, beside.layers[v.name]) for v in audit.compressed if v.name in failed],
         "studies": shown_studies(beside.people),
         "people": beside.people,
