@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
+from scotoma.audit.study import Blinding
+from scotoma.study.answer_table import CANT_TELL, NO, YES, AnswerTable
 from scotoma.study.effects import mean_variances
+from scotoma.study.plan import StudyPlan
 
-__all__ = ["FLAGGED", "Bang", "bang", "effective_guesses", "james"]
+__all__ = ["FLAGGED", "Bang", "bang", "blinding_of", "effective_guesses", "james"]
 
 FLAGGED = 0.2  # |Bang's index| above which a report warns
 
@@ -137,3 +140,48 @@ def james(first: tuple[int, int, int], second: tuple[int, int, int]) -> float | 
         return None
     agreement = (observed - expected) / expected
     return (1 + (n - told) / n + told / n * agreement) / 2
+
+
+def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
+    """Both indices of a study's guesses, and what speaks against its blinding."""
+    counts = {
+        arm: [int((table.guesses[table.arms == arm] == place).sum()) for place in range(3)]
+        for arm in ("A", "B", "C")
+    }
+    indices = {}
+    flagged = []
+    for arm, (yes, no, cant_tell) in counts.items():
+        right, wrong = (YES, NO) if arm == "A" else (NO, YES)
+        guesses = table.guesses[table.arms == arm]
+        scores = np.select(
+            [guesses == right, guesses == wrong, guesses == CANT_TELL], [1.0, -1.0, 0.0], np.nan
+        )
+        found = bang(
+            (yes, no)[right], (yes, no)[wrong], cant_tell,
+            level=plan.level, effective=effective_guesses(scores),
+        )  # fmt: skip
+        indices[arm] = (
+            None
+            if found.value is None or found.low is None or found.high is None
+            else (found.value, found.low, found.high, found.guesses)
+        )
+        if found.value is not None and abs(found.value) > FLAGGED:
+            flagged.append(
+                f"Guesses about arm {arm} were {'right' if found.value > 0 else 'wrong'} more "
+                f"often than chance (Bang's index {found.value:+.2f})."
+            )
+    if plan.labels == "paper":
+        flagged.append("Not blind: labels 2 and 3 differ exactly in arm A.")
+    flagged += [
+        f"A machine tells arms {name} apart without pixels (AUC {leak.value:.2f})."
+        for name, leak in plan.leak.items()
+        if leak.low > 0.5
+    ]
+    a, b, c = (counts[arm] for arm in ("A", "B", "C"))
+    others = (b[0] + c[0], b[1] + c[1], b[2] + c[2])
+    return Blinding(
+        machine={name: (one.value, one.low, one.high) for name, one in plan.leak.items()},
+        bang=indices,
+        james=james((a[0], a[1], a[2]), others),
+        flagged=tuple(flagged),
+    )
