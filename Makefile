@@ -39,7 +39,7 @@ lint: $(VENV)/installed-test
 	rm -rf $(VENV)/typed && mkdir $(VENV)/typed
 	cp -a scotoma $(VENV)/typed/ && cp -a components pipelines $(VENV)/typed/scotoma/
 	cd $(VENV)/typed && $(abspath $(BIN))/python -m mypy \
-	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy -p scotoma
+	  --config-file $(CURDIR)/pyproject.toml --cache-dir ../mypy --num-workers 2 -p scotoma
 
 # All images, and an audit whose every step runs in them: gigabytes, so no part of the tests.
 # dist/sbom lists what is in each; COSIGN_KEY and REGISTRY sign them (docs/images.md).

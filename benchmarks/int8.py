@@ -45,7 +45,7 @@ from scotoma.quantization.graphs import export_graph, fold
 from scotoma.quantization.int8_static import plan_static
 from scotoma.run import Run, write_json
 from scotoma.stages import perform
-from scotoma.stages.shards import shards
+from scotoma.stages.members.shards import shards
 from scotoma.training.models import build_model
 
 CONFIG = """

@@ -29,7 +29,8 @@ import polars as pl
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
-from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Compression, Drawn, Harm, World, draw
+from verdict_draws import Drawn, draw
+from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Compression, Harm, World
 
 from scotoma.audit import Audit
 from scotoma.audit.base import Part, Quantity

@@ -26,19 +26,8 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 from verdict import wilson
-from verdict_worlds import (
-    COMPRESSIONS,
-    SITES,
-    Attribute,
-    Drawn,
-    Floats,
-    Harm,
-    World,
-    draw,
-    rates_of,
-    run_shifts,
-    step_of,
-)
+from verdict_draws import Drawn, draw, rates_of, run_shifts, step_of
+from verdict_worlds import COMPRESSIONS, SITES, Attribute, Floats, Harm, World
 
 from scotoma.bias import gap
 from scotoma.bias.clarify import metric_changes

@@ -26,7 +26,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from verdict import Cell, judged, wilson
-from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Drawn, World, draw
+from verdict_draws import Drawn, draw
+from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, World
 
 from scotoma.verdict import Gate
 

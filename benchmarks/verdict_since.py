@@ -15,7 +15,8 @@ from collections import Counter
 
 from rich.console import Console
 from verdict import TODAY, measured, wilson
-from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, draw
+from verdict_draws import draw
+from verdict_worlds import COMPRESSIONS, HARMS, WORLDS
 
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, parse_rules

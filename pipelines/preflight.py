@@ -30,7 +30,7 @@ def preflight(run_uri: str, part: str, config: str, job: str) -> None:
         config: Configuration (YAML) of the audit.
         job: Id of this run of the pipeline.
     """
-    from scotoma.stages.preflight import preflight
+    from scotoma.stages.cluster.preflight import preflight
 
     preflight(run_uri, part, config, job)
 

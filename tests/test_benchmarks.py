@@ -50,6 +50,7 @@ WITHOUT = {
     "slices": "needs Adult and minutes",
     "soak": "is hours of audits",
     "sources": "needs CIFAR-10 and minutes of training",
+    "verdict_draws": "is read by others",
     "verdict_worlds": "is read by others",
 }
 

@@ -108,7 +108,8 @@ def test_intervals_hold_the_truth(case: str) -> None:
     assert 0.85 <= width / np.std([one.excess.value for one in found]) <= 1.2
 
 
-@pytest.mark.parametrize("name", worlds(WORLDS))
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", WORLDS)
 def test_more_members_alone_are_not_worse_than_before(name: str) -> None:
     """5 members, then 20, and nothing changed: 2.5% are called worse; at most 5%."""
     world = WORLDS[name]

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from scotoma.audit import GateResult
 from scotoma.cli import app
 from scotoma.config import Config, load_config
 from scotoma.datasets import Examples, load_examples, open_examples, store_images, survey_examples
@@ -21,12 +22,15 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages.gather import gather
+from scotoma.stages.members.shards import shards
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
 from scotoma.stages.prune import prune
 from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
+from scotoma.stages.repair.apply import repair_variant
+from scotoma.stages.repair.refusals import repairable
 from scotoma.stages.train import train
+from tests.audits import filled
 
 pytestmark = pytest.mark.slow
 
@@ -153,6 +157,27 @@ def test_rules_are_fitted_to_what_members_say_of_each_label(run: Run) -> None:
         member_outputs(run, "dense", features=True)
 
 
+def test_layers_are_chosen_by_the_errors_of_every_label(run: Run, tmp_path: Path) -> None:
+    """Members that are quantized again say of each label what the audit's said."""
+    from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+
+    variant = repairable(run, "int8-static")
+    repaired = repair_variant(run, variant, 0.1, tmp_path / "models")
+    examples = Examples.read(run.examples, images=False, split="test")
+    assert repaired.clusters == (30, 30)
+    halves = examples.keep(repaired.judged).table["example_id"].str.split("#").list.first()
+    assert halves.value_counts()["count"].unique().to_list() == [len(LABELS)]
+    said = Predictions.read(run.predictions("int8-static")).predicted
+    assert repaired.predicted.shape == (30 * len(LABELS), 2)
+    if not repaired.members:
+        assert (repaired.predicted == said[repaired.judged]).all()
+    judged = [{"name": "int8-static", "verdict": "FAIL", "sentences": [], "tests": []}]
+    write_layers(run, GateResult.model_validate(filled(GateResult, {"variants": judged})))
+    shown = json.loads(layers_file(run).read_text())["variants"]["int8-static"]["layers"]
+    assert {row["layer"] for row in shown} == {"conv 0", "conv 3", "linear 8"}
+    assert {row["alone"]["n"] for row in shown} == {60}  # photographs, not labels
+
+
 def test_a_network_of_several_labels_answers_for_each(
     home: Path, prepared: Run, tmp_path: Path
 ) -> None:
@@ -162,7 +187,7 @@ def test_a_network_of_several_labels_answers_for_each(
     from scotoma.config import Recipe
     from scotoma.inference import Network
     from scotoma.inference.population import _Work
-    from scotoma.stages.predict_shard import _Column
+    from scotoma.stages.members.predictions import _Column
     from scotoma.training.engine import Member, Training
     from scotoma.training.models import build_model
     from scotoma.training.task import plain_task

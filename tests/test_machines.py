@@ -11,7 +11,7 @@ from scotoma.config import parse_config
 from scotoma.processes.pool import kept_workers
 from scotoma.run import Run
 from scotoma.stages import execute
-from scotoma.stages.shards import shards
+from scotoma.stages.members.shards import shards
 from scotoma.storage import list_files, read_bytes
 
 pytestmark = pytest.mark.slow

@@ -100,7 +100,7 @@ SPOILT: dict[str, tuple[Callable[[Table], None], ...]] = {
     "truth values": (with_column("member", lambda n: str(n % 4 > 0)),),
 }  # fmt: skip
 WRITTEN = ("commas", "semicolons", "tabs", "BOM", "duplicate header", "Parquet")
-FEW = ("n/a among numbers", "the id has another name")
+FEW = ("n/a among numbers",)
 
 
 def write(table: Table, way: str, folder: Path) -> Path:
@@ -118,6 +118,7 @@ def write(table: Table, way: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[] if n in FEW else pytest.mark.thorough) for n in SPOILT],

@@ -21,10 +21,10 @@ from scotoma.predictions import PredictionFile
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages import verdict as judging
 from scotoma.stages.measures.accuracy import constant_members
+from scotoma.stages.members.shards import shards
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
 from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
 from scotoma.stages.train import train
 from scotoma.storage.files import file_digest
 from tests.external_predictions import audited

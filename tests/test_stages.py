@@ -19,7 +19,7 @@ from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages import execute
-from scotoma.stages.shards import Shard, shards
+from scotoma.stages.members.shards import Shard, shards
 from scotoma.stages.steps import STEPS, Step
 from scotoma.storage.files import file_digest
 

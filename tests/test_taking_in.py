@@ -28,9 +28,9 @@ from scotoma.stages.divergence import divergence
 from scotoma.stages.external.models import find_models
 from scotoma.stages.gather import gather
 from scotoma.stages.import_models import import_models
+from scotoma.stages.members.shards import shards
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
-from scotoma.stages.shards import shards
 
 pytestmark = pytest.mark.slow
 

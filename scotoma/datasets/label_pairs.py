@@ -18,8 +18,12 @@ from scotoma.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-__all__ = ["example_of_pair", "label_pairs", "labels_note", "pair_ids", "refuse_unlearnable"]
+    from numpy.typing import NDArray
+
+__all__ = ["example_of_pair", "label_pairs", "label_rows", "labels_note", "pair_ids"]
+__all__ += ["refuse_unlearnable"]
 
 MARK = "#"  # between an example's id and a label
 BITS = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}
@@ -41,6 +45,16 @@ def example_of_pair(pair_id: str, label: str) -> str:
     'a.png'
     """
     return pair_id.removesuffix(MARK + label)
+
+
+def label_rows(values: NDArray[Any]) -> NDArray[Any]:
+    """Give each label of each image a row, from shape (N, K, L) to (N * L, K).
+
+    >>> import numpy as np
+    >>> label_rows(np.array([[["a0", "b0"], ["a1", "b1"]]])).tolist()
+    [['a0', 'a1'], ['b0', 'b1']]
+    """
+    return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
 
 def label_pairs(table: pl.DataFrame, label: Label, origin: str) -> pl.DataFrame:

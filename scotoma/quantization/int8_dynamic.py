@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,19 @@ from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
 from scotoma.quantization.calibration import silence_quantizers
 
-__all__ = ["quantize_channels", "to_int8_dynamic"]
+__all__ = ["product_nodes", "quantize_channels", "to_int8_dynamic"]
 
 PRODUCTS = {"ConvInteger": 0, "MatMulInteger": -1}  # the axis of their weights that is the output's
 QUANTIZED, TRANSPOSED = "_quantized", "_Transposed"  # what ONNX Runtime appends to a weight's name
 
 
 def to_int8_dynamic(
-    member: onnx.ModelProto, path: Path, *, per_channel: bool, reduce_range: bool
+    member: onnx.ModelProto,
+    path: Path,
+    *,
+    per_channel: bool,
+    reduce_range: bool,
+    in_float32: Sequence[str] = (),
 ) -> onnx.ModelProto:
     """Quantize the products of a graph: int8 weights, activations in the range that they have.
 
@@ -30,6 +36,7 @@ def to_int8_dynamic(
         per_channel: Signed weights, a scale a channel, as TensorFlow Lite has them; else unsigned
             weights with one scale and zero point a layer, as ONNX Runtime's own tool makes them.
         reduce_range: Weights of 7 bits.
+        in_float32: Names of nodes that stay as they are, as `product_nodes` gives them.
 
     Returns:
         The quantized graph.
@@ -38,11 +45,23 @@ def to_int8_dynamic(
     add_pre_process_metadata(member)
     with silence_quantizers():
         # ConvInteger on CPU takes unsigned weights only.
-        quantize_dynamic(member, path, weight_type=QuantType.QUInt8, reduce_range=reduce_range)
+        quantize_dynamic(
+            member, path, weight_type=QuantType.QUInt8, reduce_range=reduce_range,
+            nodes_to_exclude=list(in_float32),
+        )  # fmt: skip
     quantized = onnx.load_model(path)
     if per_channel:
         _scale_each_channel(quantized, weights, largest=63 if reduce_range else 127)
     return quantized
+
+
+def product_nodes(nodes: Sequence[str]) -> tuple[str, ...]:
+    """Name nodes as ONNX Runtime's dynamic quantizer does, which makes of a Gemm MatMul and Add.
+
+    >>> product_nodes(["fc1"])
+    ('fc1', 'fc1_MatMul')
+    """
+    return tuple(name for node in nodes for name in (node, f"{node}_MatMul"))
 
 
 def quantize_channels(

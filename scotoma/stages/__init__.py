@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import FrameType
 
-from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
-from scotoma.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json, write_json
-from scotoma.run.mirror import Mirror
 from scotoma.run.step_logs import step_log
-from scotoma.stages.shards import Shard
+from scotoma.stages.errors import error_recorded, forget_error, leave_error
+from scotoma.stages.members.shards import Shard
 from scotoma.stages.steps import STEPS, named
 
-__all__ = ["error_recorded", "execute", "leave_error", "perform"]
+__all__ = ["execute", "perform"]
 
 
 def execute(
@@ -64,7 +62,7 @@ def execute(
                     _check(run, promised)
         outputs = perform(step, run, shard)
         if shown:
-            from scotoma.stages.show import show
+            from scotoma.stages.cluster.show import show
 
             show(run, shown, metrics)
         digests = run.mirror.digests(outputs)
@@ -91,13 +89,13 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
         first, *_, last = STEPS
         if step == first:
             checksums.unseal(run.mirror)
-            _forget_error(run)
+            forget_error(run)
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run)
         if step == last:
-            from scotoma.stages.schedule import remember
+            from scotoma.stages.cluster.schedule import remember
 
-            _forget_error(run)  # of an earlier try
+            forget_error(run)  # of an earlier try
             checksums.seal(run.mirror)
             remember(run)
     return outputs
@@ -126,54 +124,13 @@ def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextlib.contextmanager
-def error_recorded(step: str, run_uri: str) -> Iterator[None]:
-    """Leave in `error.json` why the block failed, for the command that waits for the step."""
-    try:
-        yield
-    except Exception as error:
-        refused = error if isinstance(error, ScotomaError) else _stopped(step, error)
-        with contextlib.suppress(ScotomaError, OSError):  # what was refused first is what to say
-            leave_error(refused, run_uri)
-        raise
-
-
 def _begun(run_uri: str, config: str, rules: str) -> Run:
     """The run, with what it is to audit, the newest where that is asked, and its gate file."""
-    from scotoma.stages.begin import begin_run, read_configuration, read_rules
-    from scotoma.stages.newest import resolved
+    from scotoma.stages.cluster.begin import begin_run, read_configuration, read_rules
+    from scotoma.stages.inputs.newest import resolved
 
     audited, newest = resolved(read_configuration(config), run_uri)
     return begin_run(run_uri, audited, read_rules(rules), newest)
-
-
-def _stopped(step: str, error: Exception) -> ScotomaError:
-    """The sentence for what no step raises on purpose; its traceback goes to the logs."""
-    if why := exhausted(error):
-        return ScotomaError(f"the step {step} stopped: {why}, and repeat the command to resume")
-    if isinstance(error, OSError):
-        return ScotomaError(
-            f"the step {step} stopped: {error}; free the path, and repeat the command to resume"
-        )
-    return ScotomaError(
-        f"the step {step} ended with an internal error ({type(error).__name__}); its traceback is "
-        "in logs/pipeline.log of the run, or in the log of the step"
-    )
-
-
-def leave_error(error: ScotomaError, run_uri: str) -> None:
-    """Write down what was refused where the run is, or was to be, for who waits for it."""
-    mirror = Mirror.of(run_uri)
-    record = mirror.root / "error.json"
-    write_json(record, {"message": masked(str(error)), "exit_code": error.exit_code})
-    mirror.publish([record])
-
-
-def _forget_error(run: Run) -> None:
-    record = run.path("error.json")
-    record.unlink(missing_ok=True)
-    if run.uri:
-        run.mirror.remove(record)
 
 
 def _check(run: Run, pointer: dict[str, dict[str, str]]) -> None:

@@ -22,7 +22,7 @@ from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
 from scotoma.robustness import distortion
 from scotoma.robustness.temperature import energy_and_tempered
-from scotoma.stages.activation_ranges import shares_beyond_ranges
+from scotoma.stages.members.activation_ranges import shares_beyond_ranges
 
 # Probability of the predicted class, minus the energy, and that probability at a temperature.
 SURENESS = ("score", "energy", "tempered")

@@ -7,8 +7,8 @@ from typing import Any
 
 from scotoma.config import ScoresSource, Variant
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages.members import member_files
-from scotoma.stages.shards import shards
+from scotoma.stages.members.files import member_files
+from scotoma.stages.members.shards import shards
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["gather", "population_facts"]

@@ -8,8 +8,8 @@ from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
 from scotoma.run import Run
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.stages.members import member_files
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.files import member_files
+from scotoma.stages.members.shards import Shard
 
 __all__ = ["import_models"]
 

@@ -8,8 +8,8 @@ from scotoma.config.mitigation import TEST_GROUPS
 from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
-from scotoma.stages.members import graph_files, members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.files import graph_files, members_of
+from scotoma.stages.members.shards import Shard
 
 __all__ = ["predict"]
 
@@ -20,7 +20,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     graphs = graph_files(run, shard)
     inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
-    from scotoma.stages.every_score import score_files
+    from scotoma.stages.members.every_score import score_files
 
     if shard.index == 0:
         from scotoma.stages.measures.parity import parity_inputs
@@ -38,7 +38,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
         measures=False,
     ) as due:
         if due:
-            from scotoma.stages.predict_shard import predict_shard
+            from scotoma.stages.members.predictions import predict_shard
 
             predict_shard(run, shard, *graphs)
     return outputs

@@ -10,7 +10,7 @@ from scotoma.config import OnnxSource, PredictionsSource, ScoresSource
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
-from scotoma.stages.changed import Changed
+from scotoma.stages.inputs.changed import Changed
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.run import Run
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.shards import Shard
 from scotoma.stages.train import train_variants
 
 __all__ = ["prune"]

@@ -19,12 +19,17 @@ from scotoma.inference.trials import trials
 from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, read_json
-from scotoma.stages.members import calibration_digest, graph_files, member_files, quantized_variants
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.files import (
+    calibration_digest,
+    graph_files,
+    member_files,
+    quantized_variants,
+)
+from scotoma.stages.members.shards import Shard
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.stages.compression import Compression
+    from scotoma.stages.members.compression import Compression
 
 __all__ = ["quantize", "quantize_shard"]
 
@@ -114,7 +119,7 @@ def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]]) -> None:
 
 
 def _prepare(run: Run, variants: list[Variant]) -> Compression:
-    from scotoma.stages.compression import Compression
+    from scotoma.stages.members.compression import Compression
 
     return Compression.prepare(run, variants)
 

@@ -20,9 +20,9 @@ from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
+from scotoma.stages.inputs.texts import compared_texts
 from scotoma.stages.judging.frontier import frontier_rows
-from scotoma.stages.layers import layers_file, write_layers
-from scotoma.stages.texts import compared_texts
+from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["draw", "images_of", "report"]

@@ -19,11 +19,6 @@ from scotoma.inference.engines import Network
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes
 from scotoma.run import Run, write_json
-from scotoma.stages.activation_ranges import (
-    clean_ranges_file,
-    watched_places,
-    write_clean_ranges,
-)
 from scotoma.stages.clean_scores import (
     clean_scores_file,
     halves,
@@ -31,10 +26,15 @@ from scotoma.stages.clean_scores import (
     write_clean_scores,
 )
 from scotoma.stages.corrupted import Columns, CorruptedCondition, Suite, predict_corrupted
-from scotoma.stages.members import graph_files
+from scotoma.stages.members.activation_ranges import (
+    clean_ranges_file,
+    watched_places,
+    write_clean_ranges,
+)
+from scotoma.stages.members.files import graph_files
+from scotoma.stages.members.shards import shards
 from scotoma.stages.other_sets import predict_set, set_file
 from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file, plan_of
-from scotoma.stages.shards import shards
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]

@@ -20,8 +20,9 @@ from scotoma.machine import cores, has_gpu_driver
 from scotoma.processes import WorkerPool, kept_workers, start_server, worker_pool
 from scotoma.processes.guardian import tie_to_parent
 from scotoma.run import Run
-from scotoma.stages import leave_error, perform
-from scotoma.stages.shards import shards
+from scotoma.stages import perform
+from scotoma.stages.errors import leave_error
+from scotoma.stages.members.shards import shards
 from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_steps
 
 __all__ = ["refuse_too_early", "run_steps"]

@@ -8,8 +8,8 @@ from scotoma.extras import home_of
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.run import Run
-from scotoma.stages.members import member_files
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.files import member_files
+from scotoma.stages.members.shards import Shard
 from scotoma.training.mitigated import training_digest
 
 __all__ = ["train", "train_variants"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scotoma.tracking.connection import import_client
 from scotoma.tracking.failed import log_failure, log_skip
 from scotoma.tracking.history import history
-from scotoma.tracking.records import metric_names
+from scotoma.tracking.metric_names import metric_names
 from scotoma.tracking.registry import Registered, register
 from scotoma.tracking.retention import forget_pages
 from scotoma.tracking.scalars import scalar_metrics

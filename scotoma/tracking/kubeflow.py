@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
-from scotoma.tracking.records import NOTE, TEXT_LENGTH, RunRecord, escape_markdown
+from scotoma.tracking.records import escape_markdown
+from scotoma.tracking.run_record import NOTE, TEXT_LENGTH, RunRecord
 from scotoma.tracking.scalars import scalar_metrics
 
 __all__ = ["ROOT", "describe_root", "point_to_root", "root_run"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma._version import __version__
@@ -25,87 +23,22 @@ from scotoma.audit.worst_change import (
 )
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
+from scotoma.tracking.metric_names import metric_names
+from scotoma.tracking.run_record import NOTE, RunRecord
 
 __all__ = [
-    "NOTE",
-    "RunRecord",
     "escape_markdown",
     "member_records",
-    "metric_names",
     "variant_records",
 ]
 
-NAME_LENGTH = 100  # the server takes 250, with section and prefix
-TEXT_LENGTH = 5000  # of a tag; the server takes 8000
 POINTS = 100  # small differences: a chart prints two decimals, and a fraction of 0.003 as 0.00
 NONE_CARRIED = "undefined (no rise of a group has an interval and 10 effective events)"
-NOTE = "mlflow.note.content"
 
 # Of the runs of one variant, dense first. MLflow's own go by the run's id: two of three are alike
 # now and then. Okabe and Ito (2008) chose these for eyes that take red for green.
 DENSE_COLOUR = "#595959"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
-
-
-@dataclass
-class RunRecord:
-    """What one MLflow run holds.
-
-    Attributes:
-        name: Name of the run.
-        identity: The tags that say which run it is.
-        tags: Name to text, unchanged: `texts` has them as they are written.
-        params: Name to number or word.
-        metrics: Name, value and step.
-        examples: Number of examples of each split that it rests on.
-
-    >>> record = RunRecord("dense", ("variant",), {"variant": "dense"}, {})
-    >>> record.number("top1", 0.9), record.number("2_cie/share", None, "no examples")
-    (True, False)
-    >>> record.metrics, record.tags
-    ([('top1', 0.9, 0)], {'variant': 'dense', 'undefined/2_cie/share': 'no examples'})
-    """
-
-    name: str
-    identity: tuple[str, ...]
-    tags: dict[str, str]
-    params: dict[str, Any]
-    metrics: list[tuple[str, float, int]] = field(default_factory=list)
-    examples: dict[str, int] = field(default_factory=dict)
-
-    def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
-        """Identify the run by its tags, or by others."""
-        values = self.tags if tags is None else tags
-        return tuple(values.get(name) for name in self.identity)
-
-    def texts(self) -> dict[str, str]:
-        """The tags, with a space for whatever could steer a terminal or break a database."""
-        lines = {
-            key: text.split("\n") if key == NOTE else [text] for key, text in self.tags.items()
-        }
-        return {key: "\n".join(map(printable, texts))[:TEXT_LENGTH] for key, texts in lines.items()}
-
-    def number(self, name: str, value: Any, reason: str = "") -> bool:
-        """A metric; where there is no finite number, a tag that says why."""
-        if _finite(value):
-            self.metrics.append((name, float(value), 0))
-            return True
-        self.tags[f"undefined/{name}"] = reason or f"undefined ({value})"
-        return False
-
-    def quantity(self, name: str, quantity: Quantity, factor: int = 1) -> None:
-        """A number times a factor: its value a metric, its interval a tag."""
-        value, low, high = (
-            None if number is None else factor * number
-            for number in (quantity.value, quantity.low, quantity.high)
-        )
-        if self.number(name, value, quantity.reason):
-            rests = f"n={quantity.n}"
-            self.tags[f"interval/{name}"] = (
-                f"none, {rests}: {quantity.reason}"
-                if low is None or high is None
-                else f"[{low:.6g}, {high:.6g}] {rests}"
-            )
 
 
 def variant_records(
@@ -130,7 +63,8 @@ def variant_records(
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
-    result = _sha256("".join(part.model_dump_json() for part in (audit, gate) if part))
+    judged = "".join(part.model_dump_json() for part in (audit, gate) if part)
+    result = hashlib.sha256(judged.encode()).hexdigest()
     names = [variant.name for variant in audit.variants]
     return [_variant(audit, recipe, name, gate, result) for name in reversed(names)]
 
@@ -155,50 +89,6 @@ def member_records(
         for variant in audit.variants
         for place, member in enumerate(manifests[variant.name]["members"])
     ]
-
-
-def metric_names(keys: Iterable[str]) -> dict[str, str]:
-    """Names that MLflow takes as the last part of a metric's, one a key, no two the same.
-
-    Plain keys stay readable, without the `=` and `,` that MLflow refuses. Where other characters
-    had to go, a name is too long, or two differ in case only (which some databases do not see), a
-    digest of the key is appended.
-
-    Args:
-        keys: Group keys or attribute names, any text.
-
-    Returns:
-        Key to name, of characters in [A-Za-z0-9_.-].
-
-    >>> metric_names(["sex=male", "sex=male,age=old"])
-    {'sex=male': 'sex.male', 'sex=male,age=old': 'sex.male_and_age.old'}
-    >>> list(metric_names(["sex=male/old", "sex=male?old"]).values())
-    ['sex.male_old.aa101749b63d', 'sex.male_old.0814f67970dd']
-    """
-    readable = {key: key.replace("=", ".").replace(",", "_and_") for key in dict.fromkeys(keys)}
-    seen = Counter(name.casefold() for name in readable.values())
-    return {
-        key: name
-        if seen[name.casefold()] == 1
-        and len(name) <= NAME_LENGTH
-        and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)
-        and not re.search(r"\.[0-9a-f]{12}$", name)
-        else _digested(key, name)
-        for key, name in readable.items()
-    }
-
-
-def _digested(key: str, name: str) -> str:
-    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[: NAME_LENGTH - 20].strip("._-")
-    return f"{stem or 'group'}.{_sha256(key)[:12]}"
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _named(audit: Audit, *parts: str) -> str:
@@ -488,7 +378,7 @@ def _member(
         record.number(f"clarify/{one.metric}.{facets[about]}", value, "undefined for this model")
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
     for point, loss in enumerate(member.get("loss", []), start=1):
-        if _finite(loss):
+        if isinstance(loss, (int, float)) and math.isfinite(loss):
             tenth = max(1, int(member.get("steps") or record.params["recipe.steps"]) // 10)
             record.metrics.append(("loss", loss, point * tenth))
     return record

@@ -6,7 +6,8 @@ import math
 
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.worst_change import worst_change, worst_mean
-from scotoma.tracking.records import POINTS, metric_names
+from scotoma.tracking.metric_names import metric_names
+from scotoma.tracking.records import POINTS
 
 __all__ = ["scalar_metrics"]
 

@@ -20,7 +20,8 @@ from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, pages_o
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
-from scotoma.tracking.records import NOTE, RunRecord, member_records, variant_records
+from scotoma.tracking.records import member_records, variant_records
+from scotoma.tracking.run_record import NOTE, RunRecord
 from scotoma.tracking.view import shared_view, view_address
 
 __all__ = ["Tracked", "log_audit", "tracking_uri"]

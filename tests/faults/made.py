@@ -11,8 +11,8 @@ import polars as pl
 from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
 from scotoma.stages import perform
+from scotoma.stages.inputs.newest import resolved
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.newest import resolved
 from scotoma.stages.steps import groups
 from scotoma.stages.verdict import give_verdict
 

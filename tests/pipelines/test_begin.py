@@ -17,7 +17,7 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
 from scotoma.stages import execute
-from scotoma.stages.failure import record_failure
+from scotoma.stages.cluster.failure import record_failure
 from scotoma.stages.steps import STEPS
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES

@@ -19,9 +19,9 @@ from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.run.sources import Sources, write_sources
 from scotoma.stages import execute
-from scotoma.stages import schedule as scheduled
-from scotoma.stages.changed import look
-from scotoma.stages.failure import record_failure
+from scotoma.stages.cluster import schedule as scheduled
+from scotoma.stages.cluster.failure import record_failure
+from scotoma.stages.inputs.changed import look
 from scotoma.stages.steps import STEPS, Step
 from tests.pipelines.test_schedule import CONFIG
 
@@ -292,9 +292,9 @@ from pathlib import Path
 from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
-from scotoma.stages.newest import resolved
+from scotoma.stages.inputs.newest import resolved
 from scotoma.run.sources import Sources
-from scotoma.stages.schedule import _ingredients, _seen
+from scotoma.stages.cluster.schedule import _ingredients, _seen
 here = Path(sys.argv[1])
 compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled=True)
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

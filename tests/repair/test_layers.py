@@ -21,12 +21,12 @@ from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.run import Run, write_json
-from scotoma.stages import layers as compared_layers
-from scotoma.stages.layers import layers_file, write_layers
+from scotoma.stages.layers import one_at_a_time as compared_layers
+from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+from scotoma.stages.layers.pruned import without_smallest
+from scotoma.stages.members.shards import shards
 from scotoma.stages.prepare import prepare
-from scotoma.stages.pruned_layers import without_smallest
 from scotoma.stages.quantize import quantize
-from scotoma.stages.shards import shards
 from scotoma.storage.files import file_digest
 from scotoma.training.models import build_model
 from tests.audits import filled
@@ -83,7 +83,8 @@ def layers(run: Run) -> dict[str, VariantLayers]:
 
 
 def test_the_layer_that_int8_cannot_follow_comes_first(layers: dict[str, VariantLayers]) -> None:
-    assert list(layers) == ["int8-static", "prune-0.5"]  # dynamic has no ranges to quantize by
+    assert set(layers) == {"int8-static", "prune-0.5", "int8-dynamic"}
+    assert "in dynamic int8" in layers["int8-dynamic"].compared
     first, *others = layers["int8-static"].layers
     assert first.layer == "conv 3"
     assert (first.alone.low or 0.0) > max(row.alone.high or 1.0 for row in others)
@@ -91,9 +92,12 @@ def test_the_layer_that_int8_cannot_follow_comes_first(layers: dict[str, Variant
     assert all(row.alone.n > 100 and row.alone.members == 2 for row in (first, *others))
 
 
-def test_all_layers_together_are_the_variant(run: Run, layers: dict[str, VariantLayers]) -> None:
+@pytest.mark.parametrize("variant", ["int8-static", "int8-dynamic"])
+def test_all_layers_together_are_the_variant(
+    run: Run, layers: dict[str, VariantLayers], variant: str
+) -> None:
     """The file of the audit beside the network in float32, on the same pictures."""
-    shown = layers["int8-static"].layers[-1].together
+    shown = layers[variant].layers[-1].together
     table = Examples.read(run.examples, images=False, split="test")
     random = np.random.Generator(np.random.Philox(key=[3, compared_layers.STREAM]))
     rows = np.sort(random.permutation(len(table.ids))[:500])
@@ -105,7 +109,7 @@ def test_all_layers_together_are_the_variant(run: Run, layers: dict[str, Variant
         whole = architecture.with_weights(read_weights(run.member("dense", index)))
         pair = [
             scores_onnx(model, images).argmax(axis=1)
-            for model in (whole.SerializeToString(), run.member("int8-static", index))
+            for model in (whole.SerializeToString(), run.member(variant, index))
         ]
         differ.append((pair[0] != pair[1]).mean())
     assert shown.value == pytest.approx(np.mean(differ), abs=1e-3)
@@ -149,7 +153,6 @@ def test_members_that_are_gone_are_named(run: Run, tmp_path: Path) -> None:
 
 def test_nothing_is_compared_where_nothing_fails(run: Run) -> None:
     assert write_layers(run, gate_of()) == []
-    assert write_layers(run, gate_of("int8-dynamic")) == []
 
 
 def test_without_onnx_the_report_and_the_command_can_be_imported() -> None:

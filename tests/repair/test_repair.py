@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import polars as pl
 import pytest
+from onnxruntime.quantization import QuantType, quantize_dynamic
 from PIL import Image
 
 from examples.planted_layer import planted, write
@@ -212,22 +215,22 @@ tracking: {uri: "off"}
     ("variant", "sentence"),
     [
         ("prune-0.9", "prune-0.9 is pruned; take scotoma mitigate RUN --variant prune-0.9"),
-        ("int8-dynamic", "takes them from each image; take prune-0.9+int8-static"),
-        ("int4", "got int4, which is int4; take prune-0.9+int8-static"),
+        ("int4", "got int4, which is int4; take prune-0.9+int8-static, int8-dynamic"),
         ("dense", "must be a compressed variant of the audit, got 'dense'"),
     ],
 )
-def test_variants_that_are_not_static_int8_are_refused(
+def test_variants_that_are_not_int8_are_refused(
     tmp_path: Path, variant: str, sentence: str
 ) -> None:
     run = Run.create(tmp_path / "run", parse_config(TRAINED, "test"))
     assert repairable(run, None).name == "prune-0.9+int8-static"
+    assert repairable(run, "int8-dynamic").mode == "dynamic"
     with pytest.raises(ConfigError) as refused:
         repairable(run, variant)
     assert sentence in str(refused.value)
 
 
-def test_an_audit_without_static_int8_says_what_to_add(tmp_path: Path) -> None:
+def test_an_audit_without_int8_says_what_to_add(tmp_path: Path) -> None:
     config = parse_config('variants: [dense, {prune: [0.9]}]\ntracking: {uri: "off"}\n', "test")
     with pytest.raises(ConfigError, match=r"add int8: \[static\] to its variants"):
         repairable(Run.create(tmp_path / "run", config), None)
@@ -238,6 +241,34 @@ def test_predictions_alone_cannot_be_repaired(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", parse_config(text, "test"))
     with pytest.raises(ConfigError, match="this audit has predictions alone"):
         repairable(run, None)
+
+
+def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> None:
+    """Their layer is the same; the models that are left are read by ONNX Runtime's own names."""
+    shutil.copytree(home / "run", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    for index in range(2):
+        dense, int8 = (run.member(variant, index) for variant in ("dense", "int8"))
+        quantize_dynamic(dense, int8, weight_type=QuantType.QUInt8)
+    variant = repairable(run, None)
+    assert variant.mode == "dynamic-per-layer"
+    repaired = repair_variant(run, variant, 0.25, tmp_path / "models")
+    assert (repaired.layers, repaired.own) == (("fc3",), "as audited")
+    assert set(repaired.tried) == {"as audited", "per-channel", "per-layer"}
+    nodes = onnx.load(repaired.members[0]).graph.node
+    assert "QuantizeLinear" not in {node.op_type for node in nodes}
+    assert {"DynamicQuantizeLinear", "MatMulInteger"} <= {node.op_type for node in nodes}
+    (kept,) = (one.nodes for one in repaired.sensitivities if one.layer == "fc3")
+    assert {node.op_type for node in nodes if node.name in kept} == {"MatMul", "Relu"}
+    own = tmp_path / "own.onnx"
+    quantize_dynamic(
+        run.member("dense", 0), own, weight_type=QuantType.QUInt8, nodes_to_exclude=list(kept)
+    )
+    counts = [
+        Counter(node.op_type for node in onnx.load(path).graph.node)["MatMulInteger"]
+        for path in (own, repaired.members[0])
+    ]
+    assert counts == [3, 3]
 
 
 def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from scotoma.stages import verdict as judging
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
 from scotoma.stages.judging.frontier import frontier_rows
-from scotoma.stages.layers import layers_file
+from scotoma.stages.layers.one_at_a_time import layers_file
 from tests.networks import write_network_predictions
 
 

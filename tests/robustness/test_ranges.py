@@ -17,7 +17,7 @@ from scotoma.corruptions import corrupt, profile
 from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing
 from scotoma.quantization.beyond_range import ranges, watched
-from scotoma.stages.activation_ranges import shares_beyond_ranges
+from scotoma.stages.members.activation_ranges import shares_beyond_ranges
 from tests.commands import scotoma
 from tests.external_models import EXTERNAL, external_model
 from tests.steps import steps_in_this_process

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from scotoma.run import Run, read_json
 from scotoma.tracking import metric_names
-from scotoma.tracking.records import NONE_CARRIED, RunRecord
+from scotoma.tracking.records import NONE_CARRIED
+from scotoma.tracking.run_record import RunRecord
 from scotoma.uncertainty import undefined
 from tests.tracking.names import short
 from tests.tracking.typed import member_records, variant_records, worst_change

@@ -17,8 +17,8 @@ from scotoma.commands.shared.configuration import configuration
 from scotoma.errors import DataError
 from scotoma.run import Run, checksums, read_json
 from scotoma.stages import execute
+from scotoma.stages.inputs.newest import resolved
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.newest import resolved
 from scotoma.stages.steps import STEPS, inputs_of, skipped_steps
 from tests.faults.made import predictions_made_elsewhere
 

@@ -10,6 +10,7 @@ from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.run import Run
 from scotoma.tracking import records
+from scotoma.tracking.run_record import RunRecord
 from tests.audits import filled, whole
 
 __all__ = ["log_audit", "member_records", "register", "variant_records", "worst_change"]
@@ -33,13 +34,11 @@ def register(gate: Content, *others: str) -> tracking.Registered:
     return tracking.register(verdict(gate), *others)
 
 
-def variant_records(content: Content, recipe: Content) -> list[records.RunRecord]:
+def variant_records(content: Content, recipe: Content) -> list[RunRecord]:
     return records.variant_records(whole(content), recipe)
 
 
-def member_records(
-    content: Content, recipe: Content, manifests: Content
-) -> list[records.RunRecord]:
+def member_records(content: Content, recipe: Content, manifests: Content) -> list[RunRecord]:
     return records.member_records(whole(content), recipe, manifests)
 
 

@@ -14,7 +14,7 @@ from scotoma.processes.pool import kept_workers
 from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.shards import shards
+from scotoma.stages.members.shards import shards
 from scotoma.stages.steps import groups
 from scotoma.storage.files import file_digest
 from scotoma.training.models import BUILT_IN, build_model

@@ -17,8 +17,8 @@ from scotoma.config import Config, OnnxSource, PredictionsSource, parse_config
 from scotoma.errors import ConfigError
 from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
 from scotoma.run import Run, read_json
+from scotoma.stages.members.shards import Shard
 from scotoma.stages.prepare import prepare
-from scotoma.stages.shards import Shard
 from scotoma.stages.train import train
 from scotoma.training.models import build_model
 from scotoma.training.user_network import try_outputs

@@ -29,8 +29,8 @@ from scotoma.processes.child import run_steps_in_child
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
+from scotoma.stages.inputs.newest import resolved, with_variants
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.newest import resolved, with_variants
 from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
 from scotoma.storage.files import new_file, remove_partial

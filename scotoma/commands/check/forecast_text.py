@@ -13,7 +13,7 @@ from scotoma.costs.measuring import MeasuringCost
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
-    from scotoma.commands.check.forecast import AuditForecast
+    from scotoma.commands.check.audit_forecast import AuditForecast
 
 __all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
 

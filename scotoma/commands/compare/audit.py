@@ -23,10 +23,10 @@ from scotoma.run.folder import INPUTS
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
 from scotoma.stages.external.predictions import complete
+from scotoma.stages.inputs.texts import texts_file
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.prepare import prepare
 from scotoma.stages.slices import slices
-from scotoma.stages.texts import texts_file
 from scotoma.stages.verdict import verdict
 
 __all__ = ["ComparedVerdict", "audit_of", "audit_tables", "judge_apart", "judge_tables"]

@@ -16,7 +16,7 @@ def repair(
     run: options.FinishedRun,
     variant: Annotated[
         str | None,
-        typer.Option(help="Static int8 variant to repair. Default: the only one."),
+        typer.Option(help="int8 variant to repair. Default: the only one, or the only static one."),
     ] = None,
     max_size_increase: Annotated[
         str, typer.Option(help="By how much the int8 file may grow, in per cent.")

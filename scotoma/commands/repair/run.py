@@ -51,7 +51,7 @@ def run_repair(
 
     Args:
         place: The finished audit; nothing in it changes.
-        variant: A variant of static int8; None for the only one.
+        variant: A variant of int8; None for the only one, or the only static one.
         max_size_increase: By how much the file may grow, such as `10%`.
         out: The new folder; None for a name beside the run.
         as_json: Print JSON instead of the table.
@@ -177,8 +177,9 @@ def repair_sentence(content: dict[str, Any]) -> str:
         return f"{variant} passes and shows no harm, so nothing is repaired: worst group {chosen}."
     if not content["repaired"]:
         return (
-            f"No ranges, and no layer in float32 within {content['max_size_increase']:.0%}, lower "
-            f"the harm of {variant}: worst group {chosen}."
+            f"No {_changed(content)}, and no layer in float32 within "
+            f"{content['max_size_increase']:.0%}, lower the harm of {variant}: worst group "
+            f"{chosen}."
         )
     before, after = (JudgedNumber(**content["worst_group"][when]) for when in ("before", "after"))
     now = after.shown("worst_rise").replace(" points", "", 1)
@@ -196,10 +197,15 @@ def _done(content: dict[str, Any]) -> str:
     kept = f"{', '.join(first)} and {last}" if first else last
     changed = ranges["after"] != ranges["before"]
     if not layers:
-        return f"With {ranges['after']} ranges"
-    return (f"With {ranges['after']} ranges, keeping" if changed else "Keeping") + (
+        return f"With {ranges['after']} {_changed(content)}"
+    return (f"With {ranges['after']} {_changed(content)}, keeping" if changed else "Keeping") + (
         f" {kept} in float32"
     )
+
+
+def _changed(content: dict[str, Any]) -> str:
+    """What was tried besides layers: dynamic int8 has no ranges of activations."""
+    return "scales" if "per-channel" in content["ranges"]["tried"] else "ranges"
 
 
 def _increase(content: dict[str, Any]) -> tuple[str, str]:

@@ -18,8 +18,8 @@ from scotoma.printable import printable
 from scotoma.run import Run, write_json
 from scotoma.stages.external.network import network_of
 from scotoma.stages.external.registered import models_here
-from scotoma.stages.members import members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.files import members_of
+from scotoma.stages.members.shards import Shard
 from scotoma.storage import StampedFiles
 from scotoma.storage.files import file_digest, written
 

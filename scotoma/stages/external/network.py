@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scotoma.config import Config, OnnxSource
+from scotoma.datasets import Examples
 from scotoma.inference import Network, Preprocessing
 
-__all__ = ["network_of"]
+__all__ = ["labels_network", "network_of"]
+
+
+def labels_network(config: Config, examples: Examples) -> Network:
+    """What members are run as where labels are asked of them, one an image or several."""
+    several = tuple(config.label.several.values())
+    network = network_of(config, len(examples.several) or len(examples.classes))
+    return replace(network, thresholds=several)
 
 
 def network_of(config: Config, classes: int) -> Network:

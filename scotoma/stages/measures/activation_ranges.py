@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from scotoma.robustness.confidence import mean_share
 from scotoma.run import Run
-from scotoma.stages.activation_ranges import clean_ranges_file, watched_places
 from scotoma.stages.measures.confidence import CLEAN
+from scotoma.stages.members.activation_ranges import clean_ranges_file, watched_places
 from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
 
 __all__ = ["activation_range_rows"]

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scotoma import progress
-from scotoma.config import OnnxSource
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.predictions import Predictions
-from scotoma.stages.external.network import network_of
+from scotoma.stages.external.network import labels_network
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
-from scotoma.stages.repair.candidates import RepairChoices, predicted_by
+from scotoma.stages.repair.candidates import AUDITED, RepairChoices, predicted_by
 from scotoma.stages.repair.float_members import float_members, refuse_absent
 from scotoma.stages.repair.harm import Harm, error_change
 from scotoma.stages.repair.refusals import refuse_few, refuse_run
-from scotoma.stages.repair.search import AUDITED, Found, Half, search_choices
+from scotoma.stages.repair.search import Found, Half, search_choices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,27 +112,28 @@ def repair_variant(
     judged = judged_examples(run, examples)
     clusters = clusters_of_halves(examples, judged)
     refuse_few(clusters)
-    network = network_of(run.config, len(examples.classes))
+    network = labels_network(run.config, examples)
     audited = [run.member(variant.name, k) for k in range(run.config.models_of(variant.name))]
     run.fetch(*audited)
     refuse_absent(audited, variant.name)
     with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary:
         file = Path(temporary, "images.npy")
-        decode_images_to(file, Examples.read(run.examples, split="test"))
+        decode_images_to(file, Examples.read(run.examples, split="test").pictured)
         images = np.load(file, mmap_mode="r")
-        half = _choosing(run, variant.name, examples, ~judged, images)
+        shown = judged[:: examples.rows_an_image]  # the labels of an image are one cluster
+        half = _choosing(run, variant.name, examples, ~judged, images[~shown])
         members = float_members(run, variant, network, half.images)
         candidates = RepairChoices(members, variant, network, Path(temporary, "tried"))
         progress.start("repair", 3 + 2 * len(candidates.layers))
-        own = AUDITED if isinstance(run.config.source, OnnxSource) else variant.calibrator
+        own = candidates.audited
         if own != AUDITED:
             _refuse_other(candidates, own, half, variant.name)
         needed = not passes or half.harm.shown(half.wrong) > 0
         largest = (1 + most) * audited[0].stat().st_size
-        found = search_choices(candidates, half, own, largest) if needed else Found(own, (), {}, ())
+        found = search_choices(candidates, half, largest) if needed else Found(own, (), {}, ())
         same = found.ranges == own and not found.layers
         paths = audited if same else candidates.write(folder, found.ranges, found.layers)
-        judging = np.ascontiguousarray(images[judged])
+        judging = np.ascontiguousarray(images[shown])
         predicted = predicted_by(paths, judging, network)
         timed = judging[:LATENCY_IMAGES]
         before, after = (measure_costs(one[0], network, timed) for one in (audited, paths))
@@ -178,7 +178,7 @@ def _choosing(
         partition.keys[first:], partition.masks[first:], dense, wrong, clusters,
         paired=run.config.variant(variant).paired,
     )  # fmt: skip
-    return Half(np.ascontiguousarray(images[rows]), labels, clusters, harm, wrong)
+    return Half(np.ascontiguousarray(images), labels, clusters, harm, wrong)
 
 
 def _refuse_other(candidates: RepairChoices, own: str, half: Half, variant: str) -> None:
@@ -198,7 +198,7 @@ def _sensitivities(
     return tuple(
         LayerSensitivity(
             layer.name,
-            layer.nodes,
+            candidates.nodes({place}),
             (candidates.size(frozenset({place})) - start) / size,
             rise,
         )

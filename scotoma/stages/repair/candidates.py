@@ -1,4 +1,4 @@
-"""The members of an int8 variant with other ranges, or with some layers in float32."""
+"""The members of an int8 variant with other ranges or scales, or with some layers in float32."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import onnx
 from numpy.typing import NDArray
 
 from scotoma.config import Variant
+from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Network, predict_members
 from scotoma.quantization.calibration import Ranges, calibrated_tensors
-from scotoma.quantization.compress import static_ranges
+from scotoma.quantization.compress import put_in_order, static_ranges
+from scotoma.quantization.int8_dynamic import product_nodes, to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS
 from scotoma.quantization.layers import Layer, layers_of
 from scotoma.quantization.mixed import MixedPrecision
 from scotoma.stages.repair.float_members import FloatMembers
 
-__all__ = ["CALIBRATORS", "RepairChoices"]
+__all__ = ["AUDITED", "SCALES", "RepairChoices", "predicted_by"]
 
+AUDITED = "as audited"  # ranges or scales of external models
 CALIBRATORS = ("minmax", "percentile", "entropy")
+SCALES = ("per-channel", "per-layer")  # of the weights of dynamic int8, which has no ranges
 
 
 @dataclass
@@ -30,7 +34,7 @@ class RepairChoices:
 
     Attributes:
         members: Those that it is made of, in float32.
-        variant: Whose percentile and weight bits hold.
+        variant: Whose mode, percentile and weight bits hold.
         network: What members are run as.
         folder: For files of members that are being tried.
         layers: Layers of the network.
@@ -50,55 +54,86 @@ class RepairChoices:
         self.layers = layers_of(first)
         self._mixed = MixedPrecision(first, self.layers, reduce_range=self.members.reduce_range)
 
-    def nodes(self, float32: Collection[int]) -> list[str]:
-        """Names of the nodes of some layers."""
-        assert self._mixed is not None
-        return self._mixed.nodes(float32)
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """What may be tried without any layer in float32: of equal ones, the first is taken."""
+        return SCALES if self.variant.mode.startswith("dynamic") else CALIBRATORS
 
-    def member(self, index: int, calibrator: str, float32: Collection[int]) -> onnx.ModelProto:
+    @property
+    def audited(self) -> str:
+        """What the audit made the variant with: one of `ranges`, or `AUDITED`."""
+        if self.variant.kind == "onnx":
+            return AUDITED
+        by_mode = {"dynamic": SCALES[0], "dynamic-per-layer": SCALES[1]}
+        return by_mode.get(self.variant.mode, self.variant.calibrator)
+
+    def nodes(self, float32: Collection[int]) -> tuple[str, ...]:
+        """Names of the nodes of some layers, as the quantizer of the variant excludes them."""
+        assert self._mixed is not None
+        names = self._mixed.nodes(float32)
+        return product_nodes(names) if self.ranges is SCALES else tuple(names)
+
+    def member(self, index: int, ranges: str, float32: Collection[int]) -> onnx.ModelProto:
         """Make one member.
 
         Args:
             index: Which.
-            calibrator: One of `CALIBRATORS`.
+            ranges: One of `ranges`.
             float32: Places of the layers that stay in float32.
         """
         assert self._mixed is not None
         own = self.members.load(index)
-        key = (calibrator, index)
+        if ranges in SCALES:
+            return self._dynamic(own, ranges, self.nodes(float32))
+        key = (ranges, index)
         if key not in self._ranges:
-            by = self.variant.model_copy(update={"calibrator": calibrator})
+            by = self.variant.model_copy(update={"calibrator": ranges})
             tensors = calibrated_tensors(own, OPERATORS)
             self._ranges[key] = static_ranges(own, by, self.members.calibration, tensors)
         return self._mixed(own, self._ranges[key], float32)
 
+    def _dynamic(
+        self, member: onnx.ModelProto, scales: str, nodes: tuple[str, ...]
+    ) -> onnx.ModelProto:
+        """Quantize one member, activations as they come; some nodes stay in float32."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(member)
+        quantized = to_int8_dynamic(
+            copy, self.folder / "dynamic.onnx", per_channel=scales == SCALES[0],
+            reduce_range=self.members.reduce_range, in_float32=nodes,
+        )  # fmt: skip
+        put_in_order(quantized)
+        return quantized
+
     def size(self, float32: frozenset[int]) -> int:
-        """Bytes of the first member; ranges change none."""
+        """Bytes of the first member with the first of `ranges`, which has no fewer than others."""
         if float32 not in self._sizes:
-            self._sizes[float32] = self.member(0, CALIBRATORS[0], float32).ByteSize()
+            self._sizes[float32] = self.member(0, self.ranges[0], float32).ByteSize()
         return self._sizes[float32]
 
-    def write(self, folder: Path, calibrator: str, float32: Collection[int]) -> list[Path]:
+    def write(self, folder: Path, ranges: str, float32: Collection[int]) -> list[Path]:
         """Write all members to a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"member-{index:03d}.onnx" for index in range(self.members.count)]
         for index, path in enumerate(paths):
-            onnx.save_model(self.member(index, calibrator, float32), path)
+            onnx.save_model(self.member(index, ranges, float32), path)
         return paths
 
     def predict(
-        self, images: NDArray[np.uint8], calibrator: str, float32: Collection[int]
+        self, images: NDArray[np.uint8], ranges: str, float32: Collection[int]
     ) -> NDArray[np.int64]:
-        """Class ids that all members give some images, shape (n, K)."""
-        paths = self.write(self.folder, calibrator, float32)
+        """Class ids that all members give some images, a row a label, shape (n * L, K)."""
+        paths = self.write(self.folder, ranges, float32)
         return predicted_by(paths, images, self.network)
 
 
 def predicted_by(
     paths: list[Path], images: NDArray[np.uint8], network: Network
 ) -> NDArray[np.int64]:
-    """Class ids that some files of members give some images, shape (n, K)."""
-    predicted = np.empty((len(images), len(paths)), np.int64)
+    """Class ids that some files of members give some images, a row a label, shape (n * L, K)."""
+    labels = len(network.thresholds) or 1
+    predicted = np.empty((len(images), len(paths), labels), np.int64)
     for answers in predict_members(paths, images, network):
-        predicted[answers.rows, answers.member] = answers.predicted
-    return predicted
+        predicted[answers.rows, answers.member] = answers.best
+    return label_rows(predicted)

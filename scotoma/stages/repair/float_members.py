@@ -1,4 +1,4 @@
-"""The members that a static int8 variant was made of, in float32, and what calibrates them."""
+"""The members that an int8 variant was made of, in float32, and what calibrates them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run
-from scotoma.stages.calibration_images import calibration_images
+from scotoma.stages.members.calibration_images import calibration_images
 
 __all__ = ["FloatMembers", "float_members", "prepared", "refuse_absent"]
 
@@ -33,7 +33,7 @@ class FloatMembers:
     Attributes:
         count: How many.
         load: Reads one of them as a graph, shapes inferred.
-        calibration: Images as they take them, float32, shape (B, ...).
+        calibration: Images as they take them, float32, shape (B, ...); none for dynamic int8.
         reduce_range: Weights in 7 bits.
     """
 
@@ -50,7 +50,7 @@ def float_members(
 
     Args:
         run: With its members.
-        variant: Static int8 that the audit made, or external int8 paired with dense.
+        variant: int8 that the audit made, or external int8 paired with dense.
         network: What they are run as.
         choosing: Images of the half that chooses, uint8, shape (n, 3, H, W): some of them calibrate
             external models, whose training images an audit does not have.
@@ -75,11 +75,13 @@ def float_members(
             "float16 to the variants and repeat the audit, which exports it"
         )
     architecture = Architecture.read(file)
-    pixels = calibration_images(run, variant.images, protocol=variant.protocol)
+    ready = np.zeros((0, 3, 1, 1), np.float32)
+    if not variant.mode.startswith("dynamic"):
+        ready = OURS(calibration_images(run, variant.images, protocol=variant.protocol))
     return FloatMembers(
         count,
         lambda index: architecture.with_weights(read_weights(base[index])),
-        OURS(pixels),
+        ready,
         variant.reduce_range,
     )
 

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from scotoma.datasets import Examples
     from scotoma.run import Run
 
-__all__ = ["FEWEST", "refuse_few", "refuse_run", "repairable"]
+__all__ = ["FEWEST", "external_mode", "refuse_few", "refuse_run", "repairable"]
 
 FEWEST = 20  # clusters in each half: fewer choose and judge by chance
-QUANTIZED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
+STATIC = ("QuantizeLinear", "QLinear", "QGemm")  # beginnings of operators
+DYNAMIC = ("DynamicQuantize", "MatMulInteger", "ConvInteger")
 
 
 def repairable(run: Run, name: str | None) -> Variant:
@@ -26,10 +27,13 @@ def repairable(run: Run, name: str | None) -> Variant:
 
     Args:
         run: A finished audit.
-        name: The variant; None where the audit has one that can be repaired.
+        name: The variant; None for the only one that can be repaired, or the only static one.
+
+    Returns:
+        The variant; its `mode` is static or dynamic, also where its models are external.
 
     Raises:
-        ConfigError: No such variant, or not one of static int8.
+        ConfigError: No such variant, or not one of int8.
     """
     config = run.config
     if isinstance(config.source, PredictionsSource):
@@ -39,12 +43,13 @@ def repairable(run: Run, name: str | None) -> Variant:
         )
     fit = [one.name for one in config.resolved_variants[1:] if _fits(config, one)]
     if name is None:
-        if len(fit) != 1:
+        static = [one for one in fit if config.variant(one).mode == "static"]
+        (name,) = fit if len(fit) == 1 else static if len(static) == 1 else [""]
+        if not name:
             raise ConfigError(
-                "--variant must name a static int8 variant, got none; this audit has "
+                "--variant must name an int8 variant, got none; this audit has "
                 f"{', '.join(fit) or 'none: add int8: [static] to its variants and audit again'}"
             )
-        return config.variant(fit[0])
     names = [one.name for one in config.resolved_variants]
     if name not in names[1:]:
         raise ConfigError(
@@ -59,44 +64,48 @@ def repairable(run: Run, name: str | None) -> Variant:
         )
     if name not in fit:
         raise ConfigError(
-            f"--variant must be static int8 made of models in float32, got {name}"
+            f"--variant must be int8 made of models in float32, got {name}"
             f"{_why_not(config, variant)}; "
             + (f"take {', '.join(fit)}" if fit else "add int8: [static] to the variants")
         )
-    if variant.kind == "onnx" and not _quantized(run, variant):
+    if variant.kind != "onnx":
+        return variant
+    if not (mode := external_mode(run, variant)):
         raise ConfigError(
             f"--variant must be a variant of ONNX int8 models, got {name}, whose graphs have no "
             "quantized node; name the variant of the int8 models"
         )
-    return variant
+    return variant.model_copy(update={"mode": mode})
 
 
 def _fits(config: Config, variant: Variant) -> bool:
     if isinstance(config.source, OnnxSource):
         return variant.kind == "onnx" and bool(variant.derived_from)
-    return variant.kind == "int8" and variant.mode == "static"
+    return variant.kind == "int8"
 
 
 def _why_not(config: Config, variant: Variant) -> str:
     if isinstance(config.source, OnnxSource):
         return ", whose models are not paired with dense ones (paired: true)"
-    if variant.mode.startswith("dynamic"):
-        return ", which has no ranges and takes them from each image"
     return f", which is {variant.kind}"
 
 
-def _quantized(run: Run, variant: Variant) -> bool:
+def external_mode(run: Run, variant: Variant) -> str:
+    """Whether external models are of `static` or `dynamic-per-layer` int8; empty for neither."""
     onnx = needs("onnx", "train", "quantization")
     path = run.member(variant.name, 0)
     run.fetch(path)
     if not path.is_file():
-        return True  # which is refused where it is read
+        return "static"  # which is refused where it is read
     graph = onnx.load(path, load_external_data=False).graph
-    return any(node.op_type.startswith(QUANTIZED) for node in graph.node)
+    operators = [node.op_type for node in graph.node]
+    if any(one.startswith(STATIC) for one in operators):
+        return "static"
+    return "dynamic-per-layer" if any(one.startswith(DYNAMIC) for one in operators) else ""
 
 
 def refuse_run(run: Run, examples: Examples) -> None:
-    """Refuse an audit without one label or images, or whose technique decides by a rule of its own.
+    """Refuse an audit without labels or images, or whose technique decides by a rule of its own.
 
     Args:
         run: The audit.
@@ -111,11 +120,6 @@ def refuse_run(run: Run, examples: Examples) -> None:
     if not examples.labelled:
         raise DataError(
             "layers are chosen by error rates, and this audit has no labels; add label.column"
-        )
-    if examples.several:
-        raise DataError(
-            "layers are chosen by the errors of one label, and this audit has several "
-            f"({len(examples.several)}); audit one of them with label.column"
         )
     import polars as pl
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.stages.repair.candidates import CALIBRATORS, RepairChoices
+from scotoma.stages.repair.candidates import AUDITED, RepairChoices
 from scotoma.stages.repair.harm import Harm, error_change
 
 if TYPE_CHECKING:
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from scotoma.uncertainty import Estimate
 
-__all__ = ["AUDITED", "Found", "Half", "search_choices"]
+__all__ = ["Found", "Half", "search_choices"]
 
-AUDITED = "as audited"  # ranges of external models
 WORTH = 0.001  # of harm: a layer that lowers it less is not worth its bytes
 
 
@@ -28,7 +27,7 @@ class Half:
 
     Attributes:
         images: uint8, shape (n, 3, H, W).
-        labels: Class ids, shape (n,).
+        labels: Class ids, shape (n,); of several labels a row each, as `wrong` and `clusters`.
         clusters: Cluster ids, shape (n,), or None.
         harm: What is lowered.
         wrong: Whether member k of the audited variant is wrong, shape (n, K).
@@ -59,16 +58,16 @@ class Found:
     alone: tuple[Estimate, ...]
 
 
-def search_choices(candidates: RepairChoices, half: Half, own: str, most: float) -> Found:
+def search_choices(candidates: RepairChoices, half: Half, most: float) -> Found:
     """Try ranges, which cost nothing, and then layers.
 
     Args:
         candidates: What the variant could be.
         half: The examples that choose.
-        own: Ranges of the variant: a calibrator, or `AUDITED`.
         most: Bytes that the first member may have.
     """
     none: frozenset[int] = frozenset()
+    own, choices = candidates.audited, candidates.ranges
     known = {(own, none): half.wrong}
 
     def wrong(ranges: str, layers: frozenset[int]) -> NDArray[np.bool_]:
@@ -86,14 +85,14 @@ def search_choices(candidates: RepairChoices, half: Half, own: str, most: float)
         change = error_change(wrong(than, none)[group], wrong(ranges, none)[group], clusters)
         return bool(change.high < 0)
 
-    tried = {name: half.harm(wrong(name, none)) for name in dict.fromkeys((own, *CALIBRATORS))}
-    first = CALIBRATORS[0] if own == AUDITED else own  # where no others are better
+    tried = {name: half.harm(wrong(name, none)) for name in dict.fromkeys((own, *choices))}
+    first = choices[0] if own == AUDITED else own  # where no others are better
     by = min(
-        (name for name in CALIBRATORS if name == first or lower(name, first)),
+        (name for name in choices if name == first or lower(name, first)),
         key=lambda name: tried[name],
     )
-    best = by if by != own and lower(by, own) else own
     start = candidates.size(none)
+    best = by if by != own and start <= most and lower(by, own) else own
     sizes = [candidates.size(frozenset({place})) - start for place in range(len(candidates.layers))]
     choice = choose_layers(
         lambda layers: half.harm(wrong(by, layers)), sizes, most - start, worth=WORTH

@@ -19,11 +19,11 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import Sources, read_sources, write_sources
-from scotoma.stages import error_recorded
-from scotoma.stages.begin import begin_run, read_configuration, read_rules
-from scotoma.stages.changed import look
+from scotoma.stages.cluster.begin import begin_run, read_configuration, read_rules
+from scotoma.stages.errors import error_recorded
+from scotoma.stages.inputs.changed import look
+from scotoma.stages.inputs.newest import resolved
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.newest import resolved
 
 __all__ = ["NOTHING", "begin", "place_of", "remember"]
 

@@ -12,10 +12,10 @@ from scotoma import storage
 from scotoma.errors import ScotomaError
 from scotoma.run import Run, read_json
 from scotoma.run.mirror import Mirror, local_folder
-from scotoma.stages import leave_error
-from scotoma.stages.begin import read_configuration
-from scotoma.stages.completeness import first_unfinished
-from scotoma.stages.schedule import place_of
+from scotoma.stages.cluster.begin import read_configuration
+from scotoma.stages.cluster.completeness import first_unfinished
+from scotoma.stages.cluster.schedule import place_of
+from scotoma.stages.errors import leave_error
 from scotoma.stages.steps import STEPS
 
 __all__ = ["record_failure"]

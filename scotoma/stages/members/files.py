@@ -7,7 +7,7 @@ from pathlib import Path
 from scotoma.config import Config, Variant
 from scotoma.datasets.parts import part_digest
 from scotoma.run import Run
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.shards import Shard
 
 __all__ = ["calibration_digest", "graph_files", "member_files", "members_of", "quantized_variants"]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Answers, Network, PixelArray, measure_costs, predict_members
 from scotoma.inference.costs import costs_apart
 from scotoma.inference.model_process import runtime_process
@@ -23,11 +24,11 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.run import Run, write_json
-from scotoma.stages.every_score import EveryScore
 from scotoma.stages.external.network import network_of
 from scotoma.stages.measures.parity import exported_from, network_predictions
-from scotoma.stages.members import members_of
-from scotoma.stages.shards import Shard
+from scotoma.stages.members.every_score import EveryScore
+from scotoma.stages.members.files import members_of
+from scotoma.stages.members.shards import Shard
 from scotoma.storage.files import written
 
 __all__ = ["predict_shard"]
@@ -154,12 +155,12 @@ class _Column:
     @property
     def predicted(self) -> NDArray[np.unsignedinteger[Any]]:
         """Class ids of each row, shape (N, K); of several labels a row each, (N * L, K)."""
-        return _label_rows(self.best) if self.several else self.best[..., 0]
+        return label_rows(self.best) if self.several else self.best[..., 0]
 
     @property
     def row_scores(self) -> NDArray[np.float16] | None:
         """Probabilities of what is predicted, as `predicted`; None where they are not kept."""
-        return self.scores if self.scores is None or not self.several else _label_rows(self.scores)
+        return self.scores if self.scores is None or not self.several else label_rows(self.scores)
 
     @property
     def top5(self) -> NDArray[np.unsignedinteger[Any]] | None:
@@ -170,15 +171,6 @@ class _Column:
         """Replace the outputs of the highest score by the class ids of a rule."""
         if predicted is not None:
             self.best[:, place, 0] = predicted
-
-
-def _label_rows(values: NDArray[Any]) -> NDArray[Any]:
-    """Give each label of each image a row, from shape (N, K, L) to (N * L, K).
-
-    >>> _label_rows(np.array([[["a0", "b0"], ["a1", "b1"]]])).tolist()
-    [['a0', 'a1'], ['b0', 'b1']]
-    """
-    return np.moveaxis(values, 2, 1).reshape(-1, values.shape[1])
 
 
 def _write(

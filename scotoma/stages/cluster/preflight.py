@@ -13,7 +13,7 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
-from scotoma.stages.begin import read_configuration
+from scotoma.stages.cluster.begin import read_configuration
 
 __all__ = ["preflight", "record_of"]
 

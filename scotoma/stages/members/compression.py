@@ -24,8 +24,8 @@ from scotoma.quantization.float32_layers import float32_layers
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import StaticPlan, plan_static
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
-from scotoma.stages.calibration_images import calibration_images
-from scotoma.stages.members import calibration_digest
+from scotoma.stages.members.calibration_images import calibration_images
+from scotoma.stages.members.files import calibration_digest
 from scotoma.storage.files import file_digest, written
 from scotoma.training.models import build_model
 

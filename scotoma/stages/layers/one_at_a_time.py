@@ -35,7 +35,7 @@ SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
 STREAM = 4_000_037  # of the seed: which test examples
 INT8 = (
-    "Members in float32, with one layer after the other in static int8, beside the same members "
+    "Members in float32, with one layer after the other in {mode} int8, beside the same members "
     "whole in float32."
 )
 PRUNED = (
@@ -79,11 +79,10 @@ def write_layers(run: Run, gate: GateResult) -> list[Path]:
 def _comparable(run: Run, variant: Variant) -> bool:
     """Whether the audit made a variant whose layers can be compressed one at a time."""
     source, mitigation = run.config.source, run.config.mitigation
-    if isinstance(source, OnnxSource | PredictionsSource) or run.config.label.columns:
+    if isinstance(source, OnnxSource | PredictionsSource):
         return False
     heads = mitigation is not None and mitigation.technique in HEADS
-    static = variant.kind == "int8" and variant.mode == "static"
-    return not heads and (static or variant.kind == "prune")
+    return not heads and variant.kind in ("int8", "prune")
 
 
 @dataclass(frozen=True)
@@ -98,24 +97,27 @@ class _Shown:
 def _examples(run: Run, members: int, layers: int) -> _Shown:
     """Draw as many test examples and members as `MOST_PASSES` allows."""
     every = Examples.read(run.examples, images=False, split="test")
+    shown = every.pictured
     passes = MOST_PASSES // (2 * layers + 1)
-    count = min(members, max(1, passes // min(len(every.ids), SOME)))
-    n = min(len(every.ids), max(FEWEST, passes // count))
+    count = min(members, max(1, passes // min(len(shown.ids), SOME)))
+    n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
-    rows = np.sort(random.permutation(len(every.ids))[:n])
-    ids = every.table["example_id"].gather(rows).to_list()
-    clusters = None if every.clusters is None else every.clusters[rows]
-    return _Shown(decode_images(Examples.read(run.examples, only=ids)), clusters, count)
+    rows = np.sort(random.permutation(len(shown.ids))[:n])
+    ids = shown.table["example_id"].gather(rows).to_list()
+    images = decode_images(Examples.read(run.examples, only=ids))
+    clusters = None if shown.clusters is None else shown.clusters[rows]
+    if clusters is not None:
+        clusters = np.repeat(clusters, every.rows_an_image)
+    return _Shown(images, clusters, count)
 
 
 def _compared(run: Run, variant: Variant) -> VariantLayers:
     """Run the members of one variant with layers compressed one at a time, and together."""
-    from scotoma.stages.external.network import network_of
+    from scotoma.stages.external.network import labels_network
     from scotoma.stages.repair.candidates import RepairChoices
     from scotoma.stages.repair.float_members import float_members, refuse_absent
 
-    classes = len(Examples.read(run.examples, images=False, split="test").classes)
-    network = network_of(run.config, classes)
+    network = labels_network(run.config, Examples.read(run.examples, images=False, split="test"))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
         pruned = variant.kind == "prune"
@@ -128,7 +130,7 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
         every = frozenset(range(len(names)))
         sparsities: list[float] | None = None
         if pruned:
-            from scotoma.stages.pruned_layers import PrunedLayers
+            from scotoma.stages.layers.pruned import PrunedLayers
 
             paths = [run.member(variant.name, k) for k in range(shown.members)]
             run.fetch(*paths)
@@ -137,10 +139,10 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
             sparsities = by_layer.sparsities()
             predict = partial(by_layer.predict, shown.images)
         else:
-            predict = partial(_quantized, own, shown.images, variant.calibrator, every)
+            predict = partial(_quantized, own, shown.images, every)
         ordered = _ordered(predict, len(names), shown.clusters)
     return VariantLayers(
-        compared=PRUNED if pruned else INT8,
+        compared=PRUNED if pruned else INT8.format(mode=variant.mode.partition("-")[0]),
         layers=tuple(
             LayerFlips(
                 layer=names[place],
@@ -156,12 +158,11 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
 def _quantized(
     own: RepairChoices,
     images: NDArray[np.uint8],
-    calibrator: str,
     every: frozenset[int],
     layers: frozenset[int],
 ) -> NDArray[np.int64]:
     """Class ids with some layers in int8, shape (n, K)."""
-    return own.predict(images, calibrator, every - layers)
+    return own.predict(images, own.audited, every - layers)
 
 
 def _ordered(

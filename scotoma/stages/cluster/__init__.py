@@ -1,0 +1,1 @@
+"""Steps around an audit on a cluster: its begin, its schedule, its end."""

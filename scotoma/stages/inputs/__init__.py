@@ -1,0 +1,1 @@
+"""What an audit is of, and what changed since the last."""

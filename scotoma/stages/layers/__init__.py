@@ -1,0 +1,1 @@
+"""Which layers did it?"""

@@ -1,0 +1,1 @@
+"""The members of a shard: their files, their forms, what they predict."""
