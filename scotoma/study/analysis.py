@@ -29,7 +29,7 @@ from scotoma.study.answer_table import (
 )
 from scotoma.study.arms import mean_difference
 from scotoma.study.blinding import blinding_of
-from scotoma.study.effects import bootstrap_interval, difference, interaction
+from scotoma.study.effects import bootstrap_interval, difference, interaction, weighted_share
 from scotoma.study.mixed_model import odds_ratio
 from scotoma.study.plan import KeyEntry, Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, CONTRASTS, QUESTIONS, StudyQuestion
@@ -119,7 +119,7 @@ def study_result(
         questions=tuple(results),
         blinding=blinding,
         balance=_balance(plan, key),
-        flow=study_flow(table, erased, consistency, screened),
+        flow=study_flow(plan, table, erased, consistency, screened),
         deviations=(*plan_deviations(plan, table), *deviations),
     )
 
@@ -218,24 +218,27 @@ def _arm(
     counts = counts_of(values, len(ANSWERS))
     found = annotator_agreement(counts, seed=plan.seed, level=plan.level)
     totals = counts.sum(axis=0)
+    items = [item for item, mine in zip(table.items, own, strict=True) if mine]
     share = None
     if arm != "C":
-        given = counted_shares(values, one.counted)
-        weights = np.array(
-            [key[item].weight for item, mine in zip(table.items, own, strict=True) if mine]
-        )[:, None] * ~np.isnan(given)
-        if weights.sum() > 0:
-            share = float(np.nansum(weights * np.nan_to_num(given)) / weights.sum())
+        weights = np.array([key[item].weight for item in items], float)
+        share = weighted_share(counted_shares(values, one.counted), weights, level=plan.level)
     return ArmAnswers(
         arm=arm,
         yes=int(totals[YES]),
         no=int(totals[NO]),
         cant_tell=int(totals[CANT_TELL]),
-        population_share=share,
+        population_share=share.value if share else None,
+        population_low=share.low if share else None,
+        population_high=share.high if share else None,
+        population_reason=share.reason if share else "arm C is matched, not drawn at random",
+        items=int((values >= 0).any(axis=1).sum()),
         alpha=found.alpha,
         alpha_low=found.low,
         alpha_high=found.high,
         ac1=found.ac1,
+        ac1_low=found.ac1_low,
+        ac1_high=found.ac1_high,
         raw=found.raw,
         pairable=found.items,
         reason=found.reason,

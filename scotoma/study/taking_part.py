@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scotoma.audit.study import StudyFlow
+from scotoma.audit.study import AnnotatorFlow, StudyFlow
 from scotoma.study.answer_table import CANT_TELL, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS
 from scotoma.study.plan import StudyPlan
+from scotoma.uncertainty.wilson_interval import wilson
 
 __all__ = ["consistency_of", "plan_deviations", "scope_of", "screened_people", "study_flow"]
 
@@ -43,6 +44,7 @@ def screened_people(
 
 
 def study_flow(
+    plan: StudyPlan,
     table: AnswerTable,
     erased: int,
     consistency: Mapping[int, float | None],
@@ -60,12 +62,29 @@ def study_flow(
         cant_tell=int((stacked == CANT_TELL).sum()),
         skipped=int(table.skipped.sum()),
         fast=table.fast,
-        consistency={str(person): share for person, share in consistency.items()},
-        median_s={
-            str(person): None if np.isnan(seconds) else float(seconds)
-            for person, seconds in zip(table.people, table.seconds, strict=True)
-        },
-        screened=tuple(map(str, screened)),
+        people=tuple(
+            _annotator(plan, table, column, consistency[person], person in screened)
+            for column, person in enumerate(table.people)
+        ),
+    )
+
+
+def _annotator(
+    plan: StudyPlan, table: AnswerTable, column: int, share: float | None, screened: bool
+) -> AnnotatorFlow:
+    once = np.stack([values[:, column] >= 0 for values in table.answers.values()])
+    again = np.stack([values[:, column] >= 0 for values in table.again.values()])
+    repeats, seconds = int((once & again).any(axis=0).sum()), float(table.seconds[column])
+    low, high = (None, None) if share is None else wilson(share * repeats, repeats, plan.level)
+    return AnnotatorFlow(
+        annotator=table.people[column],
+        images=int(once.any(axis=0).sum()),
+        consistency=share,
+        low=low,
+        high=high,
+        repeats=repeats,
+        median_s=None if np.isnan(seconds) else seconds,
+        screened=screened,
     )
 
 
