@@ -25,7 +25,7 @@ from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, complement, normalised, scaled
 from scotoma.report.overview import variant_rows
-from scotoma.report.people import NO_INTERVAL, People, shown_reviews, shown_studies
+from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
 from scotoma.uncertainty import FEW_RUNS, few_runs
@@ -235,7 +235,6 @@ def page_context(
         "studies": shown_studies(beside.people),
         "people": beside.people,
         "reviews": shown_reviews(beside.people, keyed),
-        "NO_INTERVAL": NO_INTERVAL,
         "frontier": frontier,
         "newest": beside.newest,
         "versions": sorted(beside.versions.items()),
