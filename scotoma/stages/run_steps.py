@@ -28,7 +28,9 @@ from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_s
 __all__ = ["refuse_too_early", "run_steps"]
 
 # What workers share that is slow to import and starts no thread.
-PRELOADED = ("numpy", "scipy.special", "scotoma.config", "scotoma.run")
+PRELOADED = ("numpy", "scipy.special", "scotoma.config.model", "scotoma.run")
+
+SMALL = 20_000  # predictions
 
 
 def run_steps(run: Run, only: str | None = None) -> None:
@@ -47,7 +49,8 @@ def run_steps(run: Run, only: str | None = None) -> None:
         _perform(run, named(only))
         return
     steps = [step for group in groups(run.config) for step in group]
-    if due := {step.name for step in steps if not _recorded(run, step)}:
+    due = {step.name for step in steps if not _recorded(run, step)}
+    if due and not isinstance(run.config.source, PredictionsSource):  # which may need no workers
         start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
     # Of a GPU each process keeps memory for as long as it lives.
     workers = nullcontext() if has_gpu_driver() else kept_workers()
@@ -55,12 +58,12 @@ def run_steps(run: Run, only: str | None = None) -> None:
         *before, verdict, report, (log,) = groups(run.config)
         for group in before:
             new = [step for step in group if not _recorded(run, step)]
-            if len(new) > 1 and cores() > 1:
+            if len(new) > 1 and cores() > 1 and not _is_small(run):
                 _perform_together(run, new)
                 group = [step for step in group if step not in new]
             for step in group:
                 _perform(run, step)
-        if cores() > 1 and not _recorded(run, log):
+        if cores() > 1 and not _recorded(run, log) and run.config.tracking.uri != "off":
             _log_apart(run, [*verdict, *report], log)
         else:
             for step in (*verdict, *report, log):
@@ -107,6 +110,7 @@ def _perform(run: Run, step: Step) -> None:
 
 def _perform_together(run: Run, steps: list[Step]) -> None:
     """Run steps side by side, one a worker."""
+    start_server(*PRELOADED)  # unless it is running
     with _workers(run, min(cores(), len(steps))) as pool:
         futures = [
             pool.submit(_perform, step, task=f"running the step {step.name}")
@@ -141,6 +145,17 @@ def _workers(run: Run, workers: int) -> Iterator[WorkerPool]:
 def _recorded(run: Run, step: Step) -> bool:
     """Whether a step has ended before, whatever has changed since."""
     return run.path("steps", f"{step.name}{'-000' if step.sharded else ''}.json").exists()
+
+
+def _is_small(run: Run) -> bool:
+    """Whether its steps take less time than workers to start: few predictions made elsewhere."""
+    if not isinstance(run.config.source, PredictionsSource) or not run.examples.is_file():
+        return False
+    import polars as pl
+
+    rows = pl.scan_parquet(run.examples, glob=False).select(pl.len()).collect().item()
+    models = run.config.most_models * len(run.config.resolved_variants)
+    return bool(rows * models <= SMALL)
 
 
 def _needs_torch(run: Run, due: set[str]) -> bool:

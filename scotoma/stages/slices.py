@@ -15,7 +15,6 @@ from scotoma.datasets import Examples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.slices.features import WORK, conditions_together, features_of
 from scotoma.stages.measures.pairs import (
     PopulationPair,
     measure_inputs,
@@ -51,6 +50,8 @@ def slices(run: Run, *, search: bool = True) -> list[Path]:
     looks = _measured(run)
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
         if due:
+            from scotoma.slices.features import features_of
+
             examples = Examples.read(run.examples, images=False, split="test")
             if is_scored(run):
                 write_json(section, jsonable(_of_scores(run, examples)))
@@ -92,6 +93,8 @@ def _measured(run: Run) -> list[Path]:
 
 def _of_scores(run: Run, examples: Examples) -> dict[str, dict[str, Any]]:
     """Find the slices of every variant on which the mean score gets worse."""
+    from scotoma.slices.features import features_of
+
     features = features_of(examples, None, run.config.slices.features)
     if not features.width:
         return {}
@@ -109,6 +112,7 @@ def _search(
     outcome: Mapping[str, Any], examples: Examples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
+    from scotoma.slices.features import WORK, conditions_together
 
     asked = config.slices
     together, sets = conditions_together(features.width, features.height, asked.max_cross)

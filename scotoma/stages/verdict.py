@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
@@ -20,9 +21,9 @@ from scotoma.stages.external.precision import precision_file
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
-from scotoma.summary import summary
-from scotoma.verdict import Gate, gate_file, gate_result, judge
-from scotoma.verdict.documents import junit, markdown
+
+if TYPE_CHECKING:
+    from scotoma.verdict import Gate
 
 __all__ = ["Judged", "give_verdict", "verdict"]
 
@@ -50,6 +51,7 @@ def verdict(run: Run) -> list[Path]:
         if due:
             from scotoma.datasets import Examples
             from scotoma.stages.judging.assemble import assemble
+            from scotoma.verdict import gate_result
 
             progress.start("judge", 1)
             write_part(audit, assemble(run, Examples.read(run.examples, images=False)))
@@ -106,6 +108,10 @@ def give_verdict(
 def _give_verdict(
     folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
 ) -> Judged:
+    from scotoma.summary import summary
+    from scotoma.verdict import gate_file, judge
+    from scotoma.verdict.documents import junit, markdown
+
     path = folder.root / "audit.json"
     folder.fetch([path, *(folder.root / name for name in OUTCOMES)])
     if not _judges(folder.root / "gate.json", path):

@@ -174,7 +174,7 @@ def run_configured(
                 checksums.seal(run.mirror)
                 _say_step(run, step, console, as_json=as_json)
                 return 0
-            judging_needs = ("scotoma.stages.verdict", "scipy.special")
+            judging_needs = ("scotoma.stages.verdict", "scotoma.summary", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
 

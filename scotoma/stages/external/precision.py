@@ -8,7 +8,6 @@ from pathlib import Path
 from scotoma import storage
 from scotoma.audit.precision import PrecisionRow
 from scotoma.audit.reading import read_part
-from scotoma.comparison.precision import precision_estimates
 from scotoma.config import Config, DetectionsSource
 from scotoma.detection import (
     DetectionScores,
@@ -44,6 +43,8 @@ def write_precision(
         images: How many images there are.
         paired: Whether members of a variant derive from dense ones.
     """
+    from scotoma.comparison.precision import precision_estimates
+
     dense, *others = scores
     rows = {
         name: precision_estimates(
