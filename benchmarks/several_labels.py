@@ -1,13 +1,15 @@
-"""How often audits of several labels flag what is harmless, and find what is not.
+"""How often audits of labels, boxes or tokens flag what is harmless, and find what is not.
 
     python benchmarks/several_labels.py               # 200 audits without harm, 200 with
     python benchmarks/several_labels.py --audits 20   # a glance
+    python benchmarks/several_labels.py --kind boxes  # of images; or tokens, of sentences
 
 An audit is 800 photographs with 4 labels each, 6 models a side. Errors on labels of a photograph
 hang together, and so do those of one model. Where harm is planted, errors on umbrellas rise by what
-`scotoma check` prints for that group. Measured and judged by the steps of the pipeline; flagged is
-an audit without harm that the default gate fails, found is harm whose interval of the relative
-change of the group's error lies above 0.
+`scotoma check` prints for that group. A box is found or missed, its class is the group; a token has
+one of three classes, the language of its sentence is the group. Measured and judged by the steps of
+the pipeline; flagged is an audit without harm that the default gate fails, found is harm whose
+interval of the relative change of the group's error lies above 0.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ import polars as pl
 from scipy.stats import norm
 
 from scotoma.audit import read_audit
-from scotoma.config import parse_config
+from scotoma.config import Config, parse_config
 from scotoma.config.gate import default_rules
+from scotoma.datasets import Examples
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.power import smallest_amplification
 from scotoma.predictions import Predictions
-from scotoma.run import Run
+from scotoma.run import Run, write_json
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
+from scotoma.stages.external.precision import precision_file
 from scotoma.stages.slices import slices
 from scotoma.stages.verdict import verdict
 from scotoma.verdict import judge
@@ -50,6 +54,20 @@ groups: {{sex: {{column: sex}}}}
 variants: [dense, {{predictions: [int8]}}]
 population: {{models: {MODELS}}}
 """
+PARTS = """\
+project: planted
+source: {kind: KIND, files: none, examples: none}
+label: {column: label}
+cluster: {column: whole}
+groups: {part: {column: part}}
+variants: [dense, {predictions: [int8]}]
+population: {models: 6}
+"""
+CONFIGS = {
+    "labels": CONFIG,
+    "boxes": PARTS.replace("KIND", "detections"),
+    "tokens": PARTS.replace("KIND", "generic"),
+}
 TODAY = datetime.date(2027, 3, 1)
 
 
@@ -57,50 +75,122 @@ def main() -> None:
     """Draw, measure, judge, count."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--audits", type=int, default=200, help="without harm, and with")
+    parser.add_argument("--kind", choices=list(CONFIGS), default="labels")
     asked = parser.parse_args()
-    least = smallest_amplification(group_n=PHOTOGRAPHS, rate=RATE, members=MODELS, power=0.8)
+    kind = asked.kind
+    with tempfile.TemporaryDirectory() as folder:  # of one cluster examples count once
+        tested = Examples.read(drawn(Path(folder), 0.0, 0, kind).examples, split="test")
+        number = harmed_clusters(tested, kind)
+    least = smallest_amplification(group_n=number, rate=RATE, members=MODELS, power=0.8)
     began = time.process_time()
-    flagged = sum(is_flagged(seed) for seed in range(asked.audits))
+    flagged = sum(is_flagged(seed, kind) for seed in range(asked.audits))
     print(f"no harm: {flagged} of {asked.audits} audits flagged", flush=True)
-    hits = sum(is_found(seed, least.relative) for seed in range(asked.audits))
+    hits = sum(is_found(seed, least.relative, kind) for seed in range(asked.audits))
     print(f"{least.relative:+.0%} planted: found in {hits} of {asked.audits} audits")
     print(f"took {time.process_time() - began:.0f} s of CPU")
 
 
-def is_flagged(seed: int) -> bool:
+def harmed_clusters(tested: Examples, kind: str) -> int:
+    """Count the clusters of the group that is harmed."""
+    name, value = harmed_group(kind)
+    inside = (tested.table[name] == value).to_numpy()
+    assert tested.clusters is not None
+    return len(np.unique(tested.clusters[inside]))
+
+
+def harmed_group(kind: str) -> tuple[str, str]:
+    """Attribute and value of the group that is harmed."""
+    return ("label_name", LABELS[HARMED]) if kind == "labels" else ("part", LABELS[HARMED])
+
+
+def is_flagged(seed: int, kind: str) -> bool:
     """Whether the default gate fails an audit without harm."""
     with tempfile.TemporaryDirectory() as folder:
-        run = drawn(Path(folder), 0.0, seed)
+        run = drawn(Path(folder), 0.0, seed, kind)
         for step in (divergence, bias, slices):
             step(run)
         audit = read_audit(verdict(run)[0])
-    return judge(audit, default_rules(positive=True), TODAY).verdict == "FAIL"
+    rules = default_rules(positive=kind == "labels")
+    return judge(audit, rules, TODAY).verdict == "FAIL"
 
 
-def is_found(seed: int, relative: float) -> bool:
+def is_found(seed: int, relative: float, kind: str) -> bool:
     """Whether the rise of the group's error is shown."""
     with tempfile.TemporaryDirectory() as folder:
-        run = drawn(Path(folder), relative, seed)
+        run = drawn(Path(folder), relative, seed, kind)
         section = json.loads(bias(run)[0].read_text())
     rows = section["subgroups"]["int8"]
-    group = f"label_name={LABELS[HARMED]}"
+    group = "=".join(harmed_group(kind))
     (row,) = (row for row in rows if (row["metric"], row["group"]) == ("error", group))
     low = row["relative"]["low"]
     return low is not None and low > 0
 
 
-def drawn(folder: Path, relative: float, seed: int) -> Run:
+def drawn(folder: Path, relative: float, seed: int, kind: str) -> Run:
     """A run with its examples and predictions.
 
     Args:
         folder: Empty.
         relative: By how much errors on the harmed label rise, a fraction; 0 for no harm anywhere.
         seed: Decides all that is drawn.
+        kind: What the examples are.
     """
     rng = np.random.default_rng(seed)
-    config = parse_config(CONFIG, "planted")
+    config = parse_config(CONFIGS[kind], "planted")
     shape = (PHOTOGRAPHS, len(LABELS))
-    present = rng.random(shape) < 0.3
+    if kind == "labels":
+        examples, right, harmed = labelled(rng, seed, config)
+    else:
+        examples, right, harmed = parts(rng, kind, config)
+    run = Run.create(folder / "run", config)
+    examples.write(run.examples)
+    if kind == "boxes":
+        write_json(precision_file(run.root), {})  # no detections lie behind what is drawn
+    run.path("predictions").mkdir()
+    before, other = difficulty(rng), difficulty(rng)
+    kept = CORRELATION if relative else 1.0
+    after = kept * before + np.sqrt(1 - kept**2) * other
+    for name, hard, rates in (
+        ("dense", before, np.full(shape, RATE)),
+        ("int8", after, RATE * (1 + relative * harmed)),
+    ):
+        cut = norm.ppf(rates)[..., None] * np.sqrt(1 + HARD**2 + RUN**2)
+        tried = hard[..., None] + RUN * rng.normal(size=MODELS) + rng.normal(size=(*shape, MODELS))
+        wrong = (tried < cut).reshape(-1, MODELS)
+        predicted = (right[:, None] + wrong) % len(examples.classes)
+        Predictions(
+            variant=name, example_ids=tuple(examples.ids), members=tuple(range(MODELS)),
+            classes=examples.classes, predicted=predicted.astype(np.uint8),
+        ).write(run.predictions(name))  # fmt: skip
+    return run
+
+
+def parts(
+    rng: np.random.Generator, kind: str, config: Config
+) -> tuple[Examples, np.ndarray, np.ndarray]:
+    """Boxes of images or tokens of sentences, their class ids, and which are harmed, (N, L)."""
+    shape = (PHOTOGRAPHS, len(LABELS))
+    own = rng.integers(0, len(LABELS), shape)
+    own = own if kind == "boxes" else np.repeat(own[:, :1], len(LABELS), axis=1)
+    classes = ["found"] if kind == "boxes" else ["name", "other", "verb"]
+    table = pl.DataFrame(
+        {
+            "example_id": [str(row) for row in range(own.size)],
+            "split": "test",
+            "whole": np.repeat([f"w{row}" for row in range(PHOTOGRAPHS)], len(LABELS)),
+            "part": np.array(LABELS)[own.ravel()],
+            "label": np.array(classes)[rng.integers(0, len(classes), own.size)],
+        }
+    )
+    examples = examples_from_source(table, config, "drawn")
+    return examples, examples.labels, own == HARMED
+
+
+def labelled(
+    rng: np.random.Generator, seed: int, config: Config
+) -> tuple[Examples, np.ndarray, np.ndarray]:
+    """Photographs of several labels, a row a label, and which are harmed, shape (N, L)."""
+    present = rng.random((PHOTOGRAPHS, len(LABELS))) < 0.3
     table = pl.DataFrame(
         {
             "example_id": [f"{seed}-{row}" for row in range(PHOTOGRAPHS)],
@@ -110,25 +200,11 @@ def drawn(folder: Path, relative: float, seed: int) -> Run:
         }
     )
     examples = examples_from_source(label_pairs(table, config.label, "drawn"), config, "drawn")
-    run = Run.create(folder / "run", config)
-    examples.write(run.examples)
-    run.path("predictions").mkdir()
-    before, other = difficulty(rng), difficulty(rng)
-    kept = CORRELATION if relative else 1.0
-    after = kept * before + np.sqrt(1 - kept**2) * other
-    harmed = np.arange(len(LABELS)) == HARMED
-    for name, hard, rates in (
-        ("dense", before, np.full(len(LABELS), RATE)),
-        ("int8", after, RATE * (1 + relative * harmed)),
-    ):
-        cut = norm.ppf(rates)[:, None] * np.sqrt(1 + HARD**2 + RUN**2)
-        tried = hard[..., None] + RUN * rng.normal(size=MODELS) + rng.normal(size=(*shape, MODELS))
-        predicted = (present[..., None] ^ (tried < cut)).reshape(-1, MODELS)
-        Predictions(
-            variant=name, example_ids=tuple(examples.ids), members=tuple(range(MODELS)),
-            classes=examples.classes, predicted=predicted.astype(np.uint8),
-        ).write(run.predictions(name))  # fmt: skip
-    return run
+    return (
+        examples,
+        examples.labels,
+        np.broadcast_to(np.arange(len(LABELS)) == HARMED, present.shape),
+    )
 
 
 def difficulty(rng: np.random.Generator) -> np.ndarray:

@@ -286,7 +286,6 @@ SEVERAL = {
     "a source of one label": (
         "image_folder", "parquet\n  data: d", "and source.kind parquet reads one",
     ),
-    "every score": ("variants", "keep_scores: full\nvariants", "keep_scores full is for one label"),
     "a technique of one label": (
         "variants", "mitigation: {technique: JTT}\nvariants",
         "mitigation.technique JTT is for one label and label.columns names several; choose one of "
@@ -297,7 +296,7 @@ SEVERAL = {
         "tournament is for one label and label.columns names several; leave out one of them",
     ),
     "corrupted pictures": (
-        "variants", "robustness: {profile: scaled}\nvariants", "robustness reads one label",
+        "variants", "robustness: {profile: scaled}\nvariants", "robustness is for one label",
     ),
     "groups of the attribute": (
         "variants", "groups: {label_name: {column: x}}\nvariants", "name another label.attribute",

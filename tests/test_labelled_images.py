@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import runpy
+import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,10 +18,12 @@ from scotoma.cli import app
 from scotoma.config import Config, load_config
 from scotoma.datasets import Examples, load_examples, open_examples, store_images, survey_examples
 from scotoma.errors import ConfigError, DataError
-from scotoma.predictions import Predictions
+from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
 from scotoma.stages.gather import gather
+from scotoma.stages.import_models import import_models
 from scotoma.stages.members.shards import shards
+from scotoma.stages.mitigation.outputs import member_outputs
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare
 from scotoma.stages.prune import prune
@@ -31,44 +32,19 @@ from scotoma.stages.repair.apply import repair_variant
 from scotoma.stages.repair.refusals import repairable
 from scotoma.stages.train import train
 from tests.audits import filled
+from tests.photographs import (
+    COCO,
+    COMMON,
+    EXAMPLE,
+    LABELS,
+    TABLE,
+    configured,
+    without_first_row,
+)
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "labelled_photographs.py"))
-LABELS = list(EXAMPLE["LABELS"])
-COMMON = """\
-label: {columns: [bicycle, dog, handbag, umbrella], thresholds: {dog: 0.3}}
-groups: {gender: {column: GENDER}}
-variants: [dense, {prune: [0.9]}, {int8: [static]}]
-population: {models: 2}
-keep_scores: true
-deterministic: true
-tracking: {uri: "off"}
-"""
-TABLE = """\
-source:
-  kind: image_folder
-  images: photographs
-  attributes: photographs/labels.csv
-  split: {column: split, train: train, test: test}
-  recipe: {epochs: null, steps: 12, batch_size: 32}
-""" + COMMON.replace("GENDER", "sex")
-COCO = """\
-source:
-  kind: coco
-  data: photographs
-  train: train
-  test: test
-  model: tiny-convnet
-  size: 16
-  recipe: {epochs: null, steps: 12, batch_size: 32}
-""" + COMMON.replace("GENDER", "gender")
 CUT = np.array([0.5, 0.3, 0.5, 0.5])
-
-
-def configured(home: Path, text: str) -> Config:
-    (home / "audit.yaml").write_text(text)
-    return load_config(home / "audit.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copied(home: Path, tmp_path: Path) -> Path:
+def copied(tmp_path: Path) -> Path:
     """A few photographs that a test may spoil."""
     EXAMPLE["write"](tmp_path, train=30, test=10)
     return tmp_path
@@ -146,8 +122,6 @@ def test_every_member_says_of_every_label_what_its_network_says(home: Path, run:
 
 @pytest.mark.thorough
 def test_rules_are_fitted_to_what_members_say_of_each_label(run: Run) -> None:
-    from scotoma.stages.mitigation.outputs import member_outputs
-
     for variant in ("dense", "int8-static"):
         outputs = member_outputs(run, variant, features=False)
         assert outputs.shape == (2, 60 * len(LABELS), 2)
@@ -155,6 +129,40 @@ def test_rules_are_fitted_to_what_members_say_of_each_label(run: Run) -> None:
         assert (said == outputs.argmax(-1).T).mean() > 0.99
     with pytest.raises(DataError, match=r"^dfr fits one layer to one label, and this audit has"):
         member_outputs(run, "dense", features=True)
+
+
+def test_external_models_say_of_every_label_what_they_said_here(home: Path, run: Run) -> None:
+    text = """\
+source:
+  kind: onnx
+  models: models
+  images: photographs
+  attributes: photographs/labels.csv
+  split: {column: split, train: train, test: test}
+  preprocessing: {mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+""" + COMMON.replace("GENDER", "sex").replace("{prune: [0.9]}, {int8: [static]}", "{onnx: [small]}")
+    for name in ("dense", "small"):
+        (home / "models" / name).mkdir(parents=True)
+        for k in (0, 1):
+            shutil.copy(run.member("int8-static", k), home / "models" / name / f"{k}.onnx")
+    own = Run.create(home / "external", configured(home, text))
+    (shard,) = shards(own.config.most_models, 1)
+    prepare(own)
+    import_models(own, shard)
+    predict(own, shard)
+    gather(own)
+    said = Predictions.read(own.predictions("small"))
+    assert (said.predicted == Predictions.read(run.predictions("int8-static")).predicted).all()
+    for one, variant in ((own, "small"), (run, "int8-static")):
+        kept = ScoresFile.open(one.scores(variant, 1))
+        ids, scores = kept.read()
+        assert (kept.heads.classes, ids[:2]) == (
+            tuple(LABELS),
+            ["test/00000.png", "test/00001.png"],
+        )
+        chance = 1 / (1 + np.exp(-scores.astype(np.float64)))
+        assert ((chance >= CUT) == said.predicted[:, 1].reshape(chance.shape)).all()
+    assert member_outputs(own, "small", features=False).shape == (2, 60 * len(LABELS), 2)
 
 
 def test_layers_are_chosen_by_the_errors_of_every_label(run: Run, tmp_path: Path) -> None:
@@ -357,97 +365,6 @@ def test_attributes_join_coco_by_the_id_of_the_image(copied: Path) -> None:
     ]  # fmt: skip
 
 
-def spoiled_table(home: Path, change: pl.Expr | str) -> None:
-    place = home / "photographs" / "labels.csv"
-    table = pl.read_csv(place)
-    (table.drop(change) if isinstance(change, str) else table.with_columns(change)).write_csv(place)
-
-
-def without_first_row(home: Path) -> None:
-    place = home / "photographs" / "labels.csv"
-    pl.read_csv(place).tail(-1).write_csv(place)
-
-
-def spoiled_coco(home: Path, key: str, value: Any) -> None:
-    place = home / "photographs" / "annotations" / "instances_test.json"
-    content = json.loads(place.read_text())
-    place.write_text(json.dumps(content | {key: value}))
-
-
-REFUSED: dict[str, tuple[str, Any, str]] = {
-    "a column is missing": (
-        TABLE,
-        lambda home: spoiled_table(home, "dog"),
-        "label column 'dog' is not in {home}/photographs/labels.csv; it has bicycle, handbag, sex,",
-    ),
-    "a value is 2": (
-        TABLE,
-        lambda home: spoiled_table(home, pl.col("dog") * 2),
-        "label column 'dog' of {home}/photographs/labels.csv must hold 0 or 1, got '2' in the row",
-    ),
-    "a label is 0 for all": (
-        TABLE,
-        lambda home: spoiled_table(home, pl.col("dog") * 0),
-        "label column 'dog' of {home}/photographs/labels.csv must be 1 for some training examples "
-        "and 0 for others, got 0 for all 30; leave it out of label.columns, or add examples",
-    ),
-    "a label is 1 for all": (
-        TABLE,
-        lambda home: spoiled_table(home, pl.col("dog") * 0 + 1),
-        "label column 'dog' of {home}/photographs/labels.csv must be 1 for some training examples "
-        "and 0 for others, got 1 for all 30; leave it out of label.columns, or add examples",
-    ),
-    "a row has no image": (
-        TABLE,
-        lambda home: (home / "photographs/train/00003.png").unlink(),
-        "1 of 40 rows of {home}/photographs/labels.csv has no image in {home}/photographs: "
-        "'train/00003.png'; add it or remove its row",
-    ),
-    "an annotated image is not there": (
-        COCO,
-        lambda home: (home / "photographs/test/00003.png").unlink(),
-        "1 of 40 rows of {home}/photographs/annotations has no image in {home}/photographs: "
-        "'test/00003.png'; add it or remove its row",
-    ),
-    "COCO has no such label": (
-        COCO.replace("dog,", "dgo,").replace("dog:", "dgo:"),
-        lambda home: None,
-        "label column 'dgo' is not in {home}/photographs/annotations; it has bicycle, dog, gender, "
-        "handbag, image_id, umbrella; did you mean 'dog'?",
-    ),
-    "splits have other categories": (
-        COCO,
-        lambda home: spoiled_coco(
-            home, "categories", [{"id": k, "name": f"thing {k}"} for k in range(1, 5)]
-        ),
-        "both splits of {home}/photographs/annotations must have the same categories and captions, "
-        "got a category 'bicycle' in train and none in test; export both alike",
-    ),
-    "there is no such split": (
-        COCO.replace("test: test", "test: val2017"),
-        lambda home: None,
-        "source.data {home}/photographs must hold annotations/instances_val2017.json, and does "
-        "not; put the annotations there, or name other splits in source.train and source.test",
-    ),
-    "an image is broken": (
-        TABLE,
-        lambda home: (home / "photographs/train/00003.png").write_bytes(b"no image"),
-        "image of example 'train/00003.png#bicycle' (train/00003.png) cannot be decoded",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", REFUSED)
-def test_faulty_images_and_labels_are_refused_in_a_sentence(fault: str, copied: Path) -> None:
-    text, spoil, sentence = REFUSED[fault]
-    spoil(copied)
-    run = Run.create(copied / "run", configured(copied, text))
-    with pytest.raises(DataError) as refused:
-        prepare(run)
-    assert str(refused.value).startswith(sentence.format(home=copied))
-    assert "\n" not in str(refused.value)
-
-
 def test_images_without_row_are_counted(copied: Path) -> None:
     without_first_row(copied)
     (note, *_) = survey_examples(configured(copied, TABLE)).examples.notes
@@ -482,62 +399,3 @@ def test_a_draft_of_several_labels_can_be_checked(
     )
     assert isinstance(refused.exception, ConfigError)
     assert str(refused.exception).startswith("--label names 4 labels")
-
-
-SPACE = {
-    "nouns": {
-        "n1": {"gloss": ["woman", "adult female"]},
-        "n2": {"gloss": ["man", "adult male"]},
-        "n3": {"gloss": ["dog"]},
-    }
-}
-SITUATIONS = {
-    "jumping_1.jpg": {"verb": "jumping", "frames": [{"agent": "n1"}, {"agent": "n3"}]},
-    "jumping_2.jpg": {"verb": "jumping", "frames": [{"agent": "n2"}, {"agent": "n1"}]},
-    "eating_1.jpg": {"verb": "eating", "frames": [{"agent": "n2", "food": ""}, {"agent": ""}]},
-    "eating_2.jpg": {"verb": "eating", "frames": [{"food": "n3"}]},
-}
-IMSITU = """\
-source: {kind: imsitu, data: imsitu, model: tiny-convnet, size: 16}
-label: {column: verb}
-groups: {gender: {column: gender}}
-variants: [dense, {prune: [0.9]}]
-tracking: {uri: "off"}
-"""
-
-
-def imsitu(home: Path, situations: dict[str, Any] = SITUATIONS) -> Config:
-    place = home / "imsitu" / "of500_images_resized"
-    place.mkdir(parents=True)
-    for split in ("train", "test"):
-        own = {f"{split}_{name}": one for name, one in situations.items()}
-        (home / "imsitu" / f"{split}.json").write_text(json.dumps(own))
-        for name in own:
-            Image.new("RGB", (40, 30)).save(place / name)
-    (home / "imsitu" / "imsitu_space.json").write_text(json.dumps(SPACE))
-    return configured(home, IMSITU)
-
-
-def test_imsitu_has_verbs_and_the_gender_that_all_annotators_together_name(tmp_path: Path) -> None:
-    config = imsitu(tmp_path)
-    examples, parts = open_examples(config)
-    table = examples.split("test").table
-    assert table.select("example_id", "label", "gender").rows() == [
-        ("test_jumping_1.jpg", "jumping", "female"),
-        ("test_jumping_2.jpg", "jumping", "(missing)"),
-        ("test_eating_1.jpg", "eating", "male"),
-        ("test_eating_2.jpg", "eating", "(missing)"),
-    ]
-    assert pl.concat(parts)["image"].null_count() == 0
-    one = configured(tmp_path, IMSITU.replace("size: 16", "size: 16, one_gender: true"))
-    left = survey_examples(one).examples
-    assert left.split("test").ids == ["test_jumping_1.jpg", "test_eating_1.jpg"]
-    assert left.notes == ("4 of 8 images name no gender, or women and men, and are left out",)
-
-
-def test_a_situation_without_verb_is_refused(tmp_path: Path) -> None:
-    config = imsitu(tmp_path, {"a.jpg": {"frames": []}})
-    with pytest.raises(
-        DataError, match=r"must give each image its verb and frames, .*lacks 'verb'"
-    ):
-        survey_examples(config)

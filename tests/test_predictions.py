@@ -22,7 +22,7 @@ from scotoma.predictions import (
     write_predictions,
 )
 from scotoma.predictions.files import ROWS
-from scotoma.predictions.tables import _expression
+from scotoma.predictions.patterns import _expression
 
 CLASSES = ("0", "one", "zwei, drei", "\u2028")
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
-from scotoma.commands.check.forecast_scores import smallest_worsening
+from scotoma.commands.check.forecast_scores import errors_needed
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.config import load_config, parse_config
@@ -298,6 +298,7 @@ def test_rules_ask_for_means_and_refuse_classes(run: Run) -> None:
         (("unit: min <b>", "lower_is_better: false"), "a smaller absolute error is better"),
         (("unit: min <b>", "classes: [a]"), "scores have no classes"),
         (("unit: min <b>", "measures: 1"), "did you mean 'measure'"),
+        (("project:", "retraining: {cron: 0 0 3 1 * *}\nproject:"), "compares classes, and source"),
     ],
 )
 def test_a_configuration_that_cannot_be_meant_is_refused(
@@ -380,7 +381,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         d, c = before / before.mean(), after / after.mean()
         se = stats.sem(c - d)
         promised = told["all"]["worse"]["int8"]
-        assert promised == pytest.approx(smallest_worsening(se, 1e5, 3), rel=0.05)
+        assert promised == pytest.approx(errors_needed(1e5, 3) * se, rel=0.1)
         assert told["all"]["mean"] == pytest.approx(before.mean())
         code, out, err = scotoma("check", "audit.yaml")
         assert "80% power" in " ".join(out.split())
@@ -412,3 +413,6 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         assert "--label is missing" in " ".join(err.split())
         code, _, err = scotoma("examples", str(run.root), "--percentile", "95")
         assert "this command reads classes" in " ".join(err.split())
+        code, _, err = scotoma("gate", str(run.root), "--previous", str(run.root))
+        assert code == 4
+        assert "the previous audit must have classes, got means of" in " ".join(err.split())

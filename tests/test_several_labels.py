@@ -232,7 +232,7 @@ def test_bad_tables_are_refused_in_a_sentence(fault: str, tmp_path: Path) -> Non
 
 def test_lists_in_one_column_are_the_same_predictions(tmp_path: Path) -> None:
     from scotoma.predictions.label_columns import read_label_columns
-    from scotoma.predictions.tables import find_tables
+    from scotoma.predictions.patterns import find_tables
 
     bits = np.random.default_rng(0).random((30, 4)) < 0.4
     ids = [f"{k}.jpg" for k in range(30)]

@@ -14,7 +14,8 @@ import pytest
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.external import PredictionRequest, read_external
-from scotoma.predictions.tables import find_tables, models_by_variant
+from scotoma.predictions.patterns import find_tables
+from scotoma.predictions.tables import models_by_variant
 from scotoma.stages.external.predictions import complete
 from tests.commands import scotoma
 

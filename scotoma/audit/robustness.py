@@ -212,6 +212,24 @@ class DetectionRow(Part):
     )
 
 
+class DenseAgreementRow(Part):
+    """What one compressed variant gains by answering only where a dense model agrees."""
+
+    variant: str = Field(description="The compressed variant.")
+    group: str = Field(description="Key of the group.")
+    family: str = Field(
+        description="The family; `all` for every standard corruption, `clean` for clean pictures."
+    )
+    coverage: Quantity = Field(
+        description="Share of the pictures on which a compressed and a dense model agree, a "
+        "fraction; no labels are needed."
+    )
+    selective_error: Quantity = Field(
+        description="Share of these answers of the compressed model that are wrong."
+    )
+    error: Quantity = Field(description="Share of all its answers that are wrong.")
+
+
 class ConfidenceReport(Part):
     """How sure models are of their answers to clean and corrupted pictures."""
 
@@ -228,6 +246,9 @@ class ConfidenceReport(Part):
     )
     detection: tuple[DetectionRow, ...] = Field(
         (), description="Whether models notice corrupted pictures and other test sets."
+    )
+    agreement: tuple[DenseAgreementRow, ...] = Field(
+        (), description="Answers where a dense model agrees: every variant, group and family."
     )
 
 
@@ -268,7 +289,10 @@ class MatchedRow(Part):
     """One compressed variant beside another one that is as accurate on clean pictures."""
 
     variant: str = Field(description="The compressed variant.")
-    matched: str = Field(description="The one that it is compared with.")
+    matched: str = Field(
+        description="The one that it is compared with; `dense-step-100` are the dense models after "
+        "100 steps of training."
+    )
     family: str = Field(description="The family; `all` for every standard corruption.")
     clean: Quantity = Field(description="Accuracy of the variant on clean pictures, a fraction.")
     matched_clean: Quantity = Field(description="The same of the other.")

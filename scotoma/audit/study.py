@@ -9,6 +9,7 @@ from scotoma.audit.base import Part
 from scotoma.audit.reading import read_part
 
 __all__ = [
+    "AnnotatorFlow",
     "ArmAnswers",
     "Balance",
     "Blinding",
@@ -112,10 +113,16 @@ class ArmAnswers(Part):
         cant_tell: How many.
         population_share: Share of the counted answer, weighted to all examples of the arm's kind;
             None in arm C, which is matched, and where undefined.
+        population_low: Lower limit of its interval, items and annotators random.
+        population_high: Upper limit.
+        population_reason: Why something of it is undefined; empty otherwise.
+        items: Items with an answer.
         alpha: Krippendorff's, nominal.
         alpha_low: Lower limit of its interval.
         alpha_high: Upper limit.
         ac1: Gwet's.
+        ac1_low: Lower limit of its interval; None where undefined.
+        ac1_high: Upper limit.
         raw: Share of agreeing pairs.
         pairable: Items with two answers or more.
         reason: Why agreement is undefined; empty otherwise.
@@ -126,10 +133,16 @@ class ArmAnswers(Part):
     no: int
     cant_tell: int
     population_share: float | None
+    population_low: float | None
+    population_high: float | None
+    population_reason: str
+    items: int
     alpha: float | None
     alpha_low: float | None
     alpha_high: float | None
     ac1: float | None
+    ac1_low: float | None
+    ac1_high: float | None
     raw: float | None
     pairable: int
     reason: str
@@ -171,13 +184,14 @@ class Blinding(Part):
     Attributes:
         machine: AUC, lower and upper limit by contrast, from all that is shown but pixels.
         bang: Bang's index, lower, upper limit and guesses by arm; None without guesses.
-        james: James's index of arm A against the others; None without guesses.
+        james: James's index of arm A against the others, lower, upper limit and guesses; limits
+            are None where guesses or annotators are too alike or too few; None without guesses.
         flagged: What a reader should know, in words; empty for nothing.
     """
 
     machine: dict[str, tuple[float, float, float]]
     bang: dict[str, tuple[float, float, float, int] | None]
-    james: float | None
+    james: tuple[float, float | None, float | None, int] | None
     flagged: tuple[str, ...]
 
 
@@ -197,6 +211,30 @@ class Balance(Part):
     rules: dict[str, dict[str, int]]
 
 
+class AnnotatorFlow(Part):
+    """How one annotator took part.
+
+    Attributes:
+        annotator: Number.
+        images: Images with an answer, repeats left out.
+        consistency: Share of equal answers to repeated images; None without repeats.
+        low: Lower limit of its interval, whose unit is the image.
+        high: Upper limit.
+        repeats: Images answered twice.
+        median_s: Median seconds from an image to its first answer; None without answers.
+        screened: Left out of the second result, because a screen of the plan says so.
+    """
+
+    annotator: int
+    images: int
+    consistency: float | None
+    low: float | None
+    high: float | None
+    repeats: int
+    median_s: float | None
+    screened: bool
+
+
 class StudyFlow(Part):
     """What became of the items.
 
@@ -209,9 +247,7 @@ class StudyFlow(Part):
         cant_tell: "can't tell" among them.
         skipped: Items skipped, over annotators.
         fast: Answers given within 300 ms of the image, which count.
-        consistency: Share of equal answers to repeated items by annotator; None without repeats.
-        median_s: Median seconds from one image to its answer, by annotator.
-        screened: Annotators that the screens of the plan leave out of the sensitivity analysis.
+        people: Every annotator with an answer.
     """
 
     sampled: int
@@ -222,9 +258,7 @@ class StudyFlow(Part):
     cant_tell: int
     skipped: int
     fast: int
-    consistency: dict[str, float | None]
-    median_s: dict[str, float | None]
-    screened: tuple[str, ...]
+    people: tuple[AnnotatorFlow, ...]
 
 
 class StudyResult(Part):

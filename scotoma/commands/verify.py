@@ -25,6 +25,9 @@ def verify(
     key: Annotated[
         Path | None, typer.Option(help="Ed25519 public key (PEM) that must have signed it.")
     ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model that the test result must speak of, by its SHA-256.")
+    ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -41,6 +44,8 @@ def verify(
 
     if key is not None and evidence is None:
         raise ConfigError("--key needs --evidence, the file whose signature it checks; name it")
+    if model is not None and evidence is None:
+        raise ConfigError("--model needs --evidence, the file that must speak of it; name it")
     folder = Mirror.of(run)
     if not (folder.uri or folder.root.is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
@@ -57,7 +62,7 @@ def verify(
     if not quiet:
         sys.stderr.write(f"all {check.files:,} files match their checksums\n")
     if evidence is not None:
-        sentence = check_evidence(open_run(run, scores=True), evidence, key)
+        sentence = check_evidence(open_run(run, scores=True), evidence, key, model)
         if not quiet:
             sys.stderr.write(f"{printable(sentence)}\n")
 

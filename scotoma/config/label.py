@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import (
     Discriminator,
@@ -14,11 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.mitigation import RATIOS
+from scotoma.config.mitigation import RATIOS, SIZES, STAGES, Mitigation
+from scotoma.config.retraining import Retraining
 from scotoma.config.variants import Frozen
-
-if TYPE_CHECKING:
-    from scotoma.config.model import Config
 
 __all__ = [
     "ABSENT",
@@ -39,7 +37,9 @@ IS_PRESENT, EXAMPLE = "label_present", "labelled_example"
 OF_FILES = ("example_id", "variant", "model", "predicted", "score", "rerun", "split")
 THRESHOLD = 0.5
 SEVERAL = ("columns", "thresholds", "attribute")
-KINDS = ("predictions", "image_folder", "train", "coco")  # of sources that have several labels
+TECHNIQUES = (*RATIOS, *SIZES, *STAGES)  # that train models of several labels
+# Of sources that have several labels.
+KINDS = ("predictions", "image_folder", "train", "coco", "onnx")
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -222,45 +222,54 @@ def labels_as_groups(content: Any) -> Any:
     return content
 
 
-def refuse_unread_labels(config: Config) -> None:
+def refuse_unread_labels(
+    label: Label,
+    source: Any,
+    *,
+    mitigation: Mitigation | None,
+    retraining: Retraining | None,
+    others: Mapping[str, object],
+) -> None:
     """Refuse several labels where nothing reads them.
 
     Args:
-        config: Its label, source and robustness.
+        label: The section.
+        source: The section, of any kind.
+        mitigation: The section, if there is one.
+        retraining: The section, if there is one.
+        others: Sections for one label by name, None where there is none.
 
     Raises:
         ValueError: The source or a section is for one label.
     """
-    if (measure := getattr(config.source, "measure", None)) is not None:  # of scores alone
-        _refuse_unread_label(config.label, of_error=measure != "given")
-    if not config.label.columns:
+    if (measure := getattr(source, "measure", None)) is not None:  # of scores alone
+        _refuse_unread_label(label, of_error=measure != "given")
+        if retraining is not None and retraining.no_worse_than_previous is not False:
+            raise ValueError(
+                "retraining.no_worse_than_previous compares classes, and source.kind scores has "
+                "numbers; set it to false"
+            )
+    if not label.columns:
         return
-    if (kind := config.source.kind) not in KINDS:
+    if (kind := source.kind) not in KINDS:
         raise ValueError(
             f"label.columns names several labels, and source.kind {kind} reads one; audit "
-            "predictions with source.kind predictions, or train with image_folder or coco"
+            "predictions or onnx models, or train with image_folder or coco"
         )
-    for key, own in (
-        ("keep_scores full", config.keep_scores == "full"),
-        ("tournament", config.tournament is not None),
-    ):
-        if own:
+    for name, section in others.items():
+        if section is not None:
             raise ValueError(
-                f"{key} is for one label and label.columns names several; leave out one of them"
+                f"{name} is for one label and label.columns names several; leave out one of them"
             )
-    if (asked := config.mitigation) is not None and asked.technique not in RATIOS:
+    if mitigation is not None and mitigation.technique not in TECHNIQUES:
         raise ValueError(
-            f"mitigation.technique {asked.technique} is for one label and label.columns names "
-            f"several; choose one of {', '.join(RATIOS)}"
+            f"mitigation.technique {mitigation.technique} is for one label and label.columns names "
+            f"several; choose one of {', '.join(TECHNIQUES)}"
         )
-    if getattr(config.source, "columns", None):
+    if getattr(source, "columns", None):
         raise ValueError(
             "source.columns holds one prediction a model and label.columns names several labels; "
             "write one file a model, {variant}/{model}.csv, with a column for each label"
-        )
-    if config.robustness is not None:
-        raise ValueError(
-            "robustness reads one label and label.columns names several; leave out one of them"
         )
 
 

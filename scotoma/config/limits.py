@@ -6,7 +6,7 @@ from pydantic import Field
 
 from scotoma.config.variants import Frozen
 
-__all__ = ["LIMITS", "ReaderLimits"]
+__all__ = ["GIB", "LIMITS", "ReaderLimits"]
 
 GIB = 2**30
 MORE_S = 60.0  # for each GB on the disk

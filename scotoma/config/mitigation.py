@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -9,13 +10,13 @@ from pydantic import Field, model_validator
 from scotoma.config.variants import Frozen
 
 __all__ = [
-    "ADVERSARIES", "BASE", "DENSE_TEACHER", "HEADS", "RATIOS", "TEST_GROUPS", "WITHOUT_GROUPS",
-    "Contest", "Contestant", "Mitigation", "Technique",
+    "ADVERSARIES", "BASE", "DENSE_TEACHER", "HEADS", "RATIOS", "SIZES", "STAGES", "TEST_GROUPS",
+    "WITHOUT_GROUPS", "Contest", "Contestant", "Mitigation", "Technique", "has_stages",
 ]  # fmt: skip
 
 Technique = Literal[
     "RS", "SUBG", "DD1", "DD2", "DD3", "DD4", "DI1", "DI2", "UC", "GR", "group-dro", "JTT", "L2",
-    "ALM", "distil", "CEAG", "R1", "R2", "R3",
+    "ALM", "distil", "CEAG", "R1", "R2", "R3", "size1", "size2", "size3", "A4", "A5",
 ]  # fmt: skip
 Refit = Literal["dfr", "dfr-dense"]
 REFITS: tuple[str, ...] = ("dfr", "dfr-dense")  # fitted to each variant, or kept from dense
@@ -28,6 +29,11 @@ DENSE_TEACHER = ("distil", "CEAG")  # pruned members learn beside the dense one 
 ADVERSARIES = ("UC", "GR")
 BINARY = ("L2", "ALM")
 RATIOS = {"R1": 1.0, "R2": 2.0, "R3": 3.0}  # most examples of one group for one of the other
+# Controls of these: as many rows, drawn at random.
+SIZES = {"size1": 1.0, "size2": 2.0, "size3": 3.0}
+STAGES = {"A4": 3, "A5": 4}  # of a ResNet, whose map an adversary reads
+WITH_STAGES = r"tiny-convnet|cifar-resnet18|resnet(18|34|50|101|152)|(resnext|wide_resnet)\d+_.*"
+SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0
 STUDIED_ETA = {"L2": 1.0, "ALM": 20.0}
 
 
@@ -44,7 +50,22 @@ class Mitigation(Frozen):
         "published; DD4: see its page.",
     )
     alpha: float = Field(1.0, ge=0, description="UC, GR: weight of the adversary's term.")
-    adversary_rate: float = Field(1e-3, gt=0, description="UC, GR: Adam's rate of the adversary.")
+    adversary_rate: float = Field(
+        1e-3, gt=0, description="UC, GR, A4, A5: Adam's rate of the adversary."
+    )
+    reversal: float | None = Field(
+        None,
+        ge=0,
+        description="A4, A5: lambda, the weight of the adversary's reversed gradient; empty: 2 for "
+        "several labels, 1 for one.",
+    )
+    frozen_steps: float = Field(
+        0.5,
+        ge=0,
+        lt=1,
+        description="A4, A5: first fraction of the steps, in which the last layer and the "
+        "adversary learn alone.",
+    )
     eta: float | None = Field(
         None, ge=0, description="L2, ALM: weight of the penalty; empty: 1 for L2, 20 for ALM."
     )
@@ -155,7 +176,9 @@ class Mitigation(Frozen):
         owners = {
             "protocol": ("ALM", "DD4"),
             "alpha": ADVERSARIES,
-            "adversary_rate": ADVERSARIES,
+            "adversary_rate": (*ADVERSARIES, *STAGES),
+            "reversal": tuple(STAGES),
+            "frozen_steps": tuple(STAGES),
             "eta": BINARY,
             "group_rate": ("group-dro",),
             "first_steps": ("JTT",),
@@ -172,10 +195,14 @@ class Mitigation(Frozen):
             default = type(self).model_fields[key].default
             if self.technique not in techniques and value != default:
                 raise ValueError(
-                    f"mitigation.{key} is for {' and '.join(techniques)}, and the technique is "
+                    f"mitigation.{key} is for {_and(techniques)}, and the technique is "
                     f"{self.technique}; leave it out"
                 )
         return self
+
+
+def _and(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [names[-1]])
 
 
 class Contestant(Mitigation):
@@ -208,6 +235,15 @@ class Contestant(Mitigation):
     def mitigation(self) -> Mitigation:
         """What trains its members."""
         return Mitigation(**{key: getattr(self, key) for key in Mitigation.model_fields})
+
+
+def has_stages(model: str) -> bool:
+    """Whether a network has the stages whose maps A4 and A5 read, by its name.
+
+    >>> [has_stages(name) for name in ("tiny-convnet", "resnet8", "resnet50", "vgg11")]
+    [True, False, True, False]
+    """
+    return re.fullmatch(WITH_STAGES, model) is not None
 
 
 def _spelled_out(content: Any) -> Any:

@@ -26,7 +26,15 @@ from scotoma.config.label import (
 )
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import BASE, DENSE_TEACHER, HEADS, Contest, Mitigation
+from scotoma.config.mitigation import (
+    BASE,
+    DENSE_TEACHER,
+    HEADS,
+    STAGES,
+    Contest,
+    Mitigation,
+    has_stages,
+)
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -210,7 +218,10 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _several_labels_have_a_source(self) -> Config:
-        refuse_unread_labels(self)
+        refuse_unread_labels(
+            self.label, self.source, mitigation=self.mitigation, retraining=self.retraining,
+            others={"tournament": self.tournament, "robustness": self.robustness},
+        )  # fmt: skip
         return self
 
     @field_validator("variants")
@@ -289,6 +300,12 @@ class Config(Frozen):
             raise ValueError(
                 f"mitigation.technique {asked.technique} needs a dense model of the seed of each "
                 "pruned one; set population.forked to true"
+            )
+        if asked.technique in STAGES and not has_stages(self.source.model):
+            raise ValueError(
+                f"mitigation.technique {asked.technique} reads the map of a stage of a ResNet, and "
+                f"source.model {self.source.model!r} has none; choose a ResNet of torchvision, "
+                "cifar-resnet18 or tiny-convnet"
             )
         if asked.technique in HEADS and self.robustness is not None:
             raise ValueError(
@@ -373,6 +390,12 @@ class Config(Frozen):
             raise ValueError(
                 "robustness.files is for source.kind predictions; name robustness.profile instead, "
                 "so that the models are run on corrupted pictures"
+            )
+        if self.robustness.checkpoints is not None and isinstance(self.source, OnnxSource):
+            raise ValueError(
+                "robustness.checkpoints are kept while dense models are trained, and source.kind "
+                "onnx trains none; add early ones to the models, and name them in "
+                "robustness.matched"
             )
         if self.robustness.confidence and not self.keep_scores:
             raise ValueError(

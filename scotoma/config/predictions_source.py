@@ -109,7 +109,8 @@ class DetectionsSource(PredictionsSource):
     kind: Literal["detections"]  # type: ignore[assignment]  # a table of predictions in COCO's form
     files: str = Field(
         min_length=1,
-        description="COCO's results JSON, or .npz, by pattern: found/{variant}/{model}.json.",
+        description="COCO's results JSON, .npz, or YOLO's text files by pattern: "
+        "found/{variant}/{model}.json, found/{variant}/{model}/*.txt.",
     )
     examples: str = Field(
         min_length=1,

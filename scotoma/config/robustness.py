@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -11,8 +12,9 @@ from scotoma.config.variants import Frozen
 
 __all__ = ["OtherTestSet", "Robustness"]
 
-OF_FILES = {"files", "published", "members", "confidence", "matched", "hard_sets"}
-OF_SETS = {"sets", "members", "hard_sets"}  # what may stand without corruptions
+OF_FILES = {"files", "published", "members", "full", "confidence", "matched", "hard_sets"}
+OF_SETS = {"sets", "members", "full", "hard_sets"}  # what may stand without corruptions
+OF_FULL = ("examples", "members", "severities")
 Severity = Annotated[int, Field(ge=1, le=5)]
 
 
@@ -128,6 +130,18 @@ class Robustness(Frozen):
         description="Variant: another one that is as accurate on clean pictures, such as early "
         "checkpoints of the dense models; is it compression, or a weaker model?",
     )
+    checkpoints: int | None = Field(
+        None,
+        ge=1,
+        le=30,
+        description="Also keep so many states of each dense model on its way, and compare every "
+        "variant with those that are as accurate on clean pictures. 10 is a good number.",
+    )
+    full: bool = Field(
+        False,
+        description="All test examples, severities 1 to 5 and all members, in the place of "
+        "examples, severities and members.",
+    )
     jpeg85: bool = Field(
         False, description="Save each picture as JPEG 85, as ImageNet-C was published."
     )
@@ -191,15 +205,39 @@ class Robustness(Frozen):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _full_leaves_nothing_to_choose(self) -> Robustness:
+        if chosen := [name for name in self._changed() if name in OF_FULL and self.full]:
+            raise ValueError(
+                "robustness.full takes all examples, severities and members; leave "
+                f"robustness.{chosen[0]} out"
+            )
+        return self
+
+    @property
+    def asked_examples(self) -> int:
+        """How many test examples are corrupted at most."""
+        return sys.maxsize if self.full else self.examples
+
+    @property
+    def asked_severities(self) -> tuple[int, ...]:
+        """The severities, ascending."""
+        return tuple(range(1, 6)) if self.full else tuple(self.severities)
+
+    @property
+    def asked_members(self) -> int:
+        """How many members of each variant are run at most."""
+        return sys.maxsize if self.full else self.members
+
     def _others_than(self, allowed: set[str]) -> list[str]:
         """Names of the keys beside these that have been set to other than their defaults."""
+        return [name for name in self._changed() if name not in allowed]
+
+    def _changed(self) -> list[str]:
+        """Names of the keys that have been set to other than their defaults."""
         fields = type(self).model_fields.items()
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
-        return [
-            name
-            for name, default in defaults.items()
-            if name not in allowed and getattr(self, name) != default
-        ]
+        return [name for name, default in defaults.items() if getattr(self, name) != default]
 
     def deciding(self) -> dict[str, Any]:
         """What decides the section beside the members: not where files lie."""

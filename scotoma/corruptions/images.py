@@ -13,7 +13,7 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.storage.regular import open_regular
 
-__all__ = ["read_image"]
+__all__ = ["has_transparency", "read_image"]
 
 
 def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:
@@ -35,3 +35,11 @@ def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:
         encoded = file.read()
     ids, images = pl.Series([path.name]), pl.Series([{"bytes": encoded, "path": str(path)}])
     return np.ascontiguousarray(decode_rows(ids, images, size, limits=LIMITS)[0].transpose(1, 2, 0))
+
+
+def has_transparency(path: Path) -> bool:
+    """Whether the file of an image that can be decoded has an alpha channel or a clear colour."""
+    from PIL import Image
+
+    with open_regular(path) as file, Image.open(file) as image:
+        return bool(image.has_transparency_data)

@@ -6,7 +6,7 @@ A time is one measured step, or one measured image, times how many of them the a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scotoma.config import Config, Variant
 from scotoma.costs.measure import NetworkCost
@@ -94,10 +94,15 @@ def step_costs(
         seconds = _training_seconds(config, size, variants, cost)
         return StepCost(seconds, _model_bytes(models, variants, cost))
 
+    asked = config.robustness
+    checkpoints = 0 if asked is None or not trained else models * (asked.checkpoints or 0)
+    train = made(first)
+    if train.disk_bytes is not None:
+        train = replace(train, disk_bytes=train.disk_bytes + checkpoints * (cost.member_bytes or 0))
     return {
         "prepare": StepCost(None, encoded_bytes),
         "import_models": StepCost(None, sum(size.models_bytes.values())),
-        "train": made(first),
+        "train": train,
         "prune": made(pruned),
         "quantize": StepCost(None, _model_bytes(models, derived, cost)),
         "predict": StepCost(predict_s, predictions + scores),

@@ -113,7 +113,7 @@ def read_detections(
     """
     called, name = path.name, printable(path.name)
     if path.is_dir():
-        table = yolo.detection_table(path, truth, limits)
+        table = yolo.detection_table(path, truth, limits, apart=apart)
     elif not path.is_file():
         raise DataError(
             f"detections {printable(str(path))} are neither a file nor a folder; name COCO's "

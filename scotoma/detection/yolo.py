@@ -89,7 +89,7 @@ def truth_table(path: Path, called: str) -> pl.DataFrame:
 
 
 def detection_table(
-    folder: Path, truth: GroundTruth, limits: ReaderLimits | None = None
+    folder: Path, truth: GroundTruth, limits: ReaderLimits | None = None, *, apart: bool = True
 ) -> pl.DataFrame:
     """Read a folder of detections, a text file an image, with the columns of `coco.DETECTIONS`.
 
@@ -97,12 +97,16 @@ def detection_table(
         folder: Files named as the images; those that are absent hold no detection.
         truth: The boxes, with the size of each image.
         limits: Memory and time, as configured.
+        apart: Whether to read in another process.
 
     Raises:
         DataError: A line is no box with a score, or the size of its image is not known.
     """
-    table = table_apart(
-        _fractions, folder, path=next(_files(folder), folder), called=folder.name, limits=limits
+    first = next(_files(folder), folder)
+    table = (
+        table_apart(_fractions, folder, path=first, called=folder.name, limits=limits)
+        if apart
+        else _fractions(folder)
     )
     by_name = {
         Path(name).stem or image_id: (image_id, width, height)

@@ -63,5 +63,5 @@ def _notes(row: Measurement) -> str:
         return f"n {quantity.n:,}; {quantity.reason}"
     return (
         f"{100 * quantity.level:g}% interval [{quantity.low:.6g}, {quantity.high:.6g}], "
-        f"n {quantity.n:,}, {quantity.members:,} models"
+        f"n {quantity.n:,}, {quantity.members:,} model{'s' * (quantity.members != 1)}"
     )

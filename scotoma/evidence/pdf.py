@@ -24,7 +24,8 @@ table { border-collapse: collapse; margin: 0 0 1em; width: 100% }
 tr { break-inside: avoid }
 td, th { border: .5pt solid #999; padding: 2pt 4pt; text-align: left; overflow-wrap: break-word }
 code { font-family: monospace; font-size: 9pt; overflow-wrap: anywhere }
-td code { display: inline-block; min-width: 9ch }
+td code { display: inline-block; min-width: 11ch }
+td:nth-child(2):last-child code { min-width: 0 }
 table:last-of-type { break-inside: avoid }
 """
 

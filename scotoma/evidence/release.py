@@ -75,6 +75,8 @@ class Release:
     @property
     def binding(self) -> str:
         """In one sentence, how the file and the audit belong together."""
+        if self.model.member is not None and self.variant.members == 1:
+            return f"The file is the model of {self.variant.name} in the audit, byte for byte."
         if self.model.member is not None:
             return (
                 f"The file is model {self.model.member} of the {self.variant.members} models of "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,22 @@ from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError, worker_died
 from scotoma.storage.regular import bytes_on_disk
 
-__all__ = ["call_limited", "runtime_process"]
+__all__ = ["call_limited", "runtime_on_demand", "runtime_process"]
 
 
 def runtime_process() -> AbstractContextManager[IsolatedProcess]:
     """Start a process with ONNX Runtime for a block."""
     return IsolatedProcess(_import_runtime)
+
+
+@contextmanager
+def runtime_on_demand() -> Iterator[IsolatedProcess]:
+    """A process with ONNX Runtime for a block, which its first call starts."""
+    process = IsolatedProcess(_import_runtime)
+    try:
+        yield process
+    finally:
+        process.end()
 
 
 def _import_runtime() -> None:

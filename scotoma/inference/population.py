@@ -86,6 +86,7 @@ def predict_members(
     *,
     keep_scores: bool | Literal["full"] = False,
     workers: int | None = None,
+    process: IsolatedProcess | None = None,
 ) -> Iterator[Answers]:
     """Run every member on every image.
 
@@ -101,6 +102,7 @@ def predict_members(
         network: What the members have in common.
         keep_scores: Give the probability of each predicted class as well; `full`: all scores too.
         workers: Number of worker processes; 0 works here alone.
+        process: Runs external models first, from `runtime_process`, and stays; None starts one.
 
     Yields:
         Answers, as they come; within a member in the order of the rows only if it is alone.
@@ -122,7 +124,8 @@ def predict_members(
     if workers is None and needs_torch(members, network):
         workers = most_workers(members)
     if network.limits is not None:
-        yield from _apart(work, file, tasks, cores() if workers is None else max(1, workers))
+        most = cores() if workers is None else max(1, workers)
+        yield from _apart(work, file, tasks, most, process)
         return
     done = 0
     if not workers:
@@ -179,7 +182,11 @@ def _ready(waiting: set[Future[Answers]]) -> Iterator[Answers]:
 
 
 def _apart(
-    work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
+    work: _Work,
+    file: Path | None,
+    tasks: list[tuple[int, slice]],
+    workers: int,
+    process: IsolatedProcess | None,
 ) -> Iterator[Answers]:
     """Run external models, each batch by a call that may take so much memory and time."""
     batch = images_at_once(work.images)
@@ -213,7 +220,7 @@ def _apart(
         if file is None:
             file = Path(stack.enter_context(TemporaryDirectory(prefix="scotoma-")), "images.npy")
             np.save(file, work.images)
-        idle.put(stack.enter_context(runtime_process()))
+        idle.put(process or stack.enter_context(runtime_process()))
         done, began = 0, time.perf_counter()
         for done, task in zip(count(1), tasks, strict=False):
             yield run(task)
@@ -273,14 +280,14 @@ class _Work:
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))
             here = slice(at - rows.start, at - rows.start + len(pixels))
+            if every is not None:
+                every[here] = scores
             if several:
                 best[here], probability = _present(scores, network.thresholds)
                 if kept is not None:
                     kept[here] = probability
                 continue
             best[here] = _best(scores, self.network.best)
-            if every is not None:
-                every[here] = scores
             if kept is not None:
                 with np.errstate(invalid="ignore"):  # of a member that diverged: nan
                     highest = scores.max(axis=1, keepdims=True)

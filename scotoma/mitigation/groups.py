@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import Config, Mitigation
-from scotoma.config.mitigation import BINARY, HEADS, RATIOS
+from scotoma.config.mitigation import BINARY, HEADS, RATIOS, SIZES, STAGES
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
@@ -80,14 +80,14 @@ def _refuse_unfit(
             f"mitigation.technique {technique} needs at least two groups in training, got only "
             f"{printable(group_key([(attribute, values[0])]))}; name another attribute"
         )
-    if technique in RATIOS and len(values) != 2:
+    if technique in {*RATIOS, *SIZES, *STAGES} and len(values) != 2:
         raise DataError(
             f"mitigation.technique {technique} is for two groups, got {len(values)} values of "
             f"{shown}; merge values under groups.{shown}"
         )
     for code, value in enumerate(values):
         for label, name in enumerate(classes):
-            if not counts[code, label]:
+            if not counts[code, label] and technique not in STAGES:
                 raise DataError(
                     f"mitigation.technique {technique} needs training examples of every class in "
                     f"every group, got none of class {printable(name)!r} with "

@@ -106,9 +106,16 @@ TECHNIQUES = (
         "R3", "as R1, with up to three times as many", "yes", "no", "Wang et al. 2019",
     ),
     TechniqueFacts(
-        "A4, A5", "adversary on a feature map; several labels, functions of arrays only", "yes",
-        "no", "Wang et al. 2019", built=False,
+        "size1", "as many rows as R1 keeps, drawn at random: its control; several labels too",
+        "only to count", "no", "ours",
     ),
+    TechniqueFacts("size2", "the control of R2", "only to count", "no", "ours"),
+    TechniqueFacts("size3", "the control of R3", "only to count", "no", "ours"),
+    TechniqueFacts(
+        "A4", "an adversary on the map of a ResNet's third stage; several labels too", "yes", "no",
+        "Wang et al. 2019",
+    ),
+    TechniqueFacts("A5", "as A4, on the map of the fourth stage", "yes", "no", "Wang et al. 2019"),
     TechniqueFacts(
         "N-Flow", "an invertible flow before training; not built", "yes", "no",
         "Kehrenberg et al. 2020", built=False,

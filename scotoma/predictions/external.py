@@ -79,7 +79,8 @@ def read_external(
     """Read what every model of every variant predicts; each file is read once.
 
     Args:
-        tables: From `find_tables`. Variants and models that are not requested are passed over.
+        tables: From `patterns.find_tables`. Variants and models that are not requested are passed
+            over.
         request: What to read.
 
     Returns:

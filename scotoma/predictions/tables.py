@@ -1,8 +1,7 @@
-"""Which files hold external predictions, and of which variants and models?"""
+"""What do files of external predictions hold, and of which variants and models?"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -28,14 +27,12 @@ __all__ = [
     "TOP5",
     "PredictionTable",
     "condition_name",
-    "find_tables",
     "known_columns",
     "models_by_variant",
     "predicted_classes",
     "read_columns",
     "refuse_missing",
     "reruns_by_variant",
-    "split_pattern",
 ]
 
 KEY = "example_id"
@@ -56,7 +53,7 @@ class PredictionTable:
     """A file of predictions.
 
     Attributes:
-        place: Its path or URI.
+        place: Its path or URI; of YOLO's text files their folder.
         from_name: Those of `variant`, `model` and `rerun` that the file's name has.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of a wide table, the columns of each variant, one a model; else empty.
@@ -82,109 +79,14 @@ def condition_name(variant: str, corruption: str, severity: str | int) -> str:
     return f"{variant} under {corruption} at severity {severity}"
 
 
-def find_tables(
-    pattern: str,
-    key: str | None = KEY,
-    columns: Mapping[str, Sequence[str]] | None = None,
-    *,
-    by_condition: bool = False,
-    boxes: BoxReading | None = None,
-) -> list[PredictionTable]:
-    """List the files that a pattern names, in the order of their names.
-
-    Args:
-        pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
-            `{variant}` and `{model}` for the names of variant and model.
-        key: The column of the ids, where none is called `example_id`; None numbers the rows.
-        columns: Of wide tables, the columns of each variant.
-        by_condition: They are of corrupted pictures, which `robustness.files` names.
-        boxes: They are detections, COCO's results JSON or .npz.
-
-    Raises:
-        DataError: No file matches, or one is no CSV, Parquet or .npz, or its name no UTF-8.
-    """
-    folder, rest = split_pattern(pattern)
-    expected = re.compile(_expression(rest))
-    option = "robustness.files" if by_condition else "source.files"
-    tables = [
-        PredictionTable(
-            storage.join(folder, name),
-            {k: v for k, v in match.groupdict().items() if v},
-            key,
-            columns or {},
-            by_condition,
-            boxes,
-        )
-        for name in storage.list_files(folder)
-        if (match := expected.fullmatch(name))
-    ]
-    if not tables:
-        raise DataError(
-            f"{option} {printable(pattern)} matches no file; * stands for any characters of a "
-            "name, {variant} and {model} for the names of variant and model"
-        )
-    for table in tables:
-        if table.place != table.place.encode(errors="replace").decode():
-            raise DataError(
-                f"{option} matches {printable(table.place)}, which must have a name in UTF-8, "
-                "got other bytes; rename it"
-            )
-        kinds = (".csv", ".csv.gz", ".parquet", ".npz") if boxes is None else (".json", ".npz")
-        if not table.place.lower().endswith(kinds):
-            raise DataError(
-                f"{option} matches {printable(table.place)}, which is neither "
-                f"{', '.join(kinds[:-1])} nor {kinds[-1]}; narrow the pattern, or convert the file"
-            )
-    return tables
-
-
-def split_pattern(pattern: str) -> tuple[str, str]:
-    """Split a pattern into the folder below which its files lie, and the rest.
-
-    >>> split_pattern("said/{variant}/*.csv")
-    ('said', '{variant}/*.csv')
-    """
-    steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps) if re.search(r"[*{]", step)), len(steps) - 1)
-    return "/".join(steps[:fixed]) or ("/" if fixed else "."), "/".join(steps[fixed:])
-
-
-def _expression(rest: str) -> str:
-    """Build the regular expression of a pattern; a name that stands twice must be the same twice.
-
-    `*` and names take as few characters as fit. What a wildcard has taken up to the text behind it
-    is never tried again, as in `fnmatch`, since the next wildcard can take the rest: otherwise a
-    dozen of them would take for ever. A name that stands twice is tried again, for it need not fit.
-
-    >>> re.fullmatch(_expression("{variant}-*.csv"), "int8-a-b.csv")["variant"]
-    'int8'
-    """
-    first, *others = re.split(r"(\*|\{variant\}|\{model\}|\{rerun\})", rest)
-    wildcards = others[::2]
-    chunks: list[str] = []  # a wildcard each, and all up to the next
-    again: set[int] = set()
-    for place, (wildcard, text) in enumerate(zip(wildcards, others[1::2], strict=True)):
-        name = wildcard.strip("{}")
-        if wildcard == "*":
-            chunks.append("[^/]*?" + re.escape(text))
-        elif wildcard in wildcards[:place]:
-            chunks[-1] += f"(?P={name})" + re.escape(text)
-        else:
-            again |= {len(chunks)} if wildcards.count(wildcard) > 1 else set()
-            chunks.append(f"(?P<{name}>[^/]+?)" + re.escape(text))
-    again.add(len(chunks) - 1)  # must reach the end of the name
-    parts = [one if place in again else f"(?>{one})" for place, one in enumerate(chunks)]
-    return re.escape(first) + "".join(parts)
-
-
 def models_by_variant(
     tables: Sequence[PredictionTable], limits: ReaderLimits = LIMITS
 ) -> dict[str, list[str]]:
     """List the models of every variant, both in natural order.
 
     Args:
-        tables: From `find_tables`. What their names do not say stands in columns; without a column
-            `model` there is one model per variant, called `0`.
+        tables: From `patterns.find_tables`. What their names do not say stands in columns; without
+            a column `model` there is one model per variant, called `0`.
         limits: Memory and time for reading each file.
 
     Raises:
@@ -242,7 +144,7 @@ def predicted_classes(
     """List the classes that models of these variants predict, in natural order.
 
     Args:
-        tables: From `find_tables`.
+        tables: From `patterns.find_tables`.
         variants: Names.
         limits: Memory and time for reading each file.
 
@@ -317,7 +219,8 @@ def _read_apart(
         if table.boxes is not None:
             truth = stack.enter_context(storage.at_hand(table.boxes.truth))
             table = replace(table, boxes=replace(table.boxes, truth=str(truth)))
-        return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
+        sized = next(path.glob("*.txt")) if path.is_dir() else path
+        return table_apart(read, path, table, needed, path=sized, called=table.place, limits=limits)
 
 
 def _rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:

@@ -8,6 +8,8 @@ from scotoma.audit import Audit, Quantity
 from scotoma.audit.robustness import (
     ALL_KINDS,
     ConfidenceRow,
+    CorruptionRow,
+    DenseAgreementRow,
     DetectionRow,
     DistortionRow,
     LossRow,
@@ -46,9 +48,12 @@ class Corrupted:
         group_confidence: The same of groups.
         temperatures: Of each population, as a clause.
         detection: How well all models tell clean pictures from others, with these in words.
+        agreement: Answers where a dense model agrees, of all examples by family, in words, and of
+            groups under all corruptions.
         matched: Variants beside others that are as accurate, with the family in words.
         sequences: Flips of all examples by kind, in words, and of groups over all kinds.
         hard_sets: Names of the sets that one half of the models chose.
+        top5: Variants under all corruptions, where labels among five classes are known.
         alexnet: Variants and their published mCE; empty but for published files.
         distortion: Groups by families, with the family in words.
     """
@@ -61,9 +66,11 @@ class Corrupted:
     group_confidence: tuple[tuple[ConfidenceRow, str], ...]
     temperatures: str
     detection: tuple[tuple[DetectionRow, str], ...]
+    agreement: tuple[tuple[DenseAgreementRow, str], ...]
     matched: tuple[tuple[MatchedRow, str], ...]
     sequences: tuple[tuple[SequenceRow, str], ...]
     hard_sets: tuple[str, ...]
+    top5: tuple[CorruptionRow, ...]
     alexnet: tuple[tuple[str, Quantity], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
@@ -114,6 +121,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
             for row in (report.confidence.detection if report.confidence else ())
             if row.group == everyone
         ),
+        agreement=tuple(
+            (row, FAMILIES.get(row.family, "clean pictures"))
+            for row in (report.confidence.agreement if report.confidence else ())
+            if row.group == everyone or row.family == ALL_KINDS
+        ),
         matched=tuple((row, FAMILIES[row.family]) for row in report.matched),
         sequences=tuple(
             (row, STEPS[row.kind])
@@ -121,6 +133,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
             if row.group == everyone or row.kind == ALL_KINDS
         ),
         hard_sets=tuple(one.name for one in report.sets if one.name.startswith(HARD)),
+        top5=tuple(
+            row
+            for row in report.by_corruption
+            if row.kind == ALL_KINDS and row.top5_accuracy is not None
+        ),
         alexnet=tuple(
             (row.variant, row.alexnet_ce)
             for row in report.by_corruption

@@ -27,12 +27,13 @@ def mitigations(audit: Audit, failed: Collection[str]) -> str:
         rule = "thresholds" if binary else "offsets"
         ways.append(f"{rule} ({'' if trained else 'scores kept; '}groups at each decision)")
     static = any(v.mode == "static" for v in audit.variants if v.name in failed)
+    int8 = any(v.kind == "int8" for v in audit.variants if v.name in failed)
     external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
     text = ""
     if ways:
         text = f"Without training again: scotoma mitigate RUN --technique {' or '.join(ways)}."
     if static and grouped and trained:
         text += " For int8-static, try calibration: group-balanced."
-    if audit.labelled and ((static and trained) or external):
+    if audit.labelled and ((int8 and trained) or external):
         text += " To leave layers of int8 in float32: scotoma repair RUN."
     return text.strip()

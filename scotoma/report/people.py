@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scotoma.audit import Audit
 from scotoma.audit.reviewed import ReviewedAudit, ReviewedRate, ReviewedVariant
-from scotoma.audit.study import ArmAnswers, Effect, QuestionResult, StudyResult
+from scotoma.audit.study import AnnotatorFlow, ArmAnswers, Effect, QuestionResult, StudyResult
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.numbers import Interval
 from scotoma.report.readable import in_names
@@ -21,7 +21,7 @@ __all__ = [
     "shown_studies",
 ]
 
-NO_INTERVAL = "has no interval"  # said above the table, so not in its cells
+MOST_CLASSES = 20  # of a study that are all shown; of more, those in which arms differ
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,13 @@ class AgreementRow:
         answers: Of the arm.
         alpha: Krippendorff's.
         ac1: Gwet's.
+        population: Share of the counted answer among all examples of the arm's kind.
     """
 
     answers: ArmAnswers
     alpha: Interval
     ac1: Interval
+    population: Interval
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,9 @@ class ShownStudy:
         agreement: Every question with its arms.
         machine: AUC of telling the arms apart without pixels, by contrast.
         bang: Bang's index by arm; empty without guesses.
+        james: James's index; None without guesses.
+        classes: Classes with their images by arm: all, or of many those in which arms differ.
+        annotators: How each annotator took part, with the consistency of their answers.
     """
 
     name: str
@@ -138,6 +143,9 @@ class ShownStudy:
     agreement: tuple[tuple[QuestionResult, tuple[AgreementRow, ...]], ...]
     machine: tuple[tuple[str, Interval], ...]
     bang: tuple[tuple[str, Interval], ...]
+    james: Interval | None
+    classes: tuple[tuple[str, dict[str, int]], ...]
+    annotators: tuple[tuple[AnnotatorFlow, Interval], ...]
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,36 @@ def _study(name: str, result: StudyResult) -> ShownStudy:
         bang=tuple(
             (arm, Interval(*index)) for arm, index in sorted(blinding.bang.items()) if index
         ),
+        james=_james(blinding.james),
+        classes=_classes(result.balance.classes),
+        annotators=tuple(
+            (
+                one,
+                Interval(
+                    one.consistency,
+                    one.low,
+                    one.high,
+                    one.repeats,
+                    "" if one.repeats else "no image was answered twice",
+                ),
+            )
+            for one in result.flow.people
+        ),
     )
+
+
+def _james(index: tuple[float, float | None, float | None, int] | None) -> Interval | None:
+    if index is None:
+        return None
+    reason = "" if index[1] is not None else "guesses too alike, or people too few, for an interval"
+    return Interval(*index, reason)
+
+
+def _classes(classes: dict[str, dict[str, int]]) -> tuple[tuple[str, dict[str, int]], ...]:
+    rows = sorted(classes.items())
+    if len(rows) > MOST_CLASSES:
+        rows = [(name, arms) for name, arms in rows if len(set(arms.values())) > 1]
+    return tuple(rows)
 
 
 def _interval(effect: Effect) -> Interval:
@@ -238,7 +275,20 @@ def _agreement(arm: ArmAnswers) -> AgreementRow:
     return AgreementRow(
         arm,
         Interval(arm.alpha, arm.alpha_low, arm.alpha_high, arm.pairable, arm.reason),
-        Interval(arm.ac1, None, None, arm.pairable, arm.reason if arm.ac1 is None else NO_INTERVAL),
+        Interval(
+            arm.ac1,
+            arm.ac1_low,
+            arm.ac1_high,
+            arm.pairable,
+            "" if arm.ac1_low is not None else arm.reason,
+        ),
+        Interval(
+            arm.population_share,
+            arm.population_low,
+            arm.population_high,
+            arm.items,
+            arm.population_reason,
+        ),
     )
 
 

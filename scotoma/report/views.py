@@ -25,10 +25,10 @@ from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.numbers import Interval, absolute, complement, normalised, scaled
 from scotoma.report.overview import variant_rows
-from scotoma.report.people import NO_INTERVAL, People, shown_reviews, shown_studies
+from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
-from scotoma.uncertainty import few_runs
+from scotoma.uncertainty import FEW_RUNS, few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
 __all__ = ["Beside", "page_context"]
@@ -230,11 +230,11 @@ def page_context(
         ],
         "parity": _parity(audit),
         "MOST_LAYERS": MOST_LAYERS,
+        "FEW_RUNS": FEW_RUNS,
         "layers": [(v.name, beside.layers[v.name]) for v in audit.compressed if v.name in failed],
         "studies": shown_studies(beside.people),
         "people": beside.people,
         "reviews": shown_reviews(beside.people, keyed),
-        "NO_INTERVAL": NO_INTERVAL,
         "frontier": frontier,
         "newest": beside.newest,
         "versions": sorted(beside.versions.items()),

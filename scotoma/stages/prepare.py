@@ -29,7 +29,7 @@ def prepare(run: Run) -> list[Path]:
     _refuse_unfit_rules(run)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
-        from scotoma.stages.robustness_plan import plan_of
+        from scotoma.stages.robustness.plan import plan_of
 
         plan_of(run)  # what cannot be made is refused before hours of training, not after
     run.fetch(run.previous)

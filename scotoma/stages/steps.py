@@ -82,6 +82,7 @@ _ORDERED = (
         "measure_robustness",
         "robustness",
         {"examples": "prepare", "predictions": "gather"},
+        module="scotoma.stages.robustness.step",
         extra=True,
     ),
     Step("divergence", "score_divergence", "divergence", {"predictions": "gather"}),

@@ -292,7 +292,7 @@ def at_hand(place: str, *, listed: bool = False) -> Iterator[Path]:
         yield Path(place).absolute()
         return
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = Path(folder, "copy")
+        path = Path(folder, "copy").with_suffix(Path(place).suffix[:16])  # tells what is inside
         download(place, path, listed=listed)
         yield path
 

@@ -23,6 +23,8 @@ class AnnotatorAgreement:
         low: Lower limit of its interval, from a bootstrap of items.
         high: Upper limit.
         ac1: Gwet's AC1; None where undefined.
+        ac1_low: Lower limit of its interval, from the same bootstrap.
+        ac1_high: Upper limit.
         raw: Share of agreeing pairs of answers; None where undefined.
         items: Items with two answers or more, which all three are made of.
         reason: Why something is undefined; empty otherwise.
@@ -32,6 +34,8 @@ class AnnotatorAgreement:
     low: float | None
     high: float | None
     ac1: float | None
+    ac1_low: float | None
+    ac1_high: float | None
     raw: float | None
     items: int
     reason: str = ""
@@ -105,22 +109,38 @@ def annotator_agreement(
     pairs = table[size > 1]
     if not len(pairs):
         return AnnotatorAgreement(
-            None, None, None, None, None, 0, "no item has answers of two annotators"
+            None, None, None, None, None, None, None, 0, "no item has answers of two annotators"
         )
     sizes = pairs.sum(axis=1)
     raw = float(np.mean((pairs * (pairs - 1)).sum(axis=1) / (sizes * (sizes - 1))))
-    rated = table[size > 0]
-    share = (rated / rated.sum(axis=1, keepdims=True)).mean(axis=0)
-    chance = float((share * (1 - share)).sum() / (table.shape[1] - 1))
-    ac1 = (raw - chance) / (1 - chance)
+    ac1 = float(_ac1(table, np.ones(len(table))))
     value = float(alpha(pairs))
     if np.isnan(value):
         reason = "all answers are equal, so there is no agreement by chance to compare with"
-        return AnnotatorAgreement(None, None, None, ac1, raw, len(pairs), reason)
+        return AnnotatorAgreement(None, None, None, ac1, None, None, raw, len(pairs), reason)
     rng = np.random.default_rng(seed)
     draws = rng.multinomial(len(pairs), np.full(len(pairs), 1 / len(pairs)), size=DRAWS)
     values = alpha(pairs, draws)
     values = values[~np.isnan(values)]
     tail = 50 * (1 - level)
     low, high = np.percentile(values, [tail, 100 - tail])
-    return AnnotatorAgreement(value, float(low), float(high), ac1, raw, len(pairs))
+    draws = rng.multinomial(len(table), np.full(len(table), 1 / len(table)), size=DRAWS)
+    values = _ac1(table, draws)
+    ac1_low, ac1_high = np.percentile(values[~np.isnan(values)], [tail, 100 - tail])
+    return AnnotatorAgreement(
+        value, float(low), float(high), ac1, float(ac1_low), float(ac1_high), raw, len(pairs)
+    )
+
+
+def _ac1(table: Floats, weights: npt.ArrayLike) -> Floats:
+    """Gwet's AC1, each item as often as its weight says, shape (..., items)."""
+    times = np.asarray(weights, float)
+    size = table.sum(axis=1)
+    rated, paired = size > 0, size > 1
+    agreeing = (table * (table - 1)).sum(axis=1) / np.maximum(size * (size - 1), 1)
+    shares = table / np.maximum(size, 1)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = times @ (agreeing * paired) / (times @ paired)
+        share = times @ shares / (times @ rated)[..., None]
+        chance = (share * (1 - share)).sum(axis=-1) / (table.shape[1] - 1)
+        return np.asarray((raw - chance) / (1 - chance))

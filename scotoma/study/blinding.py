@@ -9,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
-from scotoma.study.effects import mean_variances
+from scotoma.audit.study import Blinding
+from scotoma.study.answer_table import CANT_TELL, NO, YES, AnswerTable
+from scotoma.study.effects import FEWEST_ANNOTATORS, mean_variances
+from scotoma.study.plan import StudyPlan
 
-__all__ = ["FLAGGED", "Bang", "bang", "effective_guesses", "james"]
+__all__ = ["FLAGGED", "Bang", "bang", "blinding_of", "effective_guesses", "james", "james_interval"]
 
+DRAWS = 2000
 FLAGGED = 0.2  # |Bang's index| above which a report warns
 
 
@@ -137,3 +141,96 @@ def james(first: tuple[int, int, int], second: tuple[int, int, int]) -> float | 
         return None
     agreement = (observed - expected) / expected
     return (1 + (n - told) / n + told / n * agreement) / 2
+
+
+def james_interval(
+    guesses: npt.NDArray[np.int64], first: npt.NDArray[np.bool_], *, seed: int, level: float = 0.95
+) -> tuple[float, float] | None:
+    """Interval of James's index: items and annotators are drawn again and again.
+
+    Args:
+        guesses: 0 first arm, 1 second arm, 2 can't tell, -1 for none, shape (items, J).
+        first: Whether an item is of the first arm, shape (items,).
+        seed: Of the draws.
+        level: Of the interval.
+
+    Returns:
+        The limits; None with fewer than 3 annotators, or where every draw has the same index.
+
+    References:
+        Owen (2007), Annals of Applied Statistics 1:386-411: the pigeonhole bootstrap.
+    """
+    guesses = guesses[:, (guesses >= 0).any(axis=0)]
+    judges = guesses.shape[1]
+    if judges < FEWEST_ANNOTATORS:
+        return None
+    rng = np.random.default_rng(seed)
+    columns = rng.multinomial(judges, np.full(judges, 1 / judges), size=DRAWS)
+    counted = []
+    for side in (first, ~first):
+        own = guesses[side]
+        if not len(own):
+            return None
+        rows = rng.multinomial(len(own), np.full(len(own), 1 / len(own)), size=DRAWS)
+        counted.append(
+            np.stack(
+                [((rows @ (own == place)) * columns).sum(axis=1) for place in range(3)], axis=1
+            )
+        )
+    draws = [
+        index
+        for one, two in zip(*(part.tolist() for part in counted), strict=True)
+        if (index := james(tuple(one), tuple(two))) is not None
+    ]
+    if not draws or not np.ptp(draws):
+        return None
+    tail = 50 * (1 - level)
+    low, high = np.percentile(draws, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def blinding_of(plan: StudyPlan, table: AnswerTable) -> Blinding:
+    """Both indices of a study's guesses, and what speaks against its blinding."""
+    counts = {
+        arm: [int((table.guesses[table.arms == arm] == place).sum()) for place in range(3)]
+        for arm in ("A", "B", "C")
+    }
+    indices = {}
+    flagged = []
+    for arm, (yes, no, cant_tell) in counts.items():
+        right, wrong = (YES, NO) if arm == "A" else (NO, YES)
+        guesses = table.guesses[table.arms == arm]
+        scores = np.select(
+            [guesses == right, guesses == wrong, guesses == CANT_TELL], [1.0, -1.0, 0.0], np.nan
+        )
+        found = bang(
+            (yes, no)[right], (yes, no)[wrong], cant_tell,
+            level=plan.level, effective=effective_guesses(scores),
+        )  # fmt: skip
+        indices[arm] = (
+            None
+            if found.value is None or found.low is None or found.high is None
+            else (found.value, found.low, found.high, found.guesses)
+        )
+        if found.value is not None and abs(found.value) > FLAGGED:
+            flagged.append(
+                f"Guesses about arm {arm} were {'right' if found.value > 0 else 'wrong'} more "
+                f"often than chance (Bang's index {found.value:+.2f})."
+            )
+    if plan.labels == "paper":
+        flagged.append("Not blind: labels 2 and 3 differ exactly in arm A.")
+    flagged += [
+        f"A machine tells arms {name} apart without pixels (AUC {leak.value:.2f})."
+        for name, leak in plan.leak.items()
+        if leak.low > 0.5
+    ]
+    a, b, c = (counts[arm] for arm in ("A", "B", "C"))
+    index = james((a[0], a[1], a[2]), (b[0] + c[0], b[1] + c[1], b[2] + c[2]))
+    ends = james_interval(table.guesses, table.arms == "A", seed=plan.seed, level=plan.level)
+    low, high = ends or (None, None)
+    return Blinding(
+        machine={name: (one.value, one.low, one.high) for name, one in plan.leak.items()},
+        bang=indices,
+        james=None if index is None else (index, low, high, sum(a) + sum(b) + sum(c)),
+        flagged=tuple(flagged),
+    )

@@ -10,7 +10,14 @@ from scipy import stats
 
 from scotoma.audit.study import Effect
 
-__all__ = ["FEWEST_ANNOTATORS", "bootstrap_interval", "difference", "interaction", "mean_variances"]
+__all__ = [
+    "FEWEST_ANNOTATORS",
+    "bootstrap_interval",
+    "difference",
+    "interaction",
+    "mean_variances",
+    "weighted_share",
+]
 
 Floats = npt.NDArray[np.float64]
 FEWEST_ANNOTATORS = 3
@@ -57,6 +64,32 @@ def interaction(
     return _signed((*first, *second), (1, -1, -1, 1), level)
 
 
+def weighted_share(values: Floats, weights: Floats, *, level: float = 0.95) -> Effect:
+    """Share of an answer, items weighted; items and annotators are random in its interval.
+
+    Args:
+        values: 1 where the answer was given, 0 where another was, nan for none, shape (items, J).
+        weights: What each item stands for, shape (items,).
+        level: Of the interval.
+
+    >>> weighted_share(np.array([[1, 1, 0], [0, 1, 0.0]]), np.array([3.0, 1])).value
+    0.5833333333333334
+    """
+    values = np.asarray(values, float)
+    wide = np.where(np.isnan(values), 0.0, np.asarray(weights, float)[:, None])
+    total = wide.sum()
+    if not total > 0:
+        return _signed((np.full_like(values, np.nan),), (1,), level)
+    share = float((wide * np.nan_to_num(values)).sum() / total)
+    # A weighted mean is the mean of its linear parts, which have its variance.
+    parts = share + wide * (values - share) * (~np.isnan(values)).sum() / total
+    found = _signed((parts,), (1,), level)
+    low, high = (
+        None if end is None else min(1.0, max(0.0, end)) for end in (found.low, found.high)
+    )
+    return found.model_copy(update={"value": share, "low": low, "high": high, "shares": (share,)})
+
+
 def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effect:
     """A signed sum of shares with its interval."""
     arms = [np.asarray(arm, float) for arm in arms]
@@ -91,7 +124,7 @@ def _signed(arms: Sequence[Floats], signs: Sequence[int], level: float) -> Effec
     if not variance > 0:
         return without("all answers are equal within each arm", value)
     df = variance**2 / sum(part**2 / freedom for part, freedom, _ in used)
-    half, most = float(stats.t.ppf((1 + level) / 2, df)) * variance**0.5, len(arms) / 2
+    half, most = float(stats.t.ppf((1 + level) / 2, df)) * variance**0.5, max(1, len(arms) / 2)
     return found.model_copy(
         update={
             "value": value,

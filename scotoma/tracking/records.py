@@ -58,6 +58,7 @@ def variant_records(
         audit of scores `1_quality/mean_score`, `3_worst/worse` and `3_worst/worse_percent`,
         `worse/GROUP` and `worse_percent/GROUP`,
         `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
+        `7_robust/matched_loss_points/FAMILY`,
         `7_robust/temperature`, `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`,
         `7_robust/flips/KIND`, `7_robust/beyond_ranges/CONDITION`, `7_robust/set_accuracy/SET`,
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
@@ -259,6 +260,9 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
             record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
     if report.confidence is not None:
         _confidence(record, report.confidence, name)
+    for match in report.matched:
+        if match.variant == name and match.matched.startswith("dense"):
+            record.quantity(f"7_robust/matched_loss_points/{match.family}", match.absolute, POINTS)
     for flips in report.sequences:
         if (flips.variant, flips.group) == (name, "all"):
             record.quantity(f"7_robust/flips/{flips.kind}", flips.flips)

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
+from scotoma.training.placement import sent
 
 __all__ = ["augment"]
 
@@ -63,9 +64,9 @@ def augment(
         frame[:, :, down : down + height, right : right + width] = pixels
         windows = frame.unfold(2, height, 1).unfold(3, width, 1)  # every shift, as a view
         shifts = [draws.integers(0, 2 * most + 1, batch) for most in (down, right)]
-        y, x = (torch.from_numpy(shift).to(pixels.device) for shift in shifts)
+        y, x = (sent(shift, pixels.device) for shift in shifts)
         pixels = windows[torch.arange(batch, device=pixels.device), :, y, x]
-    turned = torch.from_numpy(mirrored).to(pixels.device)
+    turned = sent(mirrored, pixels.device)
     return torch.where(turned[:, None, None, None], pixels.flip(-1), pixels)
 
 

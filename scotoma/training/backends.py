@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import os
+import shutil
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
 
+from scotoma.training.feature_maps import map_layer
 from scotoma.training.placement import PROCESSOR
 from scotoma.training.pruning import last_linear
+from scotoma.training.recorded_pass import RecordedPass
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
 from scotoma.training.task import Objective, Phase, plain_phase
 
-__all__ = ["HEAD", "Backend", "Batch", "Gradients", "Learned", "gradients", "trained_scores"]
+__all__ = [
+    "HEAD",
+    "Backend",
+    "Batch",
+    "Gradients",
+    "Learned",
+    "can_compile",
+    "gradients",
+    "trained_scores",
+]
 
 Backend = Literal["loop", "stacked"]
 HEAD = "head/"  # names of the adversary's values begin so
@@ -70,8 +85,9 @@ def gradients(
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Type of the products; bfloat16 is autocast's, and weights stay as they are.
         device: Where the members are.
-        compiled: Whether torch compiles the pass of `loop`, which pays where a GPU finishes
-            operations sooner than a processor starts them; only of an objective alone.
+        compiled: Whether torch compiles the pass of `loop`, and a GPU records that of all members
+            as one graph: it finishes operations sooner than a processor starts them. Only of an
+            objective alone.
 
     Returns:
         A function without side effects.
@@ -80,17 +96,21 @@ def gradients(
         ValueError: The network has layers that cannot be stacked.
     """
     phase = learned if isinstance(learned, Phase) else plain_phase(learned)
+    moving = _last_layer(template) if phase.last_layer else None
+    if phase.stage:
+        backend = "loop"  # the stacked pass has no maps
     if backend == "stacked":
         forward = stacked_forward(template, precision)
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
-        return _together(forward, phase)
-    return _in_turn(template, phase, precision, device, compiled=compiled)
+        return _together(forward, phase, moving)
+    return _in_turn(template, phase, moving, precision, device, compiled=compiled)
 
 
 def _learn(
     losses_of: LossesOf,
     phase: Phase,
+    moving: frozenset[str] | None,
     parameters: Tensors,
     buffers: Tensors,
     batch: Batch,
@@ -98,17 +118,21 @@ def _learn(
     *,
     leading: int,
 ) -> Learned:
-    """Take the gradients of members over so many first axes."""
-    leaves = {n: v.detach().requires_grad_(bool(phase.network)) for n, v in parameters.items()}
+    """Take the gradients of members over so many first axes, of some of the weights or of all."""
+    leaves = {
+        name: value.detach().requires_grad_(bool(phase.network) and name in (moving or parameters))
+        for name, value in parameters.items()
+    }
     head = {n: v.detach() for n, v in values.items() if n.startswith(HEAD)}
     if phase.adversary:
         head = {name: value.requires_grad_() for name, value in head.items()}
     losses, updated, changed = losses_of(leaves, buffers, batch, {**values, **head})
+    learning = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
     slopes: list[tuple[torch.Tensor, ...]] = []
     head_slopes: Tensors = {}
     wanted = list(dict.fromkeys([*phase.network, *(["adversary"] if phase.adversary else [])]))
     for name in wanted:
-        reached = list(leaves.values()) if name in phase.network else []
+        reached = list(learning.values()) if name in phase.network else []
         own = list(head.values()) if name == "adversary" and phase.adversary else []
         # Members share no weight, so the gradient of the sum is each one's own.
         slope = torch.autograd.grad(
@@ -121,12 +145,12 @@ def _learn(
     first = list(slopes[0]) if slopes else []
     if phase.combine is not None and slopes:
         first = [phase.combine(list(own), leading) for own in zip(*slopes, strict=True)]
-    named = dict(zip(leaves, first, strict=True)) if slopes else {}
+    named = dict(zip(learning, first, strict=True)) if slopes else {}
     moved = {name: value.detach() for name, value in changed.items()}
     return Learned(named, losses["task"].detach(), updated, head_slopes, moved)
 
 
-def _together(forward: StackedForward, phase: Phase) -> Gradients:
+def _together(forward: StackedForward, phase: Phase, moving: frozenset[str] | None) -> Gradients:
     def losses_of(
         parameters: Tensors, buffers: Tensors, batch: Batch, values: Tensors
     ) -> tuple[Tensors, Tensors, Tensors]:
@@ -137,7 +161,7 @@ def _together(forward: StackedForward, phase: Phase) -> Gradients:
         return losses, updated, changed
 
     def step(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
-        return _learn(losses_of, phase, state, buffers, batch, values, leading=1)
+        return _learn(losses_of, phase, moving, state, buffers, batch, values, leading=1)
 
     return step
 
@@ -145,14 +169,14 @@ def _together(forward: StackedForward, phase: Phase) -> Gradients:
 def _in_turn(
     template: torch.nn.Module,
     phase: Phase,
+    moving: frozenset[str] | None,
     precision: torch.dtype,
     device: torch.device,
     *,
     compiled: bool,
 ) -> Gradients:
     read: list[torch.Tensor] = []
-    if phase.features:
-        last_linear(template).register_forward_pre_hook(lambda _, own: read.append(own[0]))
+    _read_into(read, template, phase)
 
     def member_losses(
         parameters: Tensors, buffers: Tensors, batch: Batch, values: Tensors
@@ -165,41 +189,93 @@ def _in_turn(
         ):
             scores = torch.func.functional_call(template, (parameters, updated), (pixels,))
         scores = scores.to(pixels.dtype)
-        features = read.pop().to(pixels.dtype) if phase.features else scores
+        features = read.pop().to(pixels.dtype) if phase.reads != "scores" else scores
         outputs = Outputs(scores, features)
         losses, changed = phase.losses(outputs, batch.labels, batch.attributes, values)
         return losses, updated, changed
 
     losses_of = _compile(member_losses) if compiled and phase.plain else member_losses
 
-    def step(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
-        whole: Learned | None = None
+    def step(
+        state: Tensors,
+        buffers: Tensors,
+        batch: Batch,
+        values: Tensors,
+        whole: Learned | None = None,
+        streams: Sequence[torch.cuda.Stream] = (),
+    ) -> Learned:
+        for stream in streams:
+            stream.wait_stream(torch.cuda.current_stream(device))
         for k in range(len(batch.images)):
-            one = _learn(
-                losses_of,
-                phase,
-                {name: value[k] for name, value in state.items()},
-                {name: value[k] for name, value in buffers.items()},
-                Batch(*(part[k] for part in batch)),
-                {name: value[k] for name, value in values.items()},
-                leading=0,
-            )
-            # Copied before the next member's pass, which may reuse the memory of this one's.
-            whole = whole or _room(one, state, buffers, len(batch.images))
-            whole.losses[k] = one.losses
-            _put(whole.slopes, one.slopes, k)
-            _put(whole.buffers, one.buffers, k)
-            _put(whole.head, one.head, k)
-            _put(whole.values, one.values, k)
+            with torch.cuda.stream(streams[k % len(streams)] if streams else None):
+                one = _learn(
+                    losses_of,
+                    phase,
+                    moving,
+                    {name: value[k] for name, value in state.items()},
+                    {name: value[k] for name, value in buffers.items()},
+                    Batch(*(part[k] for part in batch)),
+                    {name: value[k] for name, value in values.items()},
+                    leading=0,
+                )
+                whole = whole or _room(one, state, buffers, len(batch.images))
+                whole.losses[k] = one.losses
+                _put(whole.slopes, one.slopes, k)
+                _put(whole.buffers, one.buffers, k)
+                _put(whole.head, one.head, k)
+                _put(whole.values, one.values, k)
+        for stream in streams:
+            torch.cuda.current_stream(device).wait_stream(stream)
         assert whole is not None
         return whole
 
-    return step
+    return _recorded(step, device) if compiled and phase.plain else step
+
+
+def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:
+    """Record the step of all members as one graph at its first call."""
+    if device.type != "cuda":
+        return step
+    names: list[list[str]] = []
+
+    def listed(
+        tensors: Sequence[torch.Tensor], whole: Learned | None, streams: list[torch.cuda.Stream]
+    ) -> Learned:
+        left = iter(tensors)
+        state, buffers, values = ({name: next(left) for name in part} for part in names)
+        return step(state, buffers, Batch(*left), values, whole, streams)
+
+    recorded = RecordedPass(listed, device)
+
+    def replayed(state: Tensors, buffers: Tensors, batch: Batch, values: Tensors) -> Learned:
+        parts = (state, buffers, values)
+        names[:] = [list(part) for part in parts]
+        return recorded([*(value for part in parts for value in part.values()), *batch])
+
+    return replayed
+
+
+def _read_into(read: list[torch.Tensor], template: torch.nn.Module, phase: Phase) -> None:
+    """Keep what the losses of a phase read at each pass, and nothing of the passes of others."""
+
+    def keep(value: torch.Tensor) -> None:
+        read[:] = [value]
+
+    if phase.stage:
+        map_layer(template, phase.stage).register_forward_hook(lambda _, own, made: keep(made))
+    elif phase.reads == "features":
+        last_linear(template).register_forward_pre_hook(lambda _, own: keep(own[0]))
+
+
+def _last_layer(template: torch.nn.Module) -> frozenset[str]:
+    """Name the weights of the last linear layer."""
+    own = {id(value) for value in last_linear(template).parameters()}
+    return frozenset(name for name, value in template.named_parameters() if id(value) in own)
 
 
 def _put(whole: Tensors, own: Tensors, place: int) -> None:
-    for name, value in own.items():
-        whole[name][place] = value
+    if own:
+        torch._foreach_copy_([whole[name][place] for name in own], list(own.values()))
 
 
 def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learned:
@@ -217,10 +293,18 @@ def _room(one: Learned, state: Tensors, buffers: Tensors, members: int) -> Learn
     )
 
 
+def can_compile() -> bool:
+    """Whether torch's compiler has here what it needs: one for C, and Python's headers."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    return bool(compiler) and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
 def _compile(losses_of: LossesOf) -> LossesOf:
-    """Let torch start all operations of a pass as one, by the backend that needs no C compiler."""
+    """Let torch join the operations of a pass, where it can."""
+    if not can_compile():
+        return losses_of
     torch.compiler.reset()  # what is compiled for another network counts against a limit of 8
-    return torch.compile(losses_of, backend="cudagraphs", dynamic=False)
+    return torch.compile(losses_of, dynamic=False)
 
 
 def trained_scores(

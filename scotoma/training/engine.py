@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
 from scotoma.machine import has_fast_bfloat16
-from scotoma.mitigation.learning.adversaries import fresh_linear
+from scotoma.mitigation.learning.adversaries import fresh_linear, fresh_perceptron
 from scotoma.mitigation.learning.samplers import rows_with_repeats
 from scotoma.training.augmentation import augment
 from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
+from scotoma.training.feature_maps import map_size
 from scotoma.training.models import build_model, prepare_layers
 from scotoma.training.optimiser import fresh_head_memory, fresh_memory
-from scotoma.training.placement import PROCESSOR, RowReader, batches_from
+from scotoma.training.placement import PROCESSOR, RowReader, batches_from, sent
 from scotoma.training.pruning import (
     Pruning,
     cubic_sparsity,
@@ -31,7 +32,7 @@ from scotoma.training.schedules import learning_rate
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.step import Moving, TrainingStep
-from scotoma.training.task import Phase, TrainingTask
+from scotoma.training.task import Head, Phase, TrainingTask, stage_of
 from scotoma.training.weight_average import averaged, fresh_average
 
 __all__ = [
@@ -265,11 +266,8 @@ class Training:
         task, members = self.task, self.members
         values: Tensors = {}
         if task.head is not None:
-            reads = last_linear(self._template).in_features
-            width = task.outputs if task.head.reads == "scores" else reads
-            layers = [fresh_linear(width, task.head.outputs, member.seed) for member in members]
-            for name, own in zip(("weight", "bias"), zip(*layers, strict=True), strict=True):
-                values[f"{HEAD}{name}"] = torch.stack(own)
+            heads = [self._fresh_head(task.head, member.seed) for member in members]
+            values = {f"{HEAD}{n}": torch.stack([own[n] for own in heads]) for n in heads[0]}
             values |= fresh_head_memory(values)
         if task.values is not None:
             own_values = [task.values() for _ in members]
@@ -277,6 +275,15 @@ class Training:
         if task.first_steps:
             values[ERRORS] = self._first_errors()
         return values
+
+    def _fresh_head(self, head: Head, seed: int) -> Tensors:
+        """Initialise the adversary of one member."""
+        if stage := stage_of(head.reads):
+            size = map_size(self._template, stage, self._images.shape[1:])
+            return fresh_perceptron(size, head.outputs, seed)
+        reads = last_linear(self._template).in_features
+        width = self.task.outputs if head.reads == "scores" else reads
+        return dict(zip(("weight", "bias"), fresh_linear(width, head.outputs, seed), strict=True))
 
     def _first_errors(self) -> torch.Tensor:
         """Train the members for a while, and mark the training examples that they get wrong."""
@@ -421,7 +428,7 @@ class Training:
             key = {"seed": member.seed, "step": step, "epoch": epoch}
             shown.append(augment(pixels_of(own), recipe, rows=own, **key))
             drawn.append(own)
-        rows = torch.from_numpy(np.stack(drawn)).to(self._device)
+        rows = sent(np.stack(drawn), self._device)
         return Batch(normalise(torch.stack(shown)), self._labels[rows], self._attributes[rows])
 
 

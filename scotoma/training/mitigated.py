@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
-from scotoma.config.mitigation import RATIOS
+from scotoma.config.mitigation import RATIOS, SIZES
 from scotoma.datasets import Examples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
@@ -96,8 +96,8 @@ def epoch_rows(run: Run, labels: NDArray[np.int64]) -> int:
         return len(labels)
     from scotoma.mitigation.learning.samplers import ratio_rows, repeated_rows
 
-    if asked.technique in RATIOS:
-        return len(ratio_rows(labels, groups.codes, RATIOS[asked.technique]))
+    if ratio := {**RATIOS, **SIZES}.get(asked.technique):
+        return len(ratio_rows(labels, groups.codes, ratio))
     if asked.family == "RS":
         return len(repeated_rows(labels, groups.codes))
     return int(groups.counts.min()) * groups.counts.size if asked.family == "SUBG" else len(labels)

@@ -10,7 +10,7 @@ from torch.optim.sgd import sgd
 from scotoma.config import Recipe
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["fresh_head_memory", "fresh_memory", "update_head", "update_weights"]
+__all__ = ["forget_steps", "fresh_head_memory", "fresh_memory", "update_head", "update_weights"]
 
 REMEMBERED = {
     "sgd": ("momentum",),
@@ -27,6 +27,19 @@ def fresh_memory(parameters: Tensors, recipe: Recipe) -> Tensors:
         for what in REMEMBERED[recipe.optimiser]
         for name, value in parameters.items()
     }
+
+
+def forget_steps(memory: Tensors) -> None:
+    """Empty the optimiser's memory, in place; an average of weights stays.
+
+    >>> memory = {"momentum/w": torch.ones(1), "average/w": torch.ones(1)}
+    >>> forget_steps(memory)
+    >>> memory["momentum/w"].item(), memory["average/w"].item()
+    (0.0, 1.0)
+    """
+    for name, value in memory.items():
+        if name.partition("/")[0] in ("momentum", "squares"):
+            value.zero_()
 
 
 def update_weights(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
+from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints
 from scotoma.training.mitigated import (
     chosen_settings,
     dense_members,
@@ -161,6 +163,7 @@ def _start_worker(run: Run, data: TrainingData) -> SharedData:
     import torch
 
     if run.config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it on a GPU
         # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
         torch.set_deterministic_debug_mode("error")
     return run, data[0].open(), data
@@ -201,20 +204,24 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     from scotoma.training.models import build_model
     from scotoma.training.placement import training_device
     from scotoma.training.pruning import prunable
+    from scotoma.training.task import stage_of
     from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes) = shared
-    outputs = learning_task(run, labels, classes)[0].outputs
-    model = build_model(name := run.config.source.model, outputs, 0)
+    task, _ = learning_task(run, labels, classes)
+    model = build_model(name := run.config.source.model, outputs := task.outputs, 0)
     if is_code(name):
         try_outputs(model, name, outputs, images.shape[2:])
     for variant in run.config.resolved_variants:  # refused now, not after the dense ones
         prunable(model, variant.exempt)
     device = training_device()
+    workers = 1 if device.type == "cuda" else cores()
+    if task.head is not None and stage_of(task.head.reads):  # the stacked pass has no maps
+        return "loop", members_together("loop", device, run.config), workers
     kinds = labels if labels.ndim == 1 else labels[:, 0]  # what a step costs is the network's
     backend = choose_backend(run.config, images, kinds, device)
     size = members_together(backend, device, run.config)
-    return backend, size, 1 if device.type == "cuda" else cores()
+    return backend, size, workers
 
 
 def _train_chunk(
@@ -230,7 +237,16 @@ def _train_chunk(
 
     try:
         _train_together(shared, variant, indices, backend, data_digest, task)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if "does not have a deterministic implementation" in str(error):
+            source = shared[0].config.source
+            raise ConfigError(
+                f"deterministic: true asks for operations that give the same bytes every time, and "
+                f"model {source.model} has one that cannot on this GPU "
+                f"({str(error).partition(' ')[0]}); set deterministic: false, or choose another"
+            ) from error
+        if not isinstance(error, torch.OutOfMemoryError):
+            raise
         if len(indices) == 1:
             raise ConfigError(
                 f"member {indices[0]} of {variant} does not fit the GPU's memory with "
@@ -318,20 +334,35 @@ def _train_together(
 def _trained(
     run: Run, training: Training, data_digest: str, report: Callable[[int], None]
 ) -> tuple[list[TrainedMember], list[str | None]]:
-    """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256."""
+    """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256.
+
+    Dense members leave checkpoints on their way, where robustness is to be compared with theirs.
+    """
     from scotoma.training.trunk import read_trunks, write_trunks
 
     indices = [member.index for member in training.members]
+    variant = run.config.variant(training.members[0].variant)
     trunks: list[str | None] = [None] * len(indices)
-    state = None
-    if run.config.population.forked:
-        if run.config.variant(training.members[0].variant).forked:
-            state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
-        else:
-            first_update, _, _ = training.recipe.mask_updates
-            state = training.advance(training.start(), first_update, progress=report)
+    if variant.forked:
+        state = read_trunks(run, indices, [_trunk(run, k, data_digest) for k in indices])
+        return training.run(state, report), trunks
+    state, trunk = None, training.recipe.mask_updates[0] if run.config.population.forked else None
+    kept = _kept_steps(run, variant.name, training.recipe.total_steps)
+    for step in sorted({*kept, *([] if trunk is None else [trunk])}):
+        state = training.advance(state or training.start(), step, progress=report)
+        if step == trunk:
             trunks = [*write_trunks(run, indices, state)]
+        if step in kept:
+            write_checkpoints(run, step, training.finish(state))
     return training.run(state, report), trunks
+
+
+def _kept_steps(run: Run, variant: str, total: int) -> tuple[int, ...]:
+    """After which steps the members of a variant are kept."""
+    asked = run.config.robustness
+    if variant != "dense" or asked is None or asked.checkpoints is None:
+        return ()
+    return checkpoint_steps(total, asked.checkpoints)
 
 
 def _trunk(run: Run, index: int, data_digest: str) -> str | None:

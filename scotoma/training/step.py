@@ -8,7 +8,7 @@ import torch
 
 from scotoma.config import Recipe
 from scotoma.training.backends import Batch, Gradients
-from scotoma.training.optimiser import update_head, update_weights
+from scotoma.training.optimiser import forget_steps, update_head, update_weights
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.task import Phase
 from scotoma.training.weight_average import update_average
@@ -77,7 +77,9 @@ class TrainingStep:
             step: Optimiser steps done before this one.
             told: Values of members that hold for this batch alone.
         """
-        repeats = self.phase.repeats
+        repeats, begins = self.phase.repeats, self.phase.begins
+        if begins and step == begins:
+            forget_steps(moving.memory)
         for turn in range(repeats):
             masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
             learned = self.gradients(
@@ -88,8 +90,9 @@ class TrainingStep:
             )
             if learned.slopes:
                 update_weights(
-                    moving.parameters, moving.memory, learned.slopes, self.decayed,
-                    step=step * repeats + turn, rate=rate, recipe=self.recipe,
+                    {name: moving.parameters[name] for name in learned.slopes}, moving.memory,
+                    learned.slopes, tuple(n for n in self.decayed if n in learned.slopes),
+                    step=(step - begins) * repeats + turn, rate=rate, recipe=self.recipe,
                 )  # fmt: skip
             names = list(moving.buffers)
             if names:

@@ -23,6 +23,7 @@ __all__ = [
     "Objective",
     "Phase",
     "PhaseLosses",
+    "Reads",
     "Sampler",
     "TrainingTask",
     "classification",
@@ -30,6 +31,7 @@ __all__ = [
     "plain_phase",
     "plain_task",
     "recognition",
+    "stage_of",
 ]
 
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
@@ -38,6 +40,7 @@ Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 # Seed, step, batch size and number of examples to the rows of a batch.
 Sampler = Callable[[int, int, int, int], NDArray[np.int64]]
 Values = dict[str, torch.Tensor]
+Reads = Literal["scores", "features", "stage-3", "stage-4"]
 
 
 # Outputs, labels (..., B), attributes (..., B, A) and the member's own values (duals, adversary) to
@@ -45,6 +48,15 @@ Values = dict[str, torch.Tensor]
 PhaseLosses = Callable[[Outputs, torch.Tensor, torch.Tensor, Values], tuple[Values, Values]]
 # Gradients of a parameter by the losses that the network follows, stacked over so many first axes.
 Combine = Callable[[list[torch.Tensor], int], torch.Tensor]
+
+
+def stage_of(reads: Reads) -> int:
+    """Number of the stage whose map is read; 0 for none.
+
+    >>> stage_of("stage-3"), stage_of("features")
+    (3, 0)
+    """
+    return int(reads[-1]) if reads.startswith("stage") else 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,9 @@ class Phase:
         combine: One gradient from those of several losses; None where there is one loss.
         adversary: Whether the adversary learns from the loss of this name.
         repeats: Steps on the same batch; values change after the last.
-        features: Whether the losses read features.
+        reads: What the losses read beside the scores: features, or the map of a stage.
+        last_layer: Whether nothing of the network but its last layer moves.
+        begins: Step at which the optimiser of the network begins anew.
         teacher: Whether the losses read the scores of the dense member.
     """
 
@@ -67,8 +81,15 @@ class Phase:
     combine: Combine | None = None
     adversary: bool = False
     repeats: int = 1
-    features: bool = False
+    reads: Reads = "scores"
+    last_layer: bool = False
+    begins: int = 0
     teacher: bool = False
+
+    @property
+    def stage(self) -> int:
+        """The stage whose map the losses read; 0 for none."""
+        return stage_of(self.reads)
 
     @property
     def plain(self) -> bool:
@@ -78,7 +99,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Head:
-    """An adversary beside the network: a linear layer that is neither exported nor pruned.
+    """An adversary beside the network, which is neither exported nor pruned.
+
+    It is a linear layer, or of the map of a stage a perceptron.
 
     Attributes:
         reads: What it sees.
@@ -86,7 +109,7 @@ class Head:
         rate: Step size of its Adam.
     """
 
-    reads: Literal["features", "scores"]
+    reads: Reads
     outputs: int
     rate: float
 

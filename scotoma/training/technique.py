@@ -10,9 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Mitigation, Recipe
-from scotoma.config.mitigation import RATIOS
+from scotoma.config.mitigation import (
+    ONE_LABEL_REVERSAL,
+    RATIOS,
+    SEVERAL_LABELS_REVERSAL,
+    SIZES,
+    STAGES,
+)
 from scotoma.mitigation.groups import TrainingGroups
-from scotoma.mitigation.learning.adversaries import linear_head, projected
+from scotoma.mitigation.learning.adversaries import group_adversary, linear_head, projected
 from scotoma.mitigation.learning.duals import (
     excess_multipliers,
     group_weights,
@@ -31,15 +37,18 @@ from scotoma.mitigation.learning.losses import (
     pair_means,
     squared_gap,
 )
+from scotoma.mitigation.learning.multilabel import adversarial_loss
 from scotoma.mitigation.learning.samplers import (
     balanced_draw,
+    balanced_halves,
     ratio_rows,
     repeated_rows,
+    size_matched_subset,
     subsampled_rows,
 )
 from scotoma.training.backends import HEAD
 from scotoma.training.stacked_network import Outputs
-from scotoma.training.task import Head, Phase, TrainingTask, Values, plain_task
+from scotoma.training.task import Head, Objective, Phase, Reads, TrainingTask, Values, plain_task
 
 __all__ = ["technique_task"]
 
@@ -60,8 +69,8 @@ def technique_task(
     Args:
         asked: The technique and its settings.
         recipe: Its label smoothing counts wherever a cross-entropy of labels does.
-        labels: Class ids of the training examples, shape (N,); of several labels, which R1 to R3
-            know, 0 and 1, shape (N, L).
+        labels: Class ids of the training examples, shape (N,); of several labels, which R1 to R3,
+            size1 to size3, A4 and A5 know, 0 and 1, shape (N, L).
         groups: Their groups; attribute 0 of a batch is the code.
         classes: C.
 
@@ -80,6 +89,12 @@ def technique_task(
         case "R1" | "R2" | "R3" as family:
             rows = ratio_rows(labels, groups.codes, RATIOS[family])
             return replace(plain, pool=lambda seed: rows)
+        case "size1" | "size2" | "size3" as family:
+            size = len(ratio_rows(labels, groups.codes, SIZES[family]))
+            drawn = partial(size_matched_subset, len(labels), size)
+            return replace(plain, pool=lru_cache(64)(drawn))
+        case "A4" | "A5" as family:
+            return _against_map(plain, asked, STAGES[family], recipe, labels, groups)
         case "SUBG":
             return replace(plain, pool=lru_cache(64)(partial(_subsampled, labels, groups.codes)))
         case "DD" | "DI" as family:
@@ -88,8 +103,8 @@ def technique_task(
             return TrainingTask(count * classes, objective)
         case "UC":
             head = Head("features", count, asked.adversary_rate)
-            network = Phase(_Unconfused(settings), features=True)
-            alone = Phase(_Confused(settings), network=(), adversary=True, features=True)
+            network = Phase(_Unconfused(settings), reads="features")
+            alone = Phase(_Confused(settings), network=(), adversary=True, reads="features")
             return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
         case "GR":
             head = Head("scores", count, asked.adversary_rate)
@@ -137,6 +152,37 @@ def technique_task(
             )
         case family:
             raise ValueError(f"no training of the family {family}")
+
+
+def _against_map(
+    plain: TrainingTask, asked: Mitigation, stage: int, recipe: Recipe,
+    labels: NDArray[np.int64], groups: TrainingGroups,
+) -> TrainingTask:  # fmt: skip
+    """A4 and A5: the last layer and an adversary first, then all against that adversary."""
+    default = SEVERAL_LABELS_REVERSAL if labels.ndim == 2 else ONE_LABEL_REVERSAL
+    strength = default if asked.reversal is None else asked.reversal
+    begins = round(asked.frozen_steps * recipe.resolved(len(labels)).total_steps)
+    adversary = group_adversary(1, len(groups.values))
+    reads: Reads = "stage-3" if stage == 3 else "stage-4"
+    followed = partial(Phase, network=("adversary",), adversary=True, reads=reads)
+    first = followed(_MapRead(plain.objective, adversary, 0.0), last_layer=True)
+    second = followed(_MapRead(plain.objective, adversary, strength), begins=begins)
+    return replace(
+        plain,
+        sampler=partial(_halves, groups.codes),
+        head=Head(reads, len(groups.values), asked.adversary_rate),
+        phases=partial(_in_two, first, second),
+    )
+
+
+def _halves(
+    codes: NDArray[np.int64], seed: int, step: int, batch_size: int, examples: int
+) -> NDArray[np.int64]:
+    return balanced_halves(codes, seed, step, min(batch_size, examples))
+
+
+def _in_two(first: Phase, second: Phase, step: int, epoch: int, beside_dense: bool) -> Phase:
+    return first if step < second.begins else second
 
 
 def _subsampled(
@@ -249,6 +295,26 @@ class _Read(_Technique):
             "task": self.settings.each(outputs, labels).mean(-1),
             "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),
         }, {}
+
+
+@dataclass(frozen=True)
+class _MapRead:
+    """A4, A5: the task, and an adversary that tells the group from a map, against which it goes."""
+
+    objective: Objective
+    adversary: torch.nn.Module  # its layers; the weights are the member's
+    strength: float
+
+    def __call__(
+        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
+    ) -> tuple[Values, Values]:
+        task = self.objective(outputs.scores, labels, attributes)
+        own = {n.removeprefix(HEAD): v for n, v in values.items() if n.startswith(HEAD)}
+        loss = adversarial_loss(
+            task, outputs.features, partial(torch.func.functional_call, self.adversary, own),
+            attributes[..., 0], strength=self.strength,
+        )  # fmt: skip
+        return {"task": task, "adversary": loss}, {}
 
 
 class _WorstCells(_Technique):

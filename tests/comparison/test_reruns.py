@@ -11,7 +11,8 @@ import pytest
 from scotoma.comparison import align_reruns, mean_change
 from scotoma.config import load_config
 from scotoma.predictions import Predictions
-from scotoma.predictions.tables import AGAIN, find_tables, models_by_variant, reruns_by_variant
+from scotoma.predictions.patterns import find_tables
+from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_variant
 from scotoma.run import Run, read_json
 from scotoma.stages.bias import bias
 from scotoma.stages.external.predictions import complete

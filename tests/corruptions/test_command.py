@@ -60,7 +60,9 @@ def test_transparency_is_dropped_and_no_pixel_changes_for_it(picture: Path) -> N
     sheets = []
     for mode in ("RGB", "RGBA"):
         Image.open(picture).convert(mode).save(picture)
-        assert scotoma("corrupt", picture, "--kind", "fog", "--out", out)[0] == 0
+        code, printed, err = scotoma("corrupt", picture, "--kind", "fog", "--out", out)
+        assert (code, printed) == (0, f"{out}: 1 corruption, profile cifar-c\n")
+        assert ("transparency was dropped" in err) is (mode == "RGBA")
         sheets.append(out.read_bytes())
     assert sheets[0] == sheets[1]
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scotoma.detection import box_table, outcomes, read_detections, read_ground_truth
+from scotoma.detection import BoxReading, box_table, outcomes, read_detections, read_ground_truth
 from scotoma.errors import DataError
+from scotoma.predictions.patterns import files_of, find_tables
+from scotoma.predictions.tables import read_columns
 
 TRUTH: dict[str, Any] = {
     "images": [
@@ -87,6 +89,19 @@ def test_arrays_and_yolo_s_files_say_the_same(tmp_path: Path) -> None:
         assert one.found.tolist() == [True, False]
         assert one.false_alarms.tolist() == [0.0, 1.0]
     assert np.allclose(own.box, truth.box[:2])
+    model = tmp_path / "populations" / "int8" / "seed-1"
+    model.parent.mkdir(parents=True)
+    (data / "found").rename(model)
+    reading = BoxReading(str(data / "data.yaml"), iou=0.5, least_score=0.25)
+    pattern = str(tmp_path / "populations" / "{variant}" / "{model}" / "*.txt")
+    (table,) = find_tables(pattern, boxes=reading)  # a folder is one model
+    assert read_columns(table, "predicted").rows() == [
+        ("found", "int8", "seed-1"),
+        ("missed", "int8", "seed-1"),
+    ]
+    assert files_of(table.place) == [f"{model}/a.txt", f"{model}/b.txt"]
+    with pytest.raises(DataError, match=r"is one model, and source\.files has several"):
+        find_tables(pattern.replace("{model}/*", "seed-1/{model}"), boxes=reading)
 
 
 def changed(change: Callable[[Any, list[Any]], Any]) -> tuple[Any, Any]:

@@ -40,7 +40,8 @@ from scotoma.inference.trials import Trial, trials
 from scotoma.mitigation.decide import read_rule
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
-from scotoma.predictions.tables import KEY, find_tables, models_by_variant
+from scotoma.predictions.patterns import find_tables
+from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record

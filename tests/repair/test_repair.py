@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -13,52 +14,49 @@ import onnx
 import onnxruntime
 import polars as pl
 import pytest
+from onnx import numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from PIL import Image
 
-from examples.planted_layer import planted, write
+from examples import planted_layer
 from scotoma.audit import read_audit, read_gate
+from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import Examples, decode_images
 from scotoma.errors import ConfigError, DataError
+from scotoma.inference import scores_onnx
+from scotoma.inference.model_process import runtime_on_demand
+from scotoma.predictions import Predictions
 from scotoma.run import Run
+from scotoma.stages.external.network import labels_network
+from scotoma.stages.layers import external
+from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+from scotoma.stages.layers.pruned import without_smallest
 from scotoma.stages.repair.apply import repair_variant
 from scotoma.stages.repair.refusals import repairable
 from tests.commands import scotoma
+from tests.repair.test_layers import gate_of
 from tests.steps import steps_in_this_process
+from tests.test_docs import ROOT, blocks
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """\
-project: planted
-source:
-  kind: onnx
-  models: models
-  preprocessing: {mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
-  images: pictures
-  attributes: table.csv
-label: {column: digit}
-cluster: {column: source}
-groups: {ink: {column: ink}}
-variants: [dense, {onnx: [int8], paired: true, bits: 8}]
-population: {models: 2}
-tracking: {uri: "off"}
-"""
+PAGE = ROOT / "docs" / "repair.md"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished audit in `run`, and its repair in `repaired`."""
+    """What docs/repair.md leaves: an audit in `shipped`, and its repair in `repaired`."""
     folder = tmp_path_factory.mktemp("planted")
-    write(folder, *planted(members=2))
-    (folder / "audit.yaml").write_text(CONFIG)
-    with steps_in_this_process(folder):
-        code, _, err = scotoma("audit", "audit.yaml", "--out", "run", "--quiet")
-        assert code == 0, err
-        code, out, err = scotoma(
-            "repair", "run", "--max-size-increase", "25%", "--out", "repaired", "--quiet"
-        )
-    assert code == 0, err
+    (config,) = (text for text in blocks(PAGE, "yaml") if text.startswith("# planted.yaml"))
+    (folder / "planted.yaml").write_text(config)
+    script, *commands = (line.partition(" #")[0] for line in blocks(PAGE, "sh")[0].splitlines())
+    with steps_in_this_process(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", shlex.split(script)[1:])
+        planted_layer.main()
+        for command in commands:
+            code, out, err = scotoma(*shlex.split(command)[1:], "--quiet")
+            assert code == 0, err
     (folder / "printed.txt").write_text(out)
     return folder
 
@@ -116,7 +114,7 @@ def test_numbers_are_those_of_the_audit_of_the_other_half(
         own = repaired["worst_group"][when]
         assert (row.absolute.value, row.absolute.low) == (own["value"], own["low"])
     examples, judged = (
-        pl.read_parquet(home / folder / "examples.parquet") for folder in ("run", "repaired")
+        pl.read_parquet(home / folder / "examples.parquet") for folder in ("shipped", "repaired")
     )
     chosen, other = repaired["chosen_on"], repaired["judged_on"]
     assert chosen["examples"] + other["examples"] == examples.height
@@ -143,7 +141,7 @@ def test_the_models_that_it_leaves_predict_what_was_judged(
     assert size["after"] <= 1.25 * size["before"]
     first = path.with_name("member-000.onnx")
     assert first.stat().st_size == size["after"]
-    assert (home / "run" / "populations" / "int8" / "member-000.onnx").stat().st_size == size[
+    assert (home / "shipped" / "populations" / "int8" / "member-000.onnx").stat().st_size == size[
         "before"
     ]
 
@@ -153,7 +151,7 @@ def test_the_half_that_judges_chooses_nothing(
     home: Path, repaired: dict[str, Any], tmp_path: Path
 ) -> None:
     """Pictures of that half turned to noise leave the choice and its numbers as they were."""
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     judged = set(pl.read_parquet(home / "repaired" / "examples.parquet")["example_id"])
     path = tmp_path / "run" / "examples.parquet"
     examples = Examples.read(path)
@@ -189,20 +187,20 @@ def test_what_is_misspelt_is_one_sentence(
     home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, err = scotoma("repair", "run", *options)
+    code, out, err = scotoma("repair", "shipped", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
-    assert not (home / "run-int8+repair").exists()
+    assert not (home / "shipped-int8+repair").exists()
 
 
 def test_within_too_few_bytes_nothing_is_repaired(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, _ = scotoma("repair", "run", "--max-size-increase", "0%")
+    code, out, _ = scotoma("repair", "shipped", "--max-size-increase", "0%")
     assert code == 0
     assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
-    assert not (home / "run-int8+repair").exists()
+    assert not (home / "shipped-int8+repair").exists()
 
 
 TRAINED = """\
@@ -245,7 +243,7 @@ def test_predictions_alone_cannot_be_repaired(tmp_path: Path) -> None:
 
 def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> None:
     """Their layer is the same; the models that are left are read by ONNX Runtime's own names."""
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     for index in range(2):
         dense, int8 = (run.member(variant, index) for variant in ("dense", "int8"))
@@ -269,10 +267,97 @@ def test_external_dynamic_models_stay_dynamic(home: Path, tmp_path: Path) -> Non
         for path in (own, repaired.members[0])
     ]
     assert counts == [3, 3]
+    shown = compared(run)
+    assert "one layer after the other in dynamic int8" in shown.compared
+    assert shown.layers[0].layer == "fc3"
+
+
+def compared(run: Run) -> VariantLayers:
+    write_layers(run, gate_of("int8"))
+    return read_layers(layers_file(run)).variants["int8"]
+
+
+def test_the_page_of_external_models_names_the_layer(home: Path, tmp_path: Path) -> None:
+    first, *others = read_layers(home / "shipped" / "layers.json").variants["int8"].layers
+    assert first.layer == "fc3"
+    assert (first.alone.low or 0.0) > 0.2 > max(row.alone.high or 1.0 for row in others)
+    assert all(row.alone.n > 800 and row.alone.members == 2 for row in (first, *others))
+    page = (home / "shipped" / "report.html").read_text()
+    assert "Which layer did it" in page
+    assert "one layer after the other in static int8, quantized again" in page
+
+
+def test_external_layers_begin_at_the_dense_model_and_end_at_int8(
+    home: Path, tmp_path: Path
+) -> None:
+    run = Run.open(home / "shipped")
+    examples = Examples.read(run.examples, split="test")
+    images, network = decode_images(examples)[:300], labels_network(run.config, examples)
+    with runtime_on_demand() as process:
+        own = external.external_layers(run, run.config.variant("int8"), network, tmp_path, process)
+        own.show(images, 1)
+        for name, layers, same in (("dense", (), 1.0), ("int8", range(4), 0.9)):
+            said = Predictions.read(run.predictions(name)).predicted[:300, :1]
+            assert (own.predict(frozenset(layers)) == said).mean() >= same
+
+
+def test_layers_of_external_pruned_models_are_those_of_their_files(
+    home: Path, tmp_path: Path
+) -> None:
+    """All layers pruned at once are the pruned file itself, which ONNX Runtime runs here."""
+    shutil.copytree(home / "shipped", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    share = {"fc2.weight": 0.7, "fc4.weight": 0.2}
+    for index in range(2):
+        model = onnx.load(run.member("dense", index))
+        for held in model.graph.initializer:
+            own = without_smallest(numpy_helper.to_array(held), share.get(held.name, 0.0))
+            held.CopyFrom(numpy_helper.from_array(own, held.name))
+        onnx.save_model(model, run.member("int8", index))
+    shown = compared(run)
+    assert "pruned by magnitude" in shown.compared
+    assert {row.layer: row.sparsity for row in shown.layers} == pytest.approx(
+        {"fc1": 0, "fc2": 0.7, "fc3": 0, "fc4": 0.2}, abs=0.03
+    )
+    table = Examples.read(run.examples, split="test")
+    images = decode_images(table).astype(np.float32) / np.float32(127.5) - 1
+    differ = [
+        np.not_equal(
+            *(scores_onnx(run.member(name, k), images).argmax(1) for name in ("dense", "int8"))
+        ).mean()
+        for k in range(2)
+    ]
+    assert shown.layers[-1].together.value == pytest.approx(np.mean(differ), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("dense", "models of int8 must be int8 or pruned, got neither a quantized node nor"),
+        ("cut", "Not compared: ONNX Runtime must compress the layers of int8/"),
+        ("large", "dense models must have at most 0 MB for 4 layers, got 0 MB; take scotoma re"),
+    ],
+)
+def test_why_layers_are_not_compared_is_one_line(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, sentence: str
+) -> None:
+    shutil.copytree(home / "shipped", tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    path = run.member("int8", 0)
+    if change == "dense":
+        shutil.copy(run.member("dense", 0), path)
+    elif change == "cut":
+        path.write_bytes(path.read_bytes()[:-99])
+    else:
+        monkeypatch.setattr(external, "MOST_BYTES", 10)
+    shown = compared(run)
+    assert shown.layers == ()
+    assert sentence in shown.compared
+    assert "\n" not in shown.compared
 
 
 def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:
-    shutil.copytree(home / "run", tmp_path / "run")
+    shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
     examples = Examples.read(run.examples)
     kept = examples.table.filter(pl.col("cluster").is_in(examples.table["cluster"].unique()[:30]))
@@ -285,3 +370,12 @@ def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Pa
         )
         with pytest.raises(DataError, match=sentence):
             repair_variant(run, repairable(run, None), 0.1, tmp_path / "models")
+
+
+def test_evidence_of_external_models_knows_no_training_seeds(home: Path, tmp_path: Path) -> None:
+    """Its manifest says in words that the models were trained elsewhere."""
+    model = home / "models" / "int8" / "1.onnx"
+    code, _, err = scotoma("evidence", home / "shipped", "--model", model, "--out", tmp_path)
+    assert code == 0, err
+    assert "training-seed:" not in (tmp_path / "bom.cdx.json").read_text()
+    assert "| training seeds | not known |" in (tmp_path / "dossier.md").read_text()

@@ -222,6 +222,11 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
         among = own.select(pl.col("label").is_in(pl.col("predicted_top5"))).to_series()
         assert row.top5_accuracy is not None
         assert row.top5_accuracy.value == pytest.approx(among.mean())
+    page = (tmp_path / "run" / "report.html").read_text()
+    shown = next(row for row in report.by_corruption if row.kind == "all")
+    table = page[page.index("Labels among five classes") :]
+    assert shown.top5_accuracy is not None
+    assert f"{100 * shown.top5_accuracy.value:.2f}%" in table
     gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
     assert report.confidence.temperatures == {}
     for variant, row in gaps.items():

@@ -11,7 +11,7 @@ from scotoma.config import Robustness, default_config, parse_config
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
-from scotoma.stages.robustness_plan import suite_of
+from scotoma.stages.robustness.plan import suite_of
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 
@@ -41,6 +41,11 @@ def test_the_step_needs_its_section(tmp_path: Path) -> None:
             "'a' is of foreign pictures, which have no class",
         ),
         ("{severities: [1], sets: [{name: a, folder: a}]}", "without robustness.profile none are"),
+        (
+            "{checkpoints: 3, sets: [{name: a, folder: a}]}",
+            "robustness.checkpoints is for corrupted",
+        ),
+        ("{profile: scaled, full: true, members: 3}", "leave robustness.members out"),
         ("{profile: scaled, sets: [{name: a, folder: a}, {name: a, folder: b}]}", "names a twice"),
     ],
 )
@@ -48,6 +53,25 @@ def test_a_wrong_section_is_refused_with_its_line(text: str, sentence: str) -> N
     with pytest.raises(ConfigError, match=r"a\.yaml:9") as refused:
         parse_config(CONFIG + f"robustness: {text}", "a.yaml")
     assert sentence in str(refused.value)
+
+
+def test_all_is_all_examples_severities_and_members() -> None:
+    asked = Robustness(profile="scaled", full=True)
+    assert asked.asked_severities == (1, 2, 3, 4, 5)
+    test = load_examples(default_config()).split("test")
+    assert len(stratified(test, asked.asked_examples, seed=1)) == len(test.ids)
+    assert min(30, asked.asked_members) == 30
+
+
+def test_models_made_elsewhere_leave_no_checkpoints() -> None:
+    text = """
+source: {kind: onnx, models: m, images: i, attributes: a.csv, split: {column: s, train: 0, test: 1}}
+label: {column: y}
+variants: [dense, {onnx: [small]}]
+robustness: {profile: scaled, checkpoints: 3}
+"""
+    with pytest.raises(ConfigError, match=r"onnx trains none; add early ones to the models, and"):
+        parse_config(text, "a.yaml")
 
 
 def test_confidence_needs_scores_of_clean_pictures() -> None:

@@ -16,7 +16,7 @@ from scotoma.robustness.temperature import (
     mean_temperature,
     temperature_influence,
 )
-from scotoma.stages.clean_scores import halves
+from scotoma.stages.robustness.clean_scores import halves
 
 
 def logits(seed: int, n: int = 2_000, too_sure: float = 2.5) -> tuple[np.ndarray, np.ndarray]:

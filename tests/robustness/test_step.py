@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 from onnx import numpy_helper
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from scipy.special import logsumexp, softmax
 from sklearn.metrics import roc_auc_score
 
@@ -30,9 +32,10 @@ from scotoma.predictions import Predictions
 from scotoma.report import render
 from scotoma.run import Run
 from scotoma.stages.external.network import network_of
-from scotoma.stages.other_sets import set_pictures
-from scotoma.stages.robustness_plan import plan_of
+from scotoma.stages.robustness.other_sets import set_pictures
+from scotoma.stages.robustness.plan import plan_of
 from scotoma.tracking.records import variant_records
+from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 from tests.steps import steps_in_this_process
@@ -176,6 +179,33 @@ def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) 
     assert row.calibration_excess is not None
     assert rows["prune-0.9", "style=plain", "noise"].calibration_excess is None
     assert "How sure the models are" in (added[0] / "report.html").read_text()
+
+
+def test_answers_where_a_dense_model_agrees_are_those_of_the_files(
+    added: tuple[Path, dict[str, float]],
+) -> None:
+    """Pairs of models of one number, the two severities and draws of fog counted one by one."""
+    run = Run.open(added[0])
+    audit = read_audit(added[0] / "audit.json")
+    assert audit.robustness is not None
+    assert audit.robustness.confidence is not None
+    rows = {(r.variant, r.group, r.family): r for r in audit.robustness.confidence.agreement}
+    assert len(rows) == 2 * 3 * 4  # variants, groups, and clean, all, noise and weather
+    same = wrong = errors = count = 0
+    for name in ("fog-1", "fog-1-1", "fog-5", "fog-5-1"):
+        table = pl.read_parquet(run.path("robustness", f"{name}.parquet"))
+        kept = Examples.read(run.examples, only=table["example_id"].to_list(), images=False)
+        truth = dict(zip(kept.ids, kept.labels.tolist(), strict=True))
+        for example, said in table.select("example_id", "predicted").iter_rows():
+            for dense, pruned in ((said[0], said[2]), (said[1], said[3])):
+                same += dense == pruned
+                wrong += dense == pruned != truth[example]
+                errors += pruned != truth[example]
+                count += 1
+    row = rows["prune-0.9", "all", "weather"]
+    assert row.coverage.value == pytest.approx(same / count)
+    assert row.selective_error.value == pytest.approx(wrong / same)
+    assert row.error.value == pytest.approx(errors / count)
 
 
 def test_temperature_and_energy_are_those_of_every_score(
@@ -427,6 +457,50 @@ def test_matches_that_are_none_are_refused(
     with pytest.raises(ConfigError) as refused:
         plan_of(run)
     assert sentence in str(refused.value)
+
+
+def test_variants_stand_beside_the_nearest_checkpoint(
+    added: tuple[Path, dict[str, float]], tmp_path: Path
+) -> None:
+    """Of three states on the way, the pruned models themselves and two that know nothing."""
+    config, out = tmp_path / "audit.yaml", tmp_path / "run"
+    shutil.copytree(added[0], out)
+    asked = {"kinds: [noise, fog]": "kinds: [fog]", "frames: 3": "checkpoints: 3"}
+    asked["examples: 150"] = "examples: 600"  # of 150, pruned and dense ones tell as many
+    robust = ROBUST[: ROBUST.index("  sets:")]
+    left_out = (
+        "corruption_seeds: 2",
+        "activation_ranges: true",
+        "matched: {prune-0.9: int8-static}",
+    )
+    for old, new in (asked | {f"  {line}\n": "" for line in left_out}).items():
+        robust = robust.replace(old, new)
+    config.write_text(CONFIG + robust)
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", out, "--step", "robustness")
+        assert code == 2, err
+        assert "were trained without dense-step-13; leave checkpoints out, or choose" in err
+        for step in checkpoint_steps(30, 3):
+            home = out / "populations" / checkpoint_name(step)
+            shutil.copytree(out / "populations/prune-0.9", home)
+            for path in home.glob("*.safetensors") if step != 28 else ():
+                save_file({n: 0 * v for n, v in load_file(path).items()}, path)
+        assert scotoma("audit", config, "--out", out, "--step", "robustness")[0] == 0
+        assert scotoma("audit", config, "--out", out)[0] == 0
+    report = json.loads((out / "sections/robustness.json").read_text())
+    rows = {(row["variant"], row["family"]): row for row in report["matched"]}
+    assert rows["prune-0.9", "weather"]["matched"] == "dense-step-28"
+    assert rows["int8-static", "weather"]["matched"] == "dense"
+    same, whole = rows["prune-0.9", "weather"], report["losses"]["int8-static"][0]
+    assert same["clean"]["value"] == same["matched_clean"]["value"]
+    assert (same["absolute"]["value"], same["log_odds"]["value"]) == (0, 0)
+    assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
+    assert {"7_robust/matched_loss_points/weather"} <= {
+        name.removeprefix("undefined/")
+        for record in variant_records(read_audit(out / "audit.json"), {})
+        for name in {name for name, *_ in record.metrics} | set(record.tags)
+    }
+    assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
 
 
 def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> None:

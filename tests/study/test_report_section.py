@@ -86,12 +86,22 @@ def test_a_study_is_on_the_page_as_its_file_has_it_and_the_seal_holds(run: Run) 
     agreement = rows_of(page, "how far people agree")
     assert len(agreement) == 18
     arms = [arm for one in found.questions for arm in one.arms]
-    assert [row[-2] for row in agreement] == [f"{arm.ac1:.3f}".replace("-", "−") for arm in arms]
+    for row, arm in zip(agreement, arms, strict=True):
+        assert row[-4].startswith(f"{arm.ac1:.3f}".replace("-", "−"))
+        assert [row[-3], row[-1]] == [str(arm.pairable), str(arm.items)]
+        assert ("arm C is matched" in row[-2]) == (arm.arm == "C")
     blinding = rows_of(page, "Could the arms be told apart?")
     assert [row[0] for row in blinding] == 2 * ["Machine, AUC"] + 3 * ["Bang’s index"] + [
         "James’s index"
     ]
-    assert blinding[-1][2:] == ["0.0 no interval", "18 guesses"]
+    assert blinding[-1][2].startswith("0.000 guesses too alike")
+    assert blinding[-1][3] == "18 guesses"
+    balance = rows_of(page, "How alike are the arms?")
+    assert balance[0] == ["All images", "8", "8", "8"]
+    assert sum(int(row[1]) for row in balance if row[0].startswith("Class ")) == 8
+    people = rows_of(page, "How people took part")
+    assert [row[0] for row in people] == ["1", "2", "3"]
+    assert [row[3] for row in people] == [str(one.repeats) for one in found.flow.people]
     assert found.plan_sha256.encode() in page
     assert found.deviations[0].encode() in page
     assert drawn(run) == page

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from scotoma.study.agreement import alpha, annotator_agreement, counts_of
-from scotoma.study.blinding import bang, effective_guesses, james
+from scotoma.study.blinding import bang, effective_guesses, james, james_interval
 from scotoma.study.detectable import power, smallest_difference
-from scotoma.study.effects import bootstrap_interval, difference, interaction, mean_variances
+from scotoma.study.effects import (
+    bootstrap_interval,
+    difference,
+    interaction,
+    mean_variances,
+    weighted_share,
+)
 from scotoma.study.mixed_model import odds_ratio
 
 # Krippendorff (2011), example C: four observers, twelve units, five categories; 0 is missing.
@@ -338,3 +345,67 @@ def test_more_annotators_help_where_more_images_do_not() -> None:
     assert with_three is not None
     assert (smallest_difference(400, 3) or 1) > (smallest_difference(100, 6) or 1)
     assert power(with_three, 100, 3) == pytest.approx(0.8, abs=1e-4)
+
+
+def test_a_weighted_share_is_that_of_the_population_and_holds_it() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.where(np.arange(400) < 100, 0.6, 0.1)  # a quarter of all says yes more often
+    drawn = np.concatenate([np.arange(30), np.arange(100, 130)])  # of both as many
+    weights = np.repeat([100 / 30, 300 / 30], 30)
+    held = 0
+    for _ in range(200):
+        answers = (rng.random((60, 5)) < truth[drawn, None]).astype(float)
+        found = weighted_share(answers, weights)
+        assert found.value == pytest.approx(np.average(answers.mean(axis=1), weights=weights))
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth.mean() <= found.high
+    assert 180 <= held <= 200
+    equal = weighted_share(np.ones((4, 3)), np.ones(4))
+    assert (equal.value, equal.low, equal.reason) == (
+        1,
+        None,
+        "all answers are equal within each arm",
+    )
+
+
+def test_the_interval_of_ac1_is_as_wide_as_a_jackknife_says() -> None:
+    rng = np.random.default_rng(1)
+    counts = counts_of(np.where(rng.random((80, 4)) < 0.15, 1, 0), 2)
+    found = annotator_agreement(counts, seed=0)
+
+    def ac1(
+        kept: npt.NDArray[np.int64],
+    ) -> float:  # as Gwet writes it, for four answers of two kinds
+        yes = kept[:, 1]
+        agreeing = np.mean((yes * (yes - 1) + (4 - yes) * (3 - yes)) / 12)
+        chance = 2 * np.mean(yes / 4) * (1 - np.mean(yes / 4))
+        return float((agreeing - chance) / (1 - chance))
+
+    assert found.ac1 == pytest.approx(ac1(counts))
+    without = np.array([ac1(np.delete(counts, i, axis=0)) for i in range(80)])
+    error = (79 / 80 * np.sum((without - without.mean()) ** 2)) ** 0.5
+    assert found.ac1_low is not None
+    assert found.ac1_high is not None
+    assert found.ac1_high - found.ac1_low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert found.ac1_low < found.ac1 < found.ac1_high
+
+
+def test_the_interval_of_jamess_index_is_as_wide_as_a_jackknife_says() -> None:
+    rng = np.random.default_rng(2)
+    first = np.arange(120) < 40
+    guesses = rng.choice(3, (120, 60), p=[0.4, 0.3, 0.3])
+
+    def index(kept: npt.NDArray[np.bool_]) -> float:
+        one, two = (np.bincount(guesses[kept & side].ravel()) for side in (first, ~first))
+        return james((one[0], one[1], one[2]), (two[0], two[1], two[2])) or 0.0
+
+    every = np.arange(120)
+    without = np.array([index(every != i) for i in every])
+    by_items = 119 / 120 * np.sum((without - without.mean()) ** 2)
+    ends = james_interval(guesses, first, seed=0)
+    assert ends is not None
+    # Guesses are independent: items, annotators and both together bring as much variance each.
+    assert ends[1] - ends[0] == pytest.approx(2 * 1.96 * (3 * by_items) ** 0.5, rel=0.2)
+    assert james_interval(guesses[:, :2], first, seed=0) is None
+    assert james_interval(np.zeros((6, 3), int), np.arange(6) < 3, seed=0) is None

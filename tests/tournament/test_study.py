@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
+from scotoma.commands.tournament.compare import TournamentQuestion, compare_read_runs
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.papers.variance_costs import cost_counts, published_experiments
 from scotoma.published import fairness_runs, fairness_variance
@@ -142,3 +144,32 @@ def test_the_raw_folder_is_read_as_it_is(shared: Path, sound: Tournament) -> Non
         np.testing.assert_array_equal(one.accuracy, own[one.technique].accuracy)
         for metric in METRICS:
             np.testing.assert_array_equal(one.bias[metric], own[one.technique].bias[metric])
+
+
+def test_the_families_kept_apart_are_read_when_they_come(
+    shared: Path, published: Tournament, tmp_path: Path
+) -> None:
+    """Synthetic runs of the study's other 14 techniques in its two formats: 154 cells."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "overall").mkdir()
+    held = shared / "data" / "fairness_variance" / "bias_runs.npz"
+    (tmp_path / held.name).write_bytes(held.read_bytes())
+    arrays = {}
+    for name in (
+        f"{task}-{own}" for task in "CI" for own in ("Base", "R1", "R2", "R3", "A4", "A5")
+    ):
+        for metric in METRICS:  # a column a class, and their mean last
+            arrays[f"{name}|{metric}"] = rng.normal(0.3, 0.02, (16, 80))
+        arrays[f"{name}|mAP"] = rng.normal(50, 1, 16)
+    np.savez(tmp_path / "more.npz", **arrays)
+    for name in ("N-Base", "N-Flow"):
+        metrics = {metric: rng.normal(0.3, 0.02, 16).tolist() for metric in (*METRICS[2:], "DP")}
+        content = metrics | {"DI bar": rng.normal(size=16).tolist(), "perf": [80.0] * 16}
+        (tmp_path / "overall" / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    result = compare_read_runs(TournamentQuestion(raw=tmp_path, protocol="published"))
+    cells = {(cell.technique, cell.metric): cell for cell in result.tournament.cells}
+    assert len(cells) == 154
+    assert "their difference is not that of one technique" in result.remarks[-1]
+    assert {result.aims[f"{task}|DP"] for task in "CIN"} == {"*"}
+    for own in published.cells:
+        assert cells[own.technique, own.metric].tests == own.tests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch.nn import functional
 
 from scotoma.config import Mitigation, Recipe
 from scotoma.mitigation.groups import TrainingGroups
-from scotoma.mitigation.learning.samplers import cell_sizes, repeated_rows
+from scotoma.mitigation.learning.adversaries import group_adversary
+from scotoma.mitigation.learning.samplers import balanced_halves, cell_sizes, repeated_rows
 from scotoma.training import engine
 from scotoma.training.backends import Backend, Batch, gradients
 from scotoma.training.engine import ERRORS, Member, Training
@@ -29,6 +31,7 @@ CLASSES = 4
 RECIPE = Recipe(steps=12, batch_size=14, learning_rate=0.05, prune_begin=0.3, precision="float32")
 TECHNIQUES = (
     "RS", "SUBG", "DD1", "DI2", "UC", "GR", "group-dro", "JTT", "L2", "ALM", "distil", "CEAG",
+    "A4",
 )  # fmt: skip
 FREE = ("JTT", "distil")
 
@@ -135,7 +138,7 @@ def test_a_member_depends_on_no_neighbour_and_is_the_same_by_both_backends(
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("technique", ["SUBG", "GR", "group-dro", "JTT", "ALM", "CEAG"])
+@pytest.mark.parametrize("technique", ["SUBG", "GR", "group-dro", "JTT", "ALM", "CEAG", "A5"])
 def test_a_stopped_training_goes_on_to_the_same_bits(data, technique: str) -> None:
     dense = dense_of(data, (5, 6)) if technique in ("distil", "CEAG") else None
     run = training(data, technique, (5, 6), dense=dense)
@@ -148,7 +151,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits(data, technique: str) -> No
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("technique", ["DI2", "UC", "GR", "L2"])
+@pytest.mark.parametrize("technique", ["DI2", "UC", "GR", "L2", "A4"])
 def test_nothing_but_the_network_is_kept_of_a_member(data, technique: str) -> None:
     short = RECIPE.model_copy(update={"steps": 3, "prune_every": 0.4})
     run = training(data, technique, recipe=short)
@@ -272,6 +275,48 @@ def test_adversaries_learn_as_in_a_plain_loop_of_torch(data, technique: str) -> 
             state.parameters[name][0], parameter.detach(), rtol=1e-6, atol=1e-8
         )
     torch.testing.assert_close(state.values["head/weight"][0], head.weight.detach())
+
+
+@pytest.mark.usefixtures("float64")
+def test_an_adversary_on_a_map_without_weight_leaves_the_task_as_it_is(data) -> None:
+    run = training(data, "A5", reversal=0.0, frozen_steps=0.0, backend="loop")
+    plain = replace(run.task, phases=None, head=None)
+    assert_equal(weights(end(run)), weights(end(training(data, "A5", task=plain, backend="loop"))))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(("technique", "place"), [("A4", 2), ("A5", 5)])
+def test_the_last_layer_moves_first_and_then_all_against_an_adversary_on_a_map(
+    data, technique: str, place: int
+) -> None:
+    """The second step by torch's own modules: 4 rows of each group, the gradient turned round."""
+    recipe = Recipe(
+        steps=2, batch_size=8, learning_rate=0.05, momentum=0.0, weight_decay=0.0,
+        schedule="constant", warmup=0.0, precision="float32",
+    )  # fmt: skip
+    run = training(data, technique, recipe=recipe, reversal=1.5)
+    first = run.start()
+    half = run.advance(first, 1)
+    after = run.advance(half)
+    moved = {n for n, own in half.parameters.items() if not own.equal(first.parameters[n])}
+    assert moved == {"8.weight", "8.bias"}
+    network = build_model("tiny-convnet", CLASSES, 5)
+    network.load_state_dict({n: v[0] for n, v in weights(half).items()})
+    adversary = group_adversary(1)
+    rows = balanced_halves(groups_of().codes, 5, 1, 8)
+    codes = torch.from_numpy(groups_of().codes[rows])
+    assert codes.bincount().tolist() == [4, 4]
+    read = network[: place + 1](engine.normalise(torch.from_numpy(data[0][rows])))
+    own = {n: half.values[f"head/{n}"][0] for n, _ in adversary.named_parameters()}
+    task = functional.cross_entropy(network[place + 1 :](read), torch.from_numpy(data[1][rows]))
+    told = functional.cross_entropy(torch.func.functional_call(adversary, own, read), codes)
+    for name, parameter in network.named_parameters():
+        slopes = [
+            torch.autograd.grad(loss, parameter, retain_graph=True, materialize_grads=True)[0]
+            for loss in (task, told)
+        ]
+        expected = parameter.detach() - 0.05 * (slopes[0] - 1.5 * slopes[1])
+        torch.testing.assert_close(after.parameters[name][0], expected)
 
 
 def test_errors_of_the_first_training_are_repeated_in_the_second(data) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import safetensors.torch
+import torch
 from safetensors.torch import load_file
 
 from scotoma.config import Config, parse_config
@@ -12,6 +16,7 @@ from scotoma.run import Run, read_json
 from scotoma.stages.prepare import prepare
 from scotoma.storage.files import file_digest
 from scotoma.training import engine, population
+from scotoma.training.checkpoints import checkpoint_path
 from scotoma.training.trunk import trunk_path
 
 AUDIT = """
@@ -19,6 +24,7 @@ source: {{kind: digits-s, recipe: {{steps: 20, batch_size: 16, prune_begin: 0.4}
 label: {{column: digit}}
 variants: [dense, {{prune: [0.5, 0.9], then: int8-static}}, {{int8: [dynamic]}}]
 population: {{models: 2, forked: {forked}}}
+robustness: {{profile: scaled, checkpoints: 2}}
 """
 
 
@@ -143,3 +149,35 @@ def test_a_finished_member_of_a_chunk_is_not_written_again(shared: population.Sh
     train(shared, "dense")
     assert finished.stat().st_mtime_ns == before
     assert due.read_bytes() == content
+
+
+def test_dense_members_leave_their_state_on_the_way_and_end_as_without(
+    shared: population.SharedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, *_ = shared
+    early, late = (checkpoint_path(run, step, 1) for step in (11, 18))
+    content, due = late.read_bytes(), run.member("dense", 1)
+    before, seen = due.read_bytes(), {}
+    assert {path.name for path in run.path("populations").iterdir()} == {
+        "dense", "dense-step-11", "dense-step-18", "prune-0.5", "prune-0.9"
+    }  # fmt: skip
+    advance = engine.Training.advance
+
+    def watched(*args: Any, **named: Any) -> engine.TrainingState:
+        state = advance(*args, **named)
+        seen[state.step] = state
+        return state
+
+    for steps in ((18,), ()):
+        for path in (due, early, late):
+            path.unlink(missing_ok=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(population, "checkpoint_steps", lambda *_, kept=steps: kept)
+            patched.setattr(engine.Training, "advance", watched)
+            train(shared, "dense")
+        assert due.read_bytes() == before
+        assert not early.exists()
+        if steps:
+            assert late.read_bytes() == content
+    for name, value in seen[18].parameters.items():
+        assert torch.equal(safetensors.torch.load(content)[name], value[-1])

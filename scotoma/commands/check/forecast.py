@@ -249,7 +249,7 @@ def _network_cost(
         from scotoma.stages.external.network import network_of
 
         first = {name: paths[0] for name, paths in files.items()}
-        network = network_of(config, size.classes)
+        network = network_of(config, size.outputs)
         cost = measure_models(network, images.shape, first, seconds=seconds)
     else:
         cost = measure_training(

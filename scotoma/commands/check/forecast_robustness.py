@@ -19,8 +19,8 @@ from scotoma.datasets.stratified import stratified
 from scotoma.robustness.planted import smallest_contrast
 from scotoma.stages.external.corrupted import find_conditions
 from scotoma.stages.external.predictions import supplied_models
-from scotoma.stages.other_sets import set_pictures
-from scotoma.stages.robustness_plan import suite_of
+from scotoma.stages.robustness.other_sets import set_pictures
+from scotoma.stages.robustness.plan import refuse_impossible, suite_of
 
 __all__ = ["RobustnessForecast", "forecast_robustness"]
 
@@ -37,6 +37,7 @@ class RobustnessForecast:
         conditions: Corruptions times severities times draws.
         frames: Pictures of all kinds of sequences made of each picture; 0 without these.
         models: Members of all variants that are run.
+        on_the_way: Dense models on their way that are run on corrupted pictures, too, at most.
         cost: Its time and disk.
         smallest: The extra loss of each group, a fraction, that one family shows in 90% of audits;
             None where the group or the rest is too small to be compared.
@@ -49,6 +50,7 @@ class RobustnessForecast:
     conditions: int
     frames: int
     models: int
+    on_the_way: int
     cost: StepCost
     smallest: dict[str, float | None]
     left_out: tuple[str, ...]
@@ -76,7 +78,7 @@ def forecast_robustness(
         None where neither is asked for, or the size of the pictures is not known.
 
     Raises:
-        ConfigError: A corruption cannot be made.
+        ConfigError: A corruption cannot be made, or a comparison.
         DataError: Another test set cannot be listed, or predictions on corrupted pictures lack a
             condition.
     """
@@ -84,19 +86,20 @@ def forecast_robustness(
     if asked is None or (asked.profile is not None and images.shape is None):
         return None
     members = {
-        variant.name: min(config.models_of(variant.name), asked.members)
+        variant.name: min(config.models_of(variant.name), asked.asked_members)
         for variant in config.resolved_variants
     }
+    refuse_impossible(asked, members)
     test, made_s = examples.split("test"), 0.0
     kinds: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    rows, severities = np.zeros(0, np.intp), tuple(asked.severities)
+    rows, severities = np.zeros(0, np.intp), asked.asked_severities
     if asked.files is not None:
         there = find_conditions(config, supplied_models(config, members), test)
         kinds, severities, rows = there.kinds, there.severities, there.rows
     elif asked.profile is not None and images.shape is not None:
         profile, kinds = suite_of(asked, min(images.shape))
-        rows = stratified(test, asked.examples, config.population.seed)
+        rows = stratified(test, asked.asked_examples, config.population.seed)
         left_out = tuple(profile.left_out)
         if network.image_s:
             made_s = sum(_seconds(profile, kind, images.shape) for kind in kinds)
@@ -105,6 +108,7 @@ def forecast_robustness(
     each = len(severities) * asked.corruption_seeds
     n, conditions = kept.table.height, len(kinds) * each
     framed = len(PERTURBATIONS) * (asked.frames or 0)
+    nearest = min(asked.checkpoints or 0, len(members) - 1)
     seconds = None
     if network.image_s:
         seen_s = sum(many * network.image_s[name] for name, many in members.items())
@@ -114,14 +118,20 @@ def forecast_robustness(
             for variant in config.resolved_variants
             if asked.activation_ranges and variant.mode == "static"
         )
+        # Clean pictures are shown to all checkpoints, corrupted ones to the nearest.
+        shown = (asked.checkpoints or 0) + nearest * (conditions + framed)
+        on_the_way_s = n * shown * members["dense"] * network.image_s["dense"]
         seconds = n * (each * made_s + (conditions + 1) * watched_s) + answered * seen_s
+        seconds += on_the_way_s
         seconds /= network.workers
-    wide = ROW_BYTES + sum(members.values())
+    models, on_the_way = sum(members.values()), nearest * members["dense"]
+    wide = ROW_BYTES + models + on_the_way
     return RobustnessForecast(
         examples=n,
         conditions=conditions,
         frames=framed,
-        models=sum(members.values()),
+        models=models,
+        on_the_way=on_the_way,
         cost=StepCost(seconds, (n * conditions + sum(sets.values())) * wide),
         smallest={}
         if error is None or not kinds
@@ -159,7 +169,7 @@ def _smallest(
         ]
         smallest = smallest_contrast(
             *sizes,
-            members=min(config.fewest_models, config.robustness.members),
+            members=min(config.fewest_models, config.robustness.asked_members),
             corruptions=min(map(families.count, families)),
             severities=severities,
             tests=tests,

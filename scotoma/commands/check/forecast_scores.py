@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from scotoma.commands.shared.text_table import table_lines, wrapped
+from scotoma.comparison.means import ScoreTable, score_table
 from scotoma.config import Config, ScoresSource
 from scotoma.datasets import survey_examples
 from scotoma.errors import ConfigError
@@ -18,11 +19,13 @@ from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.printable import printable
 
-__all__ = ["ScoreForecast", "forecast_of_scores", "smallest_worsening"]
+__all__ = ["ScoreForecast", "errors_needed", "forecast_of_scores", "smallest_worsening"]
 
 POWER, ALPHA = 0.8, 0.05
 KNOWN = 1e5  # degrees of freedom from which a variance is taken for known
 QUANTILES = (np.arange(15) + 0.5) / 15  # of the variance, which is itself an estimate
+SELDOM = 2.0  # divides degrees of freedom that come from rows alone, which show few tails
+PLANTINGS = 6  # rounds, each with the worsening of the one before
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,61 @@ class ScoreForecast:
     worse: dict[str, float | None]
 
 
-def smallest_worsening(se: float, df: float, groups: int) -> float:
-    """The smallest relative worsening that is shown with 80% power, a fraction.
+def smallest_worsening(
+    table: ScoreTable, inside: Flags, groups: int, *, lower_is_better: bool = True
+) -> float | None:
+    """Find the smallest worsening of a group's mean that is shown with 80% power.
 
-    Shown: p at most 5% after a correction over all groups, two-sided. The standard error is itself
-    an estimate: the power is the mean over what it may be.
+    Shown: the change of the mean has a p of at most 5% after a correction over all groups. The
+    worsening is planted in the scores, for what carries the mean makes the change vary, too: of
+    losses with a long tail a few rows do.
 
     Args:
-        se: Standard error of the logarithm of compressed / dense.
-        df: Its degrees of freedom, possibly inf.
+        table: Scores of both populations.
+        inside: The group's rows, shape (n,).
+        groups: How many are tested.
+        lower_is_better: Of the score.
+
+    Returns:
+        A fraction: 0.02 for 2%. None where the means are not above 0 or there is no interval.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> before, after = np.exp(rng.normal(size=(2, 4000)))
+    >>> table = score_table(before, after)
+    >>> round(smallest_worsening(table, np.ones(4000, bool), 1), 2)
+    0.08
+    """
+    own = table.change(inside)
+    if own.log_variance is None or not own.log_variance.total > 0:
+        return None
+    level = table.after * (own.before.value / own.after.value)  # as if nothing had changed yet
+    seldom = SELDOM if own.change.members == 1 else 1.0
+    worse = 0.0
+    for _ in range(PLANTINGS):
+        factor = 1 + worse if lower_is_better else 1 / (1 + worse)
+        variance = replace(table, after=level * factor).change(inside).variance
+        if variance is None:
+            return None
+        needed = errors_needed(variance.df / seldom, groups)
+        shift = needed * math.sqrt(variance.total) / own.before.value
+        if not lower_is_better and shift >= 1:
+            return None  # no mean above 0 is as much smaller
+        worse = shift if lower_is_better else shift / (1 - shift)
+    return worse
+
+
+def errors_needed(df: float, groups: int) -> float:
+    """Count the standard errors of a change that is shown with 80% power.
+
+    The standard error is itself an estimate: the power is the mean over what it may be.
+
+    Args:
+        df: Degrees of freedom of the standard error, possibly inf.
         groups: How many are tested.
 
-    >>> round(smallest_worsening(0.01, math.inf, 1), 4), round(smallest_worsening(0.01, 10, 1), 4)
-    (0.0284, 0.0343)
+    >>> round(errors_needed(math.inf, 1), 2), round(errors_needed(10, 1), 2)
+    (2.8, 3.37)
     """
     from scipy.optimize import brentq
     from scipy.special import chdtri, ndtr, stdtrit
@@ -69,7 +114,7 @@ def smallest_worsening(se: float, df: float, groups: int) -> float:
     def lacking(effect: float) -> float:
         return POWER - float(ndtr(effect * drawn[:, None] - needed * drawn).mean())
 
-    return math.expm1(float(brentq(lacking, 0.0, 100 * needed)) * se)
+    return float(brentq(lacking, 0.0, 100 * needed))
 
 
 def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: bool) -> None:
@@ -86,8 +131,7 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     """
     if assumed_error is not None:
         raise ConfigError("--assumed-error is for classes, and source.kind is scores; leave it out")
-    source = config.source
-    assert isinstance(source, ScoresSource)
+    source = _source(config)
     content, groups = _measured(config)
     if as_json:
         rows = [asdict(one) for one in groups]
@@ -126,8 +170,12 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     sys.stdout.write("\n".join(lines) + "\n")
 
 
+def _source(config: Config) -> ScoresSource:
+    assert isinstance(config.source, ScoresSource)
+    return config.source
+
+
 def _measured(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
-    from scotoma.comparison.means import score_table
     from scotoma.stages.external.predictions import supplied_scores
 
     survey = survey_examples(config)
@@ -139,18 +187,14 @@ def _measured(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
         )
         for variant in config.resolved_variants[1:]
     }
-    number = len(partition.keys)
+    number, lower = len(partition.keys), _source(config).is_lower_better
 
     def forecast(key: str, name: str, mask: Flags) -> ScoreForecast:
         worse: dict[str, float | None] = {}
         n = 0
         for variant, table in tables.items():
-            change = table.change(mask)
-            n, v = change.n, change.log_variance
-            known = v is not None and v.total > 0
-            worse[variant] = (
-                smallest_worsening(math.sqrt(v.total), v.df, number) if v and known else None
-            )
+            n = table.change(mask).n
+            worse[variant] = smallest_worsening(table, mask, number, lower_is_better=lower)
         return ScoreForecast(key, name, n, float(np.mean(scores["dense"][mask])), worse)
 
     content = {

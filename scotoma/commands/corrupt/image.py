@@ -22,6 +22,7 @@ from scotoma.corruptions import (
     read_image,
 )
 from scotoma.corruptions.arrays import Images
+from scotoma.corruptions.images import has_transparency
 from scotoma.corruptions.strip import draw_strip
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import ConfigError
@@ -67,7 +68,8 @@ def corrupt_image(
     rows = {"clean": [image]} | {_caption(kind, severities): worse(kind) for kind in kinds}
     with written(out) as temporary:
         draw_strip(rows).save(temporary, "PNG")
-    sys.stdout.write(f"{printable(str(out))}: {len(kinds)} corruptions, profile {chosen.name}\n")
+    many = f"{len(kinds)} corruption{'s' * (len(kinds) > 1)}"
+    sys.stdout.write(f"{printable(str(out))}: {many}, profile {chosen.name}\n")
     if every and chosen.left_out:
         lines = table_lines(("left out",), list(chosen.left_out.items()), right=1)
         sys.stdout.write("\n".join(["", *lines, ""]))
@@ -105,6 +107,8 @@ def _read(path: Path, profile_name: str | None) -> tuple[Images, list[str]]:
         image = read_image(path, ImageSize(size, size))
     if np.ptp(image, axis=2).max(initial=0) == 0:
         notes.append("the image is grey: its three channels are equal before the corruption")
+    if has_transparency(path):
+        notes.append("transparency was dropped")
     return image, notes
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from scotoma.audit import read_gate
 from scotoma.commands.evidence.write import audited_model
+from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError, DataError
 from scotoma.evidence.envelope import open_envelope, public_key
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
@@ -21,13 +22,14 @@ LIMIT_BYTES = 1 << 24
 FILES = ("config.yaml", "audit.json", "gate.json")
 
 
-def check_evidence(run: Run, evidence: Path, key: Path | None) -> str:
+def check_evidence(run: Run, evidence: Path, key: Path | None, model: Path | None = None) -> str:
     """Hold a test result against the run that it is said to rest on.
 
     Args:
         run: The finished audit.
         evidence: The in-toto envelope that `scotoma evidence` wrote.
         key: PEM of the public key that must have signed it; None to check no signature.
+        model: The file that it must speak of, by its SHA-256; None to compare none.
 
     Returns:
         What was checked, as a sentence.
@@ -41,7 +43,7 @@ def check_evidence(run: Run, evidence: Path, key: Path | None) -> str:
         _content(evidence, "--evidence"), PAYLOAD_TYPE, trusted, str(evidence)
     )
     statement = _statement(payload, evidence)
-    model, predicate = statement["subject"][0], statement["predicate"]
+    subject, predicate = statement["subject"][0], statement["predicate"]
     stated = {row["name"]: row["digest"]["sha256"] for row in predicate["configuration"]}
     run.fetch(*(run.path(name) for name in FILES))
     for name in FILES:
@@ -50,9 +52,14 @@ def check_evidence(run: Run, evidence: Path, key: Path | None) -> str:
                 f"{evidence} speaks of another {name} than {run.place} holds; name the run that "
                 "it was made from"
             )
-    digest = model["digest"]["sha256"]
+    digest = subject["digest"]["sha256"]
+    if model is not None and file_digest(_regular(model)) != digest:
+        raise DataError(
+            f"{evidence} speaks of SHA-256 {digest[:12]}, and --model {model} has "
+            f"{file_digest(model)[:12]}; do not release this file on it"
+        )
     match = audited_model(run, digest)
-    if match is None and run.config.source.kind != "predictions":
+    if match is None and not isinstance(run.config.source, PredictionsSource):
         raise DataError(
             f"{evidence} speaks of SHA-256 {digest[:12]}, which no model of {run.place} has; do "
             "not trust it"
@@ -66,9 +73,15 @@ def check_evidence(run: Run, evidence: Path, key: Path | None) -> str:
             )
     whose = "signed by this key" if signed else "its signature was not checked; --key checks it"
     return (
-        f"{predicate['result']} for {model['name']}, SHA-256 {digest[:12]}: the evidence speaks of "
-        f"this run, {whose}"
+        f"{predicate['result']} for {subject['name']}, SHA-256 {digest[:12]}: the evidence speaks "
+        f"of this run, {whose}"
     )
+
+
+def _regular(model: Path) -> Path:
+    if not model.is_file():
+        raise ConfigError(f"--model must be a file, got {model}; name the model that is released")
+    return model
 
 
 def _statement(payload: bytes, evidence: Path) -> dict[str, Any]:

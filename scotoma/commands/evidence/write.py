@@ -16,6 +16,7 @@ from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE, AuditedVariant
 from scotoma.bias.four_fifths import ImpactRatio, impact_ratios
 from scotoma.commands.shared.finished_run import open_run
+from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.evidence import Release
 from scotoma.evidence.cyclonedx import bill_of_materials
@@ -136,7 +137,7 @@ def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Relea
     match = audited_model(run, digest)
     rows = {one.name: one for one in audit.variants}
     if match is None:
-        if run.config.source.kind != "predictions":
+        if not isinstance(run.config.source, PredictionsSource):
             raise ConfigError(
                 f"--model {model} must be a model of the audit, got SHA-256 {digest[:12]}, which "
                 f"none of them has; name a file below {run.place}/populations, or audit this one"
@@ -169,7 +170,7 @@ def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Relea
         gate_sha256=file_digest(gate_file),
         config_sha256=file_digest(finished.file(run.path("config.yaml"))),
         variant=rows[name],
-        seeds=tuple(seed for seed in seeds if seed is not None),
+        seeds=tuple(seed for seed in seeds if isinstance(seed, int)),
     )
 
 

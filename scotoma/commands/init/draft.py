@@ -34,7 +34,8 @@ from scotoma.config.groups import parse_groups
 from scotoma.config.label import Label
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
-from scotoma.predictions.tables import find_tables, models_by_variant
+from scotoma.predictions.patterns import find_tables
+from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import nearest
 from scotoma.storage.files import written
 

@@ -14,7 +14,7 @@ from scotoma.columns import is_plain, present
 from scotoma.commands.shared.tables import columns, listed, quoted, read_table
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
-from scotoma.predictions.tables import find_tables
+from scotoma.predictions.patterns import find_tables
 
 __all__ = ["baseline_of", "file_columns", "onnx_variants", "prediction_columns", "variants_of"]
 

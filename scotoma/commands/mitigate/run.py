@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from scotoma.audit import GateResult, read_gate
 from scotoma.commands.gate import print_out
 from scotoma.commands.shared.finished_run import open_run
@@ -69,9 +67,6 @@ def run_mitigate(
     with written(folder / "mitigation.json") as temporary:
         temporary.write_text(text, encoding="utf-8")
     print_out(text if as_json else shown_table(content), sys.stdout)
-    Console(stderr=True, quiet=quiet).print(
-        f"report  {folder / 'audit' / 'report.html'}", highlight=False, markup=False, soft_wrap=True
-    )
 
 
 def _worst(run: Run) -> str:

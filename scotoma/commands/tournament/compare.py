@@ -60,6 +60,10 @@ UNPAIRED = (
     "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
     "of survival wider: population.forked pairs them in training."
 )
+OTHER_LABELS = (
+    "'N-Flow' and 'N-Base' of the study ran on other splits and with labels mixed otherwise (0.5 "
+    "and 0.0): their difference is not that of one technique against another."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +194,8 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
             one_seed = compare_one_seed(
                 techniques, again.runs(question.variant), level=question.level
             )
+    if baseline_of.get("N-Flow") == "N-Base":
+        remarks.append(OTHER_LABELS)
     tournament = compare_techniques(
         techniques, baseline_of, protocol=cast(StatisticsProtocol, question.protocol),
         level=question.level,

@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["fresh_linear", "group_adversary", "linear_head", "projected", "reverse_gradient"]
+__all__ = [
+    "fresh_linear", "fresh_perceptron", "group_adversary", "linear_head", "projected",
+    "reverse_gradient",
+]  # fmt: skip
 
 FLAT = 1e-5  # norm of a gradient from which nothing is projected
 
@@ -27,6 +30,23 @@ def fresh_linear(inputs: int, outputs: int, seed: int) -> tuple[torch.Tensor, to
         torch.manual_seed(seed)
         layer = nn.Linear(inputs, outputs)
     return layer.weight.detach().clone(), layer.bias.detach().clone()
+
+
+def fresh_perceptron(inputs: int, groups: int, seed: int) -> dict[str, torch.Tensor]:
+    """Initialise the adversary of A4 and A5 as torch's layers are.
+
+    Args:
+        inputs: Values of the map that it reads.
+        groups: Outputs.
+        seed: Decides the values, and nothing else.
+
+    Returns:
+        Parameters of `group_adversary` by name.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = group_adversary(inputs, groups)
+    return {name: value.detach().clone() for name, value in layers.named_parameters()}
 
 
 def linear_head(read: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -114,5 +134,6 @@ def group_adversary(
     """
     hidden: list[nn.Module] = []
     for size in [inputs, *[width] * (layers - 1)]:
-        hidden += [nn.Linear(size, width), nn.BatchNorm1d(width), nn.LeakyReLU()]
+        normalised = nn.BatchNorm1d(width, track_running_stats=False)  # only ever in training
+        hidden += [nn.Linear(size, width), normalised, nn.LeakyReLU()]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, groups))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch.nn import functional
 
@@ -52,7 +54,7 @@ def weighted_binary_loss(
 def adversarial_loss(
     task: torch.Tensor,
     feature_map: torch.Tensor,
-    adversary: torch.nn.Module,
+    adversary: Callable[[torch.Tensor], torch.Tensor],
     groups: torch.Tensor,
     *,
     strength: float,

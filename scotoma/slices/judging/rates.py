@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
+from scotoma.uncertainty.wilson_interval import wilson
 
 
 @dataclass(frozen=True)
@@ -239,15 +239,8 @@ def newcombe(k: int, n: int, j: int, m: int, level: float) -> tuple[float, float
     >>> [round(end, 4) for end in newcombe(56, 70, 48, 80, 0.95)]  # his table II, example (a)
     [0.0524, 0.3339]
     """
-    (low1, high1), (low2, high2) = _wilson(k, n, level), _wilson(j, m, level)
+    (low1, high1), (low2, high2) = wilson(k, n, level), wilson(j, m, level)
     p, q = k / n, j / m
     below = math.sqrt((p - low1) ** 2 + (high2 - q) ** 2)
     above = math.sqrt((high1 - p) ** 2 + (q - low2) ** 2)
     return p - q - below, p - q + above
-
-
-def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    centre = (k + z * z / 2) / (n + z * z)
-    reach = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
-    return centre - reach, centre + reach

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -19,22 +18,19 @@ from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
+from scotoma.predictions.patterns import find_tables, split_pattern
 from scotoma.predictions.tables import (
     PredictionTable,
     condition_name,
-    find_tables,
     models_by_variant,
     read_columns,
-    split_pattern,
 )
 from scotoma.printable import nearest, printable
 from scotoma.run import Run
 from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
+from scotoma.stages.robustness.corrupted import CorruptedCondition, corrupted_file
 from scotoma.storage.files import written
-
-if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import RobustnessPlan
 
 __all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
 
@@ -109,27 +105,39 @@ def find_conditions(
     return Conditions(kinds, severities, np.array(rows, np.intp))
 
 
-def import_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> None:
+def import_corrupted(
+    run: Run,
+    conditions: Sequence[CorruptedCondition],
+    members: Mapping[str, int],
+    examples: Examples,
+    *,
+    confidence: bool,
+) -> None:
     """Write what every member predicts under each condition: a file a condition.
+
+    Args:
+        run: Whose predictions on clean pictures are imported.
+        conditions: What the files hold.
+        members: Variant to how many of its members are asked for.
+        examples: The test examples that were corrupted.
+        confidence: Whether scores are read, too.
 
     Raises:
         DataError: As `read_external`: an example that is not known, or that a model lacks.
     """
-    from scotoma.stages.robustness_plan import corrupted_file
-
-    outputs = {condition: corrupted_file(run, condition) for condition in plan.conditions}
+    outputs = {condition: corrupted_file(run, condition) for condition in conditions}
     pattern, tables = _pattern(run.config), _tables(run.config)
     root = split_pattern(pattern)[0]
     folder = PurePosixPath(storage.join(root))
     names = tuple(PurePosixPath(t.place).relative_to(folder).as_posix() for t in tables)
     seen = examine({"corrupted": storage.StampedFiles(root, names)}, Sources()).key("corrupted")
-    seen += "/scores" if plan.config.confidence else ""
+    seen += "/scores" if confidence else ""
     opens = [run.examples]
     with run.step("robustness-files", outputs.values(), made_with=seen, opens=opens) as due:
         if not due:
             return
-        models = imported_models(run, plan.members)
-        ids = [examples.ids[row] for row in plan.rows]
+        models = imported_models(run, members)
+        ids = list(examples.ids)
         asked = {
             condition_name(called, condition.kind, condition.severity): names
             for condition in outputs
@@ -139,9 +147,7 @@ def import_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> None
         progress.start("import predictions on corrupted pictures", len(outputs))
         answers = read_external(
             tables,
-            PredictionRequest(
-                asked, ids, examples.classes, plan.config.confidence, threshold, limits
-            ),
+            PredictionRequest(asked, ids, examples.classes, confidence, threshold, limits),
         )
         for condition, path in outputs.items():
             each = [
@@ -160,7 +166,7 @@ def import_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> None
                 frame["score"] = np.concatenate(scores, axis=1)
             best = [one.top5 for one in each if one.top5 is not None]
             if len(best) == len(each):
-                truth = examples.labels[plan.rows][:, None, None]
+                truth = examples.labels[:, None, None]
                 frame["top5"] = (np.concatenate(best, axis=1) == truth).any(axis=2)
             with written(path) as temporary:
                 pl.DataFrame(frame).write_parquet(temporary)

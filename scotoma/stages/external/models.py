@@ -16,7 +16,7 @@ from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
-from scotoma.stages.external.network import network_of
+from scotoma.stages.external.network import labels_network
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members.files import members_of
 from scotoma.stages.members.shards import Shard
@@ -76,8 +76,9 @@ def copy_models(run: Run, shard: Shard) -> None:
     """
     models = find_models(models_here(run))
     examples = Examples.read(run.examples, split="test")
-    images = decode_images(replace(examples, table=examples.table.head(TRIED)))
-    network = network_of(run.config, len(examples.classes))
+    shown = examples.pictured
+    images = decode_images(replace(shown, table=shown.table.head(TRIED)))
+    network = labels_network(run.config, examples)
     height, width = images.shape[2:]
     total = sum(len(members_of(run.config, name, shard)) for name in models)
     progress.start("import models", total)

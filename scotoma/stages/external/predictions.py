@@ -23,14 +23,13 @@ from scotoma.detection import BoxReading
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.patterns import files_of, find_tables, split_pattern
 from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
 from scotoma.predictions.tables import (
     PredictionTable,
-    find_tables,
     models_by_variant,
     predicted_classes,
     reruns_by_variant,
-    split_pattern,
 )
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
@@ -255,8 +254,8 @@ def _audited(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence
 def prediction_sources(source: PredictionsSource) -> storage.StampedFiles:
     """List the files of predictions."""
     folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [PurePosixPath(table.place) for table in prediction_tables(source)]
-    names = tuple(place.relative_to(folder).as_posix() for place in places)
+    places = [place for table in prediction_tables(source) for place in files_of(table.place)]
+    names = tuple(PurePosixPath(place).relative_to(folder).as_posix() for place in places)
     return storage.StampedFiles(split_pattern(source.files)[0], names)
 
 

@@ -12,6 +12,7 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config import Config
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.errors import DataError, ScotomaError
+from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.storage.files import file_digest
@@ -62,7 +63,8 @@ def leave_previous(folder: Mirror, place: str, margin: float | None = None) -> N
         margin: By how much a number may rise; None for what the folder says, if it does.
 
     Raises:
-        DataError: There is no audit, it is not what an audit writes, or was changed since.
+        DataError: There is no audit, it is not what an audit writes, was changed since, or has
+            scores.
     """
     address = storage.join(place, "audit.json")
     if not storage.exists(address):
@@ -138,8 +140,14 @@ def _from_mlflow(run: Run) -> PreviousAudit:
 
 
 def _read(content: bytes, shown: str, of: str) -> PreviousAudit:
+    audit = parse_audit(content, shown)
+    if audit.scores is not None:
+        raise DataError(
+            f"the previous audit must have classes, got means of {printable(audit.scores.name)} in "
+            f"{shown}; name another, or leave it out"
+        )
     return PreviousAudit(
-        audit=Comparable.of(parse_audit(content, shown)),
+        audit=Comparable.of(audit),
         of=of,
         sha256=hashlib.sha256(content).hexdigest(),
     )

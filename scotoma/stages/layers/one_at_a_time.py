@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,22 +25,18 @@ from scotoma.run import Run
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.stages.repair.candidates import RepairChoices
+    from scotoma.inference import Network
+    from scotoma.processes import IsolatedProcess
+    from scotoma.stages.layers.external import ExternalLayers
+    from scotoma.stages.layers.trained import TrainedLayers
 
 __all__ = ["layers_file", "write_layers"]
 
-MOST_PASSES = 30_000  # images through members for one variant: of large networks minutes
+MOST_PASSES = 30_000  # images through members for one variant
+MOST_PIXELS = 3 * 10**8  # of these images: of large networks minutes
 SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
 STREAM = 4_000_037  # of the seed: which test examples
-INT8 = (
-    "Members in float32, with one layer after the other in {mode} int8, beside the same members "
-    "whole in float32."
-)
-PRUNED = (
-    "Dense members with one layer after the other pruned by magnitude to the sparsity that it has "
-    "in this variant, and not trained again, beside the same members whole."
-)
 
 
 def layers_file(run: Run) -> Path:
@@ -77,12 +72,12 @@ def write_layers(run: Run, gate: GateResult) -> list[Path]:
 
 
 def _comparable(run: Run, variant: Variant) -> bool:
-    """Whether the audit made a variant whose layers can be compressed one at a time."""
+    """Whether layers of a variant could be compressed one at a time, if its models allow it."""
     source, mitigation = run.config.source, run.config.mitigation
-    if isinstance(source, OnnxSource | PredictionsSource):
+    if isinstance(source, PredictionsSource):
         return False
     heads = mitigation is not None and mitigation.technique in HEADS
-    return not heads and variant.kind in ("int8", "prune")
+    return not heads and variant.kind in ("int8", "prune", "onnx")
 
 
 @dataclass(frozen=True)
@@ -95,10 +90,11 @@ class _Shown:
 
 
 def _examples(run: Run, members: int, layers: int) -> _Shown:
-    """Draw as many test examples and members as `MOST_PASSES` allows."""
+    """Draw as many test examples and members as `MOST_PASSES` and `MOST_PIXELS` allow."""
     every = Examples.read(run.examples, images=False, split="test")
     shown = every.pictured
-    passes = MOST_PASSES // (2 * layers + 1)
+    first = decode_images(Examples.read(run.examples, only=[shown.table["example_id"][0]]))
+    passes = min(MOST_PASSES, MOST_PIXELS // first[0, 0].size) // (2 * layers + 1)
     count = min(members, max(1, passes // min(len(shown.ids), SOME)))
     n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
@@ -113,36 +109,19 @@ def _examples(run: Run, members: int, layers: int) -> _Shown:
 
 def _compared(run: Run, variant: Variant) -> VariantLayers:
     """Run the members of one variant with layers compressed one at a time, and together."""
+    from scotoma.inference.model_process import runtime_on_demand
     from scotoma.stages.external.network import labels_network
-    from scotoma.stages.repair.candidates import RepairChoices
-    from scotoma.stages.repair.float_members import float_members, refuse_absent
 
     network = labels_network(run.config, Examples.read(run.examples, images=False, split="test"))
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        none = np.zeros((0, 3, 1, 1), np.uint8)  # of no use: training images calibrate
-        pruned = variant.kind == "prune"
-        base = variant.model_copy(update={"derived_from": "dense"}) if pruned else variant
-        members = float_members(run, base, network, none)
-        own = RepairChoices(members, variant, network, Path(folder))
-        names = [layer.name for layer in own.layers]
-        shown = _examples(run, members.count, len(names))
-        own.members = replace(members, count=shown.members)
-        every = frozenset(range(len(names)))
-        sparsities: list[float] | None = None
-        if pruned:
-            from scotoma.stages.layers.pruned import PrunedLayers
-
-            paths = [run.member(variant.name, k) for k in range(shown.members)]
-            run.fetch(*paths)
-            refuse_absent(paths, variant.name)
-            by_layer = PrunedLayers(own, paths)
-            sparsities = by_layer.sparsities()
-            predict = partial(by_layer.predict, shown.images)
-        else:
-            predict = partial(_quantized, own, shown.images, every)
-        ordered = _ordered(predict, len(names), shown.clusters)
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_on_demand() as process:
+        opened = _opened(run, variant, network, Path(folder), process)
+        names = opened.names
+        shown = _examples(run, opened.members, len(names))
+        opened.show(shown.images, shown.members)
+        ordered = _ordered(opened.predict, len(names), shown.clusters)
+        sparsities = opened.sparsities
     return VariantLayers(
-        compared=PRUNED if pruned else INT8.format(mode=variant.mode.partition("-")[0]),
+        compared=opened.compared,
         layers=tuple(
             LayerFlips(
                 layer=names[place],
@@ -155,14 +134,16 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
     )
 
 
-def _quantized(
-    own: RepairChoices,
-    images: NDArray[np.uint8],
-    every: frozenset[int],
-    layers: frozenset[int],
-) -> NDArray[np.int64]:
-    """Class ids with some layers in int8, shape (n, K)."""
-    return own.predict(images, own.audited, every - layers)
+def _opened(
+    run: Run, variant: Variant, network: Network, folder: Path, process: IsolatedProcess
+) -> TrainedLayers | ExternalLayers:
+    if isinstance(run.config.source, OnnxSource):
+        from scotoma.stages.layers.external import external_layers
+
+        return external_layers(run, variant, network, folder, process)
+    from scotoma.stages.layers.trained import trained_layers
+
+    return trained_layers(run, variant, network, folder)
 
 
 def _ordered(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from scotoma.inference.weights import read_weights
-from scotoma.stages.repair.candidates import RepairChoices, predicted_by
+from scotoma.stages.repair.candidates import RepairChoices
 
-__all__ = ["PrunedLayers", "without_smallest"]
+__all__ = ["PrunedLayers", "without_smallest", "zero_shares"]
 
 
 def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.float32]:
@@ -32,42 +33,45 @@ def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.fl
     return pruned
 
 
+def zero_shares(weights: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[float]:
+    """Share of the values of some weights that are zero, a fraction each.
+
+    >>> zero_shares({"a": np.array([0, 1]), "b": np.ones(3)}, ["b", "a"])
+    [0.0, 0.5]
+    """
+    return [float((weights[name] == 0).mean()) for name in names]
+
+
 @dataclass
 class PrunedLayers:
-    """Dense members, and the files of the pruned ones.
+    """Dense members, and how much of each layer is pruned.
 
     Attributes:
         dense: The dense members.
-        paths: Files of the pruned ones, as many.
+        shares: Of each layer's weights, by member.
     """
 
     dense: RepairChoices
-    paths: list[Path]
-    shares: list[list[float]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.shares = []
-        for path in self.paths:
-            weights = read_weights(path)
-            held = (weights[layer.weight] for layer in self.dense.layers)
-            self.shares.append([float((weight == 0).mean()) for weight in held])
+    shares: list[list[float]]
 
     def sparsities(self) -> list[float]:
         """Share of each layer's weights that are zero, mean over the members."""
         return [float(share) for share in np.mean(self.shares, axis=0)]
 
-    def predict(self, images: NDArray[np.uint8], layers: frozenset[int]) -> NDArray[np.int64]:
-        """Class ids with some layers pruned, shape (n, K)."""
-        folder = self.dense.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        files = []
-        for index, shares in enumerate(self.shares):
-            graph = self.dense.members.load(index)
-            held = {one.name: one for one in graph.graph.initializer}
-            for place in layers:
-                name = self.dense.layers[place].weight
-                pruned = without_smallest(numpy_helper.to_array(held[name]), shares[place])
-                held[name].CopyFrom(numpy_helper.from_array(pruned, name))
-            files.append(folder / f"pruned-{index:03d}.onnx")
-            onnx.save_model(graph, files[-1])
-        return predicted_by(files, images, self.dense.network)
+    def write(self, layers: Collection[int]) -> list[Path]:
+        """Write the members with some layers pruned."""
+        return [self.write_one(index, layers) for index in range(len(self.shares))]
+
+    def write_one(self, index: int, layers: Collection[int]) -> Path:
+        """Write one of them."""
+        self.dense.folder.mkdir(parents=True, exist_ok=True)
+        graph = self.dense.members.load(index)
+        held = {one.name: one for one in graph.graph.initializer}
+        for place in layers:
+            name = self.dense.layers[place].weight
+            weight = numpy_helper.to_array(held[name])
+            pruned = without_smallest(weight, self.shares[index][place])
+            held[name].CopyFrom(numpy_helper.from_array(pruned, name))
+        path = self.dense.folder / f"pruned-{index:03d}.onnx"
+        onnx.save_model(graph, path)
+        return path

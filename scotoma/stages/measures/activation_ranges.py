@@ -13,7 +13,8 @@ from scotoma.robustness.confidence import mean_share
 from scotoma.run import Run
 from scotoma.stages.measures.confidence import CLEAN
 from scotoma.stages.members.activation_ranges import clean_ranges_file, watched_places
-from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
+from scotoma.stages.robustness.corrupted import corrupted_file
+from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["activation_range_rows"]
 

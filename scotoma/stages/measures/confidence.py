@@ -26,9 +26,10 @@ from scotoma.robustness.confidence import (
 from scotoma.robustness.detection import Familiarity, accepted_share, auroc
 from scotoma.robustness.temperature import mean_temperature
 from scotoma.run import Run
-from scotoma.stages.clean_scores import clean_scores_file
-from scotoma.stages.other_sets import set_file
-from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
+from scotoma.stages.robustness.clean_scores import clean_scores_file
+from scotoma.stages.robustness.corrupted import corrupted_file
+from scotoma.stages.robustness.other_sets import set_file
+from scotoma.stages.robustness.plan import RobustnessPlan
 from scotoma.uncertainty import Estimate
 
 __all__ = ["CLEAN", "confidence_report"]
@@ -103,9 +104,9 @@ def _read(run: Run, plan: RobustnessPlan, column: str) -> Scores:
 
 
 def _by_variant(plan: RobustnessPlan, values: Floats) -> dict[str, Floats]:
-    """Cut the last axis, of the members of all variants, into those of each."""
-    ends = np.cumsum(list(plan.members.values()))[:-1]
-    return dict(zip(plan.members, np.split(values, ends, axis=-1), strict=True))
+    """Cut the last axis, of all members that were run, into those of each variant."""
+    populations = plan.by_population(values)
+    return {name: populations[name] for name in plan.members}
 
 
 def _confident(

@@ -12,11 +12,11 @@ from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.robustness import SCALES, disagreement, other_set, set_accuracy
 from scotoma.run import Run
-from scotoma.stages.other_sets import set_file
+from scotoma.stages.robustness.other_sets import set_file
 from scotoma.uncertainty import undefined
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import RobustnessPlan
+    from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["hard_set_reports", "other_set_reports"]
 

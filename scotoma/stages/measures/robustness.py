@@ -33,13 +33,16 @@ from scotoma.robustness import (
 )
 from scotoma.run import Run
 from scotoma.stages.measures.activation_ranges import activation_range_rows
+from scotoma.stages.measures.agreement import agreement_rows
 from scotoma.stages.measures.confidence import confidence_report
+from scotoma.stages.measures.matched import matched_rows
 from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
 from scotoma.stages.measures.sequences import sequence_rows
+from scotoma.stages.robustness.checkpoints import read_checkpoints
 from scotoma.uncertainty import Estimate
 
 if TYPE_CHECKING:
-    from scotoma.stages.robustness_plan import RobustnessPlan
+    from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["measure_robustness"]
 
@@ -62,8 +65,8 @@ class _Answers:
         clusters: Id of each example's cluster; None where every row is its own.
         partition: The groups.
         positive: Id of the positive class; None without one, or of more than two classes.
-        clean: By variant, class ids on clean pictures, shape (n, K).
-        corrupted: By variant, under each corruption and severity, shape (C, S, n, K); draws of one
+        clean: By population, class ids on clean pictures, shape (n, K).
+        corrupted: The same under each corruption and severity, shape (C, S, n, K); draws of one
             severity are further severities.
         distances: Change and similarity of each picture, shape (C, S, n, 2).
     """
@@ -76,8 +79,12 @@ class _Answers:
     corrupted: dict[str, Labels]
     distances: NDArray[np.float32]
 
-    def right(self, variant: str) -> RightAnswers:
-        return RightAnswers.of(self.clean[variant], self.corrupted[variant], self.labels)
+    def right(self, population: str) -> RightAnswers:
+        clean, corrupted = self.clean[population], self.corrupted[population]
+        return RightAnswers.of(clean, corrupted, self.labels)
+
+    def predicted(self, population: str) -> tuple[Labels, Labels]:
+        return self.clean[population], self.corrupted[population]
 
     def metrics(self) -> dict[str, Mask]:
         """The examples at risk of each error; a missed negative is a false positive."""
@@ -150,6 +157,12 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
         confidence = confidence_report(
             run, plan, right, families, answers.partition, answers.clusters
         )
+        confidence["agreement"] = list(
+            agreement_rows(
+                [variant.name for variant in compressed], answers.predicted, right, families,
+                answers.partition, answers.clusters,
+            )
+        )  # fmt: skip
     return {
         "curves": list(_curves(plan, answers, right, families)),
         "by_corruption": rows,
@@ -160,12 +173,12 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
         "confidence": confidence,
         "activation_ranges": list(activation_range_rows(run, plan, answers.clusters)),
         "sequences": list(sequence_rows(run, plan, answers.partition, answers.clusters)),
-        "matched": list(_matched(plan, answers, right, families)),
+        "matched": list(matched_rows(plan, answers.right, families, answers.clusters)),
     }
 
 
 def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
-    from scotoma.stages.robustness_plan import corrupted_file
+    from scotoma.stages.robustness.corrupted import corrupted_file
 
     chosen = np.zeros(len(examples.ids), np.bool_)
     chosen[plan.rows] = True
@@ -174,12 +187,11 @@ def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
         name: Predictions.read(run.predictions(name)).predicted[plan.rows, :members]
         for name, members in plan.members.items()
     }
+    clean |= read_checkpoints(run, plan.on_the_way)
     frames = [pl.read_parquet(corrupted_file(run, condition)) for condition in plan.conditions]
     of_each = len(plan.severities) * plan.draws
     shape = (len(plan.kinds), of_each, len(plan.rows))
     predicted = np.stack([frame["predicted"].to_numpy() for frame in frames]).reshape(*shape, -1)
-    ends = np.cumsum(list(plan.members.values()))
-    parts = np.split(predicted, ends[:-1], axis=-1)
     distances = np.stack([frame.select("change", "similarity").to_numpy() for frame in frames])
     positive = run.config.label.positive
     return _Answers(
@@ -190,14 +202,14 @@ def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
         if positive is None or len(kept.classes) > 2
         else kept.classes.index(str(positive)),
         clean=clean,
-        corrupted=dict(zip(plan.members, parts, strict=True)),
+        corrupted=plan.by_population(predicted),
         distances=distances.reshape(*shape, 2),
     )
 
 
 def _top5(run: Run, plan: RobustnessPlan, answers: _Answers) -> dict[str, RightAnswers]:
     """Whether labels are among five classes, by variant; empty where any of these is not known."""
-    from scotoma.stages.robustness_plan import corrupted_file
+    from scotoma.stages.robustness.corrupted import corrupted_file
 
     clean = {name: Predictions.read(run.predictions(name), top5=True).top5 for name in plan.members}
     paths = [corrupted_file(run, condition) for condition in plan.conditions]
@@ -207,13 +219,10 @@ def _top5(run: Run, plan: RobustnessPlan, answers: _Answers) -> dict[str, RightA
         return {}
     every = np.stack([frame.select("top5").collect()["top5"].to_numpy() for frame in frames])
     every = every.reshape(*answers.distances.shape[:3], -1)
-    parts = np.split(every, np.cumsum(list(plan.members.values()))[:-1], axis=-1)
-    truth = answers.labels[:, None, None]
+    corrupted, truth = plan.by_population(every), answers.labels[:, None, None]
     return {
-        name: RightAnswers((best[plan.rows, :members] == truth).any(axis=2), own)
-        for (name, members), best, own in zip(
-            plan.members.items(), clean.values(), parts, strict=True
-        )
+        name: RightAnswers((best[plan.rows, :members] == truth).any(axis=2), corrupted[name])
+        for (name, members), best in zip(plan.members.items(), clean.values(), strict=True)
         if best is not None
     }
 
@@ -372,28 +381,6 @@ def _losses(
         row["p"] = None if test is None else test.p
         row["p_adjusted"] = None if test is None else test.p_adjusted
     return rows
-
-
-def _matched(
-    plan: RobustnessPlan,
-    answers: _Answers,
-    right: Mapping[str, RightAnswers],
-    families: Mapping[str, list[int]],
-) -> Iterator[dict[str, Any]]:
-    """Variants beside those that they were matched with, as if these were dense."""
-    for variant, match in plan.config.matched.items():
-        for family, places in families.items():
-            own = right[match].under(places), right[variant].under(places)
-            found = amplified_loss(*own, clusters=answers.clusters)
-            yield {
-                "variant": variant,
-                "matched": match,
-                "family": family,
-                "clean": right[variant].accuracy([], clusters=answers.clusters),
-                "matched_clean": right[match].accuracy([], clusters=answers.clusters),
-                **{str(scale): one for scale, one in found.estimates.items()},
-                "depends_on_scale": found.depends_on_scale,
-            }
 
 
 def _floor(

@@ -13,7 +13,8 @@ from scotoma.audit.robustness import ALL_KINDS
 from scotoma.datasets import Partition
 from scotoma.robustness.sequences import flip_probability, relative_flip_rate
 from scotoma.run import Run
-from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file
+from scotoma.stages.robustness.corrupted import corrupted_file
+from scotoma.stages.robustness.plan import RobustnessPlan
 
 __all__ = ["sequence_rows"]
 
@@ -36,8 +37,7 @@ def sequence_rows(
         return
     frames = [pl.read_parquet(corrupted_file(run, one))["flips"] for one in plan.sequences]
     every = np.stack([frame.to_numpy() for frame in frames]).astype(np.float64)
-    ends = np.cumsum(list(plan.members.values()))[:-1]
-    flips = dict(zip(plan.members, np.split(every, ends, axis=-1), strict=True))
+    flips = plan.by_population(every)
     places = {ALL_KINDS: slice(None)} | {
         one.kind: slice(place, place + 1) for place, one in enumerate(plan.sequences)
     }

@@ -108,7 +108,8 @@ class EveryScore:
         whole = self._put(variant, member, answers)
         if whole is None:
             return None
-        heads, ids = self._heads(variant, member), self.examples.table["example_id"]
+        heads = self._heads(variant, member)
+        ids = pl.Series(self.examples.image_ids, dtype=pl.String)
 
         def parts() -> Iterator[ScoredPart]:
             for start in range(0, len(ids), SCORE_ROWS):
@@ -127,7 +128,7 @@ class EveryScore:
         scores, key = answers.every_score, (variant, member)
         assert scores is not None
         path = self.folder / f"{hashlib.sha256(variant.encode()).hexdigest()}-{member}.npy"
-        rows = len(self.examples.ids)
+        rows = len(self.examples.image_ids)
         new = key not in self._missing
         table = np.lib.format.open_memmap(
             path,
@@ -153,7 +154,8 @@ class EveryScore:
             return self.rule(scores, self.codes)
 
     def _heads(self, variant: str, member: int) -> ScoreHeads:
-        asked, classes = self.run.config.mitigation, self.examples.classes
+        asked = self.run.config.mitigation
+        classes = self.examples.several or self.examples.classes
         technique = asked.technique if asked else ""
         if self.rule is None or self.groups is None:
             return ScoreHeads(variant, member, classes, technique)

@@ -56,8 +56,8 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
                 "take thresholds, offsets or ensemble, or audit the models as ONNX files"
             )
         every = isinstance(run.config.source, OnnxSource) and run.config.keeps_every_score
-        return _every_score(run, variant) if every else _kept_scores(run, variant)
-    return _run_members(run, variant, features=features)
+        return _decided(run, _every_score(run, variant)) if every else _kept_scores(run, variant)
+    return _decided(run, np.stack(list(outputs_by_member(run, variant, features=features))))
 
 
 def _external_features(run: Run, variant: str) -> Iterator[NDArray[np.float32]]:
@@ -92,7 +92,7 @@ def _write_features(member: Path, images: Path, network: Network, kept: Path) ->
 
 def _every_score(run: Run, variant: str) -> NDArray[np.float32]:
     """All scores of external models, as the audit kept them."""
-    ids = Examples.read(run.examples, images=False, split="test").ids
+    ids = Examples.read(run.examples, images=False, split="test").image_ids
     paths = [run.scores(variant, index) for index in range(run.config.models_of(variant))]
     run.fetch(*paths, *(path.with_suffix(".json") for path in paths))
     outputs = []
@@ -134,8 +134,8 @@ def _kept_scores(run: Run, variant: str) -> NDArray[np.float32]:
     return np.stack([np.zeros_like(margin), margin], axis=-1).swapaxes(0, 1).astype(np.float32)
 
 
-def _run_members(run: Run, variant: str, *, features: bool) -> NDArray[np.float32]:
-    outputs = np.stack(list(outputs_by_member(run, variant, features=features)))
+def _decided(run: Run, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Turn scores of several labels into those of absent and present, a row a pair."""
     if not run.config.label.columns:
         return outputs
     cut = np.array(list(run.config.label.several.values()))

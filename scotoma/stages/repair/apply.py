@@ -13,6 +13,7 @@ from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
+from scotoma.inference.model_process import runtime_on_demand
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import labels_network
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
@@ -116,14 +117,14 @@ def repair_variant(
     audited = [run.member(variant.name, k) for k in range(run.config.models_of(variant.name))]
     run.fetch(*audited)
     refuse_absent(audited, variant.name)
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, runtime_on_demand() as runs:
         file = Path(temporary, "images.npy")
         decode_images_to(file, Examples.read(run.examples, split="test").pictured)
         images = np.load(file, mmap_mode="r")
         shown = judged[:: examples.rows_an_image]  # the labels of an image are one cluster
         half = _choosing(run, variant.name, examples, ~judged, images[~shown])
         members = float_members(run, variant, network, half.images)
-        candidates = RepairChoices(members, variant, network, Path(temporary, "tried"))
+        candidates = RepairChoices(members, variant, network, Path(temporary, "tried"), runs)
         progress.start("repair", 3 + 2 * len(candidates.layers))
         own = candidates.audited
         if own != AUDITED:
@@ -134,7 +135,7 @@ def repair_variant(
         same = found.ranges == own and not found.layers
         paths = audited if same else candidates.write(folder, found.ranges, found.layers)
         judging = np.ascontiguousarray(images[shown])
-        predicted = predicted_by(paths, judging, network)
+        predicted = predicted_by(paths, judging, network, runs)
         timed = judging[:LATENCY_IMAGES]
         before, after = (measure_costs(one[0], network, timed) for one in (audited, paths))
     mask = half.harm.masks[half.harm.worst]

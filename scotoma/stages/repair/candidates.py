@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Variant
 from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Network, predict_members
+from scotoma.processes import IsolatedProcess
 from scotoma.quantization.calibration import Ranges, calibrated_tensors
 from scotoma.quantization.compress import put_in_order, static_ranges
 from scotoma.quantization.int8_dynamic import product_nodes, to_int8_dynamic
@@ -37,6 +38,7 @@ class RepairChoices:
         variant: Whose mode, percentile and weight bits hold.
         network: What members are run as.
         folder: For files of members that are being tried.
+        process: Runs external models, as `predict_members` has it.
         layers: Layers of the network.
     """
 
@@ -44,6 +46,7 @@ class RepairChoices:
     variant: Variant
     network: Network
     folder: Path
+    process: IsolatedProcess | None = None
     layers: tuple[Layer, ...] = ()
     _mixed: MixedPrecision | None = None
     _ranges: dict[tuple[str, int], Ranges] = field(default_factory=dict)
@@ -125,15 +128,18 @@ class RepairChoices:
     ) -> NDArray[np.int64]:
         """Class ids that all members give some images, a row a label, shape (n * L, K)."""
         paths = self.write(self.folder, ranges, float32)
-        return predicted_by(paths, images, self.network)
+        return predicted_by(paths, images, self.network, self.process)
 
 
 def predicted_by(
-    paths: list[Path], images: NDArray[np.uint8], network: Network
+    paths: list[Path],
+    images: NDArray[np.uint8],
+    network: Network,
+    process: IsolatedProcess | None = None,
 ) -> NDArray[np.int64]:
     """Class ids that some files of members give some images, a row a label, shape (n * L, K)."""
     labels = len(network.thresholds) or 1
     predicted = np.empty((len(images), len(paths), labels), np.int64)
-    for answers in predict_members(paths, images, network):
+    for answers in predict_members(paths, images, network, process=process):
         predicted[answers.rows, answers.member] = answers.best
     return label_rows(predicted)

@@ -11,11 +11,13 @@ from scotoma.extras import needs
 from scotoma.printable import nearest, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scotoma.config import Config, Variant
     from scotoma.datasets import Examples
     from scotoma.run import Run
 
-__all__ = ["FEWEST", "external_mode", "refuse_few", "refuse_run", "repairable"]
+__all__ = ["FEWEST", "external_mode", "int8_mode", "refuse_few", "refuse_run", "repairable"]
 
 FEWEST = 20  # clusters in each half: fewer choose and judge by chance
 STATIC = ("QuantizeLinear", "QLinear", "QGemm")  # beginnings of operators
@@ -73,7 +75,8 @@ def repairable(run: Run, name: str | None) -> Variant:
     if not (mode := external_mode(run, variant)):
         raise ConfigError(
             f"--variant must be a variant of ONNX int8 models, got {name}, whose graphs have no "
-            "quantized node; name the variant of the int8 models"
+            "quantized node; name the variant of the int8 models, or for pruned ones take scotoma "
+            f"mitigate RUN --variant {name}"
         )
     return variant.model_copy(update={"mode": mode})
 
@@ -92,11 +95,14 @@ def _why_not(config: Config, variant: Variant) -> str:
 
 def external_mode(run: Run, variant: Variant) -> str:
     """Whether external models are of `static` or `dynamic-per-layer` int8; empty for neither."""
-    onnx = needs("onnx", "train", "quantization")
     path = run.member(variant.name, 0)
     run.fetch(path)
-    if not path.is_file():
-        return "static"  # which is refused where it is read
+    return int8_mode(path) if path.is_file() else "static"  # which is refused where it is read
+
+
+def int8_mode(path: Path) -> str:
+    """Whether a model is of `static` or `dynamic-per-layer` int8; empty for neither."""
+    onnx = needs("onnx", "train", "quantization")
     graph = onnx.load(path, load_external_data=False).graph
     operators = [node.op_type for node in graph.node]
     if any(one.startswith(STATIC) for one in operators):

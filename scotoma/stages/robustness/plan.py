@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,12 @@ from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 from scotoma.run import Run
-from scotoma.stages.corrupted import CorruptedCondition
-from scotoma.stages.other_sets import set_pictures
+from scotoma.stages.robustness.corrupted import CorruptedCondition
+from scotoma.stages.robustness.other_sets import set_pictures
 
-__all__ = ["RobustnessPlan", "corrupted_file", "plan_of", "suite_of"]
+__all__ = ["RobustnessPlan", "plan_of", "refuse_impossible", "suite_of"]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
 
 
@@ -37,6 +40,8 @@ class RobustnessPlan:
         draws: Of each corruption at each severity.
         rows: The test examples that are corrupted.
         members: Variant to how many of its members are run.
+        checkpoints: Compressed variant to the population of dense models, on their way or at the
+            end of it, that is as accurate on clean pictures; empty where none were kept.
     """
 
     config: Robustness
@@ -46,6 +51,24 @@ class RobustnessPlan:
     draws: int
     rows: NDArray[np.intp]
     members: dict[str, int]
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def on_the_way(self) -> dict[str, int]:
+        """Populations of checkpoints that are run beside the variants, and their members."""
+        chosen = dict.fromkeys(name for name in self.checkpoints.values() if name != "dense")
+        return dict.fromkeys(chosen, self.members["dense"])
+
+    @property
+    def matched(self) -> list[tuple[str, str]]:
+        """Compressed variants, each with a population that is as accurate on clean pictures."""
+        return [*self.config.matched.items(), *self.checkpoints.items()]
+
+    def by_population(self, values: NDArray[Scalar]) -> dict[str, NDArray[Scalar]]:
+        """Cut the last axis, of all members that were run in their order, into populations."""
+        counts = self.members | self.on_the_way
+        parts = np.split(values, np.cumsum(list(counts.values()))[:-1], axis=-1)
+        return dict(zip(counts, parts, strict=True))
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -111,11 +134,6 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
     return chosen, tuple(dict.fromkeys(wanted))
 
 
-def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
-    """Where the predictions under one condition lie."""
-    return run.path("robustness", f"{condition}.parquet")
-
-
 def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
     """Choose conditions, examples and members.
 
@@ -133,11 +151,10 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
     run.fetch(run.examples)
     examples = Examples.read(run.examples, images=False, split="test")
     members = {
-        variant.name: min(config.models_of(variant.name), asked.members)
+        variant.name: min(config.models_of(variant.name), asked.asked_members)
         for variant in config.resolved_variants
     }
-    _refuse_strange_matches(asked, list(members))
-    _refuse_hard_sets_of_few(asked, members)
+    refuse_impossible(asked, members)
     if asked.files is not None:
         from scotoma.stages.external.corrupted import find_conditions, imported_models
 
@@ -152,9 +169,23 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
     first = Examples.read(run.examples, only=examples.ids[:1])
     shape = image_shape(first.table["example_id"], first.table["image"], first.size)
     chosen, kinds = suite_of(asked, min(shape[2:]))
-    rows = stratified(examples, asked.examples, config.population.seed)
-    draws, severities = asked.corruption_seeds, tuple(asked.severities)
+    rows = stratified(examples, asked.asked_examples, config.population.seed)
+    draws, severities = asked.corruption_seeds, asked.asked_severities
     return RobustnessPlan(asked, chosen, kinds, severities, draws, rows, members), examples
+
+
+def refuse_impossible(asked: Robustness, members: dict[str, int]) -> None:
+    """Refuse comparisons that these variants do not bear.
+
+    Args:
+        asked: The section of the configuration.
+        members: Variant to how many of its members are run.
+
+    Raises:
+        ConfigError: A match or a hard set names no variant, or has too few models.
+    """
+    _refuse_strange_matches(asked, list(members))
+    _refuse_hard_sets_of_few(asked, members)
 
 
 def _refuse_hard_sets_of_few(asked: Robustness, members: dict[str, int]) -> None:

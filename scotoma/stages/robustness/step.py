@@ -19,13 +19,6 @@ from scotoma.inference.engines import Network
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes
 from scotoma.run import Run, write_json
-from scotoma.stages.clean_scores import (
-    clean_scores_file,
-    halves,
-    read_temperatures,
-    write_clean_scores,
-)
-from scotoma.stages.corrupted import Columns, CorruptedCondition, Suite, predict_corrupted
 from scotoma.stages.members.activation_ranges import (
     clean_ranges_file,
     watched_places,
@@ -33,8 +26,27 @@ from scotoma.stages.members.activation_ranges import (
 )
 from scotoma.stages.members.files import graph_files
 from scotoma.stages.members.shards import shards
-from scotoma.stages.other_sets import predict_set, set_file
-from scotoma.stages.robustness_plan import RobustnessPlan, corrupted_file, plan_of
+from scotoma.stages.robustness.checkpoints import (
+    checkpoint_members,
+    checkpoints_file,
+    with_checkpoints,
+    write_checkpoint_predictions,
+)
+from scotoma.stages.robustness.clean_scores import (
+    clean_scores_file,
+    halves,
+    read_temperatures,
+    write_clean_scores,
+)
+from scotoma.stages.robustness.corrupted import (
+    Columns,
+    CorruptedCondition,
+    Suite,
+    corrupted_file,
+    predict_corrupted,
+)
+from scotoma.stages.robustness.other_sets import predict_set, set_file
+from scotoma.stages.robustness.plan import RobustnessPlan, plan_of
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]
@@ -57,20 +69,22 @@ def robustness(run: Run) -> list[Path]:
     if config.files is not None:
         from scotoma.stages.external.corrupted import import_corrupted
 
-        import_corrupted(run, plan, examples)
+        chosen = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
+        import_corrupted(run, plan.conditions, plan.members, chosen, confidence=config.confidence)
     elif plan.profile is not None:
         watched = watched_places(run, plan.members) if config.activation_ranges else ()
-        _predict(run, plan, plan.profile, examples, watched)
+        plan = _predict(run, plan, plan.profile, examples, watched)
     conditions = [*plan.conditions, *plan.sequences]
     files = [corrupted_file(run, condition) for condition in conditions]
     if config.confidence and plan.profile is not None:
         files.append(clean_scores_file(run))
     files += [clean_ranges_file(run)] * bool(watched)
+    files += [checkpoints_file(run)] * bool(plan.checkpoints)
     for asked in config.sets:
         predict_set(run, asked, *_members(run, plan, examples), examples)
         files.append(set_file(run, asked))
     section = run.section("robustness")
-    made_with = json.dumps([config.deciding(), plan.kinds, plan.left_out])
+    made_with = json.dumps([config.deciding(), plan.kinds, plan.left_out, plan.checkpoints])
     outputs = [section] if plan.profile is None else [section, run.strip]
     with run.step("robustness", outputs, [*inputs, *files], made_with=made_with) as due:
         if due:
@@ -121,9 +135,16 @@ def _members(run: Run, plan: RobustnessPlan, examples: Examples) -> tuple[list[P
 
 def _predict(
     run: Run, plan: RobustnessPlan, profile: Profile, examples: Examples, watched: tuple[int, ...]
-) -> None:
-    """Run every member under the conditions whose predictions are not there."""
+) -> RobustnessPlan:
+    """Run every member under the conditions whose predictions are not there.
+
+    Returns:
+        The plan, with the checkpoints that were chosen.
+    """
     members, network = _members(run, plan, examples)
+    if plan.config.checkpoints is not None:
+        plan, more = _choose_checkpoints(run, plan, examples, network)
+        members += more
     graphs = [] if network.graph is None else [network.graph]
     ids = [examples.ids[row] for row in plan.rows]
     digests = run.mirror.digests([*members, *graphs]).values()
@@ -169,6 +190,33 @@ def _predict(
                         suite = replace(suite, watched=watched)
                         answers = predict_corrupted(suite, due)
                     _write(files[0], ids, next(answers))
+    return plan
+
+
+def _choose_checkpoints(
+    run: Run, plan: RobustnessPlan, examples: Examples, network: Network
+) -> tuple[RobustnessPlan, list[Path]]:
+    """Run the dense models as they were on their way on clean pictures, and add the nearest.
+
+    Returns:
+        The plan, and the files of the members that it adds.
+    """
+    assert plan.config.checkpoints is not None
+    populations = checkpoint_members(run, plan.config.checkpoints, plan.members["dense"])
+    files = [path for own in populations.values() for path in own]
+    ids = [examples.ids[row] for row in plan.rows]
+    shared = [versions(), part_digest(run, "shown"), ids, *run.mirror.digests(files).values()]
+    made_with = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
+    path, opens = checkpoints_file(run), [run.examples, *files]
+    with run.step(
+        "robustness-checkpoints", [path], made_with=made_with, opens=opens, measures=False
+    ) as due:
+        if due:
+            with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+                _decoded(run, ids, images := Path(folder, "images.npy"))
+                write_checkpoint_predictions(path, populations, images, network, ids)
+    plan = with_checkpoints(run, plan, populations, examples.labels[plan.rows])
+    return plan, [path for name in plan.on_the_way for path in populations[name]]
 
 
 def _suite(

@@ -22,11 +22,13 @@ from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
 from scotoma.robustness import distortion
 from scotoma.robustness.temperature import energy_and_tempered
+from scotoma.run import Run
 from scotoma.stages.members.activation_ranges import shares_beyond_ranges
 
 # Probability of the predicted class, minus the energy, and that probability at a temperature.
 SURENESS = ("score", "energy", "tempered")
-__all__ = ["SURENESS", "Columns", "CorruptedCondition", "Suite", "predict_corrupted"]
+__all__ = ["SURENESS", "Columns", "CorruptedCondition", "Suite", "corrupted_file"]
+__all__ += ["predict_corrupted"]
 
 Pixels = NDArray[np.uint8]
 # What members say of some examples under one condition, by column of its file: `predicted` class
@@ -155,6 +157,11 @@ class Suite:
             seed=self.seed + condition.draw,
         )  # fmt: skip
         return np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
+
+
+def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
+    """Where the predictions under one condition lie."""
+    return run.path("robustness", f"{condition}.parquet")
 
 
 def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) -> Iterator[Columns]:

@@ -1,0 +1,126 @@
+"""Which dense models, on their way, are as accurate on clean pictures as each variant?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from scotoma.errors import ConfigError
+from scotoma.inference.engines import Network
+from scotoma.inference.population import predict_members
+from scotoma.predictions import Predictions, smallest_type
+from scotoma.run import Run, read_record
+from scotoma.stages.robustness.plan import RobustnessPlan
+from scotoma.storage.files import written
+from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, checkpoint_steps
+
+__all__ = ["checkpoint_members", "checkpoints_file", "read_checkpoints", "with_checkpoints"]
+__all__ += ["write_checkpoint_predictions"]
+
+
+def checkpoints_file(run: Run) -> Path:
+    """Where the predictions of checkpoints on clean pictures lie."""
+    return run.path("robustness", "checkpoints.parquet")
+
+
+def checkpoint_members(run: Run, count: int, members: int) -> dict[str, list[Path]]:
+    """List the checkpoints of the dense members, by the name of their population.
+
+    Args:
+        run: The run.
+        count: Of each member.
+        members: Dense members that are run.
+
+    Raises:
+        ConfigError: The dense models were trained without.
+    """
+    record = run.member("dense", 0).with_suffix(".json")
+    run.fetch(record)
+    steps = checkpoint_steps(int(read_record(record)["steps"]), count)
+    files = {
+        checkpoint_name(step): [checkpoint_path(run, step, k) for k in range(members)]
+        for step in steps
+    }
+    missing = [path for own in files.values() for path in own if not run.mirror.exists(path)]
+    if missing:
+        raise ConfigError(
+            f"robustness.checkpoints are kept while dense models are trained, and those of this "
+            f"audit were trained without {missing[0].parent.name}; leave checkpoints out, or "
+            "choose another --out"
+        )
+    return files
+
+
+def write_checkpoint_predictions(
+    path: Path,
+    populations: Mapping[str, list[Path]],
+    images: Path,
+    network: Network,
+    example_ids: list[str],
+) -> None:
+    """Run every checkpoint on the clean pictures.
+
+    Args:
+        path: Of the file: a row an example, a column of class ids a population.
+        populations: From `checkpoint_members`.
+        images: A .npy file of the pictures.
+        network: What the members have in common.
+        example_ids: Ids of the pictures.
+    """
+    columns = {}
+    for name, members in populations.items():
+        own = np.empty((len(example_ids), len(members)), smallest_type(network.classes))
+        for answers in predict_members(members, images, network):
+            own[answers.rows, answers.member] = answers.predicted
+        columns[name] = own
+    with written(path) as temporary:
+        pl.DataFrame({"example_id": example_ids} | columns).write_parquet(temporary)
+
+
+def read_checkpoints(run: Run, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Read what some populations of checkpoints predict of the clean pictures.
+
+    Args:
+        run: The run.
+        names: Of the populations, from `checkpoint_name`.
+
+    Returns:
+        By population: class ids, shape (n, members).
+    """
+    if not names:
+        return {}
+    frame = pl.read_parquet(checkpoints_file(run), columns=list(names))
+    return {name: frame[name].to_numpy() for name in names}
+
+
+def with_checkpoints(
+    run: Run, plan: RobustnessPlan, names: Collection[str], labels: NDArray[np.int64]
+) -> RobustnessPlan:
+    """Add to a plan, for every compressed variant, the dense models of the nearest clean accuracy.
+
+    Args:
+        run: Whose predictions on clean pictures are read.
+        plan: What is run.
+        names: Of the populations of checkpoints.
+        labels: Class ids of the pictures that are corrupted, shape (n,).
+
+    Returns:
+        The plan, in which `checkpoints` is `dense` where none on the way is nearer.
+    """
+    predicted = read_checkpoints(run, names) | {
+        name: Predictions.read(run.predictions(name)).predicted[plan.rows, :members]
+        for name, members in plan.members.items()
+    }
+    accuracy = {name: float(np.mean(own == labels[:, None])) for name, own in predicted.items()}
+    nearest = {
+        variant: min(("dense", *names), key=lambda name: abs(accuracy[name] - accuracy[variant]))
+        for variant in plan.members
+        if variant != "dense"
+    }
+    return replace(plan, checkpoints=nearest)
