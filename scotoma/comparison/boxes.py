@@ -11,7 +11,7 @@ import polars as pl
 from scotoma.comparison.effects import GroupScoreEffect, all_lose_alike, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, mean_change, score_table
-from scotoma.comparison.measure import SliceSearch, sliced
+from scotoma.comparison.measure import SearchedSlices, sliced
 from scotoma.comparison.precision import jackknife
 from scotoma.detection import BoxOutcomes, DetectionScores
 from scotoma.inputs import Codes, Flags
@@ -72,7 +72,7 @@ class BoxComparison:
     class_precision: tuple[PrecisionChange, ...]
     groups: tuple[GroupScoreEffect, ...]
     alike: bool
-    search: SliceSearch
+    search: SearchedSlices
     notes: tuple[str, ...]
 
 

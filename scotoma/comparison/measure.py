@@ -29,8 +29,8 @@ from scotoma.slices import find_slices
 
 __all__ = [
     "LogComparison",
+    "SearchedSlices",
     "SliceEffect",
-    "SliceSearch",
     "is_lower_better",
     "measure_rows",
     "sliced",
@@ -63,7 +63,7 @@ class SliceEffect:
 
 
 @dataclass(frozen=True)
-class SliceSearch:
+class SearchedSlices:
     """What a search for slices found.
 
     Attributes:
@@ -118,7 +118,7 @@ class LogComparison:
     tasks: tuple[GroupScoreEffect, ...]
     groups: tuple[GroupScoreEffect, ...]
     alike: bool
-    search: SliceSearch
+    search: SearchedSlices
     bias: tuple[BiasScore, ...]
     wording: Wording | None
     notes: tuple[str, ...]
@@ -165,7 +165,7 @@ def measure_rows(
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
-    search = SliceSearch()
+    search = SearchedSlices()
     if slices:
         search = sliced(_features(rows), scores, own, lower_is_better)
     return LogComparison(
@@ -229,7 +229,7 @@ def _floor(
 
 def sliced(
     features: pl.DataFrame, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
-) -> SliceSearch:
+) -> SearchedSlices:
     """Search slices on which the score gets worse.
 
     Args:
@@ -239,7 +239,7 @@ def sliced(
         lower_is_better: Of the score.
     """
     if not features.width:
-        return SliceSearch()
+        return SearchedSlices()
     if scores.binary:
         asked: dict[str, Any] = {"outcome": 1 - scores.after, "baseline": 1 - scores.before}
         sign = -1
@@ -257,12 +257,12 @@ def sliced(
             threads=1,
         )  # fmt: skip
     except DataError as error:
-        return SliceSearch(notes=(f"slices were not searched: {error}",))
+        return SearchedSlices(notes=(f"slices were not searched: {error}",))
     found = tuple(
         SliceEffect(one.text, one.size, _signed(one.effect.as_dict(), sign), one.q)
         for one in report.slices
     )
-    return SliceSearch(found, report.null.mean, against_rest)
+    return SearchedSlices(found, report.null.mean, against_rest)
 
 
 def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:

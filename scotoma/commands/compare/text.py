@@ -12,7 +12,7 @@ from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.effects import GroupScoreEffect, affected
 from scotoma.comparison.flips import Flip
-from scotoma.comparison.measure import LogComparison, SliceSearch
+from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
 from scotoma.evallogs import AttributePath
@@ -249,7 +249,7 @@ def affected_lines(
     )
 
 
-def slice_lines(search: SliceSearch, *, binary: bool) -> list[str]:
+def slice_lines(search: SearchedSlices, *, binary: bool) -> list[str]:
     """Name the slices that a search found, and how many chance alone would give."""
     if math.isnan(search.expected):
         return []
