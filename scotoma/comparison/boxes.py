@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from scotoma.comparison.effects import GroupScoreEffect, group_effects
+from scotoma.comparison.effects import GroupScoreEffect, all_lose_alike, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, mean_change, score_table
-from scotoma.comparison.measure import SliceEffect, sliced
+from scotoma.comparison.measure import SearchedSlices, sliced
 from scotoma.comparison.precision import jackknife
 from scotoma.detection import BoxOutcomes, DetectionScores
 from scotoma.inputs import Codes, Flags
@@ -54,9 +54,8 @@ class BoxComparison:
         precision: COCO's numbers; AP and AR do not depend on `least_score`.
         class_precision: AP of each class that has a box.
         groups: Share of the boxes of each group that are found.
-        slices: Slices that nobody named.
-        expected_slices: Mean number of slices that the same search finds in shuffled outcomes; nan
-            where none was searched.
+        alike: Whether fewer boxes are surely found, and in no group otherwise than in the rest.
+        search: Slices that nobody named.
         notes: Sentences that a reader should know.
     """
 
@@ -72,8 +71,8 @@ class BoxComparison:
     precision: tuple[PrecisionChange, ...]
     class_precision: tuple[PrecisionChange, ...]
     groups: tuple[GroupScoreEffect, ...]
-    slices: tuple[SliceEffect, ...]
-    expected_slices: float
+    alike: bool
+    search: SearchedSlices
     notes: tuple[str, ...]
 
 
@@ -110,11 +109,7 @@ def measure_boxes(
     codes = answer_codes(before.found, after.found)
     changed = flips(np.zeros(len(image), np.intp), *codes, clusters=image)
     effects = group_effects(found, np.stack(list(masks.values())), list(masks)) if masks else []
-    searched: tuple[SliceEffect, ...] = ()
-    expected, said = float("nan"), list(notes)
-    if features.width:
-        searched, expected, more = sliced(features, found, found.clusters, False)
-        said += more
+    search = sliced(features, found, found.clusters, False)
     return BoxComparison(
         models=models,
         images=images,
@@ -128,9 +123,9 @@ def measure_boxes(
         precision=_precision(*scores, images),
         class_precision=_class_precision(*scores, classes, images),
         groups=tuple(effects),
-        slices=searched,
-        expected_slices=expected,
-        notes=tuple(said),
+        alike=all_lose_alike(found, masks.values(), lower_is_better=False),
+        search=search,
+        notes=(*notes, *search.notes),
     )
 
 

@@ -11,7 +11,12 @@ import numpy as np
 import polars as pl
 
 from scotoma.comparison.bias_scores import BiasScore
-from scotoma.comparison.effects import GroupScoreEffect, group_effects
+from scotoma.comparison.effects import (
+    GroupScoreEffect,
+    all_lose_alike,
+    group_effects,
+    surely_worse,
+)
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, ScoreTable, score_table
 from scotoma.comparison.reruns import RerunFloor, rerun_floor
@@ -22,7 +27,14 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Labels
 from scotoma.slices import find_slices
 
-__all__ = ["LogComparison", "SliceEffect", "is_lower_better", "measure_rows", "sliced"]
+__all__ = [
+    "LogComparison",
+    "SearchedSlices",
+    "SliceEffect",
+    "is_lower_better",
+    "measure_rows",
+    "sliced",
+]
 
 SLICES = 5
 SHUFFLED = 5  # searches of shuffled outcomes, whose findings are noise
@@ -39,7 +51,8 @@ class SliceEffect:
     Attributes:
         text: Its conditions.
         size: Rows in it.
-        change: Change of the score, measured on the half of the rows that did not propose it.
+        change: Change of the score, measured on the half of the rows that did not propose it; where
+            the score of all surely gets worse, less the change of all other rows.
         q: Corrected p-value.
     """
 
@@ -47,6 +60,25 @@ class SliceEffect:
     size: int
     change: Mapping[str, Any]
     q: float
+
+
+@dataclass(frozen=True)
+class SearchedSlices:
+    """What a search for slices found.
+
+    Attributes:
+        slices: Those on which the score gets worse.
+        expected: Mean number that the same search finds in shuffled outcomes; nan where none was
+            searched.
+        against_rest: Whether slices get worse than the rest of the rows does: asked where the score
+            of all surely gets worse, as then every large slice does.
+        notes: Sentences that a reader should know.
+    """
+
+    slices: tuple[SliceEffect, ...] = ()
+    expected: float = float("nan")
+    against_rest: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,9 +98,9 @@ class LogComparison:
         floor: How much reruns of the dense model differ; None without reruns.
         tasks: The score of each task, where there are several.
         groups: The score of each group.
-        slices: Slices that nobody named.
-        expected_slices: Mean number of slices that the same search finds in shuffled outcomes; nan
-            where none was searched.
+        alike: Whether the score of all surely gets worse, and that of no group otherwise than the
+            rest.
+        search: Slices that nobody named.
         bias: Scores of BBQ; empty for other benchmarks.
         wording: Of free text; None elsewhere.
         notes: Sentences that a reader should know.
@@ -85,8 +117,8 @@ class LogComparison:
     floor: RerunFloor | None
     tasks: tuple[GroupScoreEffect, ...]
     groups: tuple[GroupScoreEffect, ...]
-    slices: tuple[SliceEffect, ...]
-    expected_slices: float
+    alike: bool
+    search: SearchedSlices
     bias: tuple[BiasScore, ...]
     wording: Wording | None
     notes: tuple[str, ...]
@@ -133,12 +165,9 @@ def measure_rows(
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
-    notes = list(rows.notes)
-    searched: tuple[SliceEffect, ...] = ()
-    expected = float("nan")
+    search = SearchedSlices()
     if slices:
-        searched, expected, said = sliced(_features(rows), scores, own, lower_is_better)
-        notes += said
+        search = sliced(_features(rows), scores, own, lower_is_better)
     return LogComparison(
         models=models,
         metric=metric,
@@ -151,11 +180,11 @@ def measure_rows(
         floor=None if codes is None else _floor(table, *codes, rows.reruns),
         tasks=_effects(scores, tasks) if len(tasks) > 1 else (),
         groups=_effects(scores, masks),
-        slices=searched,
-        expected_slices=expected,
+        alike=all_lose_alike(scores, masks.values(), lower_is_better=lower_is_better),
+        search=search,
         bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
         wording=wording,
-        notes=tuple(notes),
+        notes=(*rows.notes, *search.notes),
     )
 
 
@@ -200,20 +229,17 @@ def _floor(
 
 def sliced(
     features: pl.DataFrame, scores: ScoreTable, clusters: Codes | None, lower_is_better: bool
-) -> tuple[tuple[SliceEffect, ...], float, list[str]]:
-    """Search slices on which the score falls.
+) -> SearchedSlices:
+    """Search slices on which the score gets worse.
 
     Args:
         features: What may define a slice, shape (n, F).
         scores: Of the rows.
         clusters: Number of each row's cluster, or None.
         lower_is_better: Of the score.
-
-    Returns:
-        The slices, how many chance alone would give, and notes; nan without features.
     """
     if not features.width:
-        return (), float("nan"), []
+        return SearchedSlices()
     if scores.binary:
         asked: dict[str, Any] = {"outcome": 1 - scores.after, "baseline": 1 - scores.before}
         sign = -1
@@ -222,18 +248,21 @@ def sliced(
         asked = {"metric": "mean", "outcome": scores.after, "baseline": scores.before}
         asked |= {"direction": worse}
         sign = 1
+    against_rest = surely_worse(scores.change().change, lower_is_better=lower_is_better)
+    if against_rest:
+        asked |= {"reference": "rest"}
     try:
         report = find_slices(
             features, **asked, clusters=clusters, max_cross=2, limit=SLICES, permutations=SHUFFLED,
             threads=1,
         )  # fmt: skip
     except DataError as error:
-        return (), float("nan"), [f"slices were not searched: {error}"]
+        return SearchedSlices(notes=(f"slices were not searched: {error}",))
     found = tuple(
         SliceEffect(one.text, one.size, _signed(one.effect.as_dict(), sign), one.q)
         for one in report.slices
     )
-    return found, report.null.mean, []
+    return SearchedSlices(found, report.null.mean, against_rest)
 
 
 def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:

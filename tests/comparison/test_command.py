@@ -257,8 +257,8 @@ def test_the_script_of_a_prompt_is_a_slice(tmp_path: Path) -> None:
         path = tmp_path / name / "samples_sums_2026-01-01T00-00-00.000000.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (one,) = measured("compare", tmp_path / "bf16", tmp_path / "w4a16")["comparisons"]
-    assert one["slices"][0]["text"] == "prompt script = Cyrillic"
-    assert one["slices"][0]["size"] == 200
+    assert one["search"]["slices"][0]["text"] == "prompt script = Cyrillic"
+    assert one["search"]["slices"][0]["size"] == 200
 
 
 @pytest.mark.thorough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +17,10 @@ from scotoma.comparison import (
     mean_change,
     rerun_floor,
 )
+from scotoma.comparison.effects import all_lose_alike
 from scotoma.comparison.flips import answer_codes
 from scotoma.comparison.means import score_table
+from scotoma.comparison.measure import sliced
 from scotoma.errors import DataError
 from scotoma.uncertainty import holm
 
@@ -142,3 +145,20 @@ def test_scores_that_are_all_equal_have_no_interval_and_say_so() -> None:
     assert found.change.low < 0 < found.change.high  # a flip that was not seen may come
     nothing = mean_change(np.zeros(50), np.zeros(50))
     assert "recovery not defined" in nothing.recovery.reason
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_slices_are_named_where_they_lose_more_than_the_rest_not_where_all_lose(
+    planted: bool,
+) -> None:
+    rng = np.random.default_rng(5)
+    n = 4_000
+    kind = rng.choice(list("abcd"), n)
+    before = rng.random(n) < 0.9
+    lost = rng.random(n) < np.where((kind == "a") & planted, 0.3, 0.1)
+    table = score_table(before, before & ~lost)
+    found = sliced(pl.DataFrame({"kind": kind}), table, None, lower_is_better=False)
+    assert found.against_rest
+    assert [one.text for one in found.slices] == (["kind = a"] if planted else [])
+    alike = all_lose_alike(table, [kind == one for one in "abcd"], lower_is_better=False)
+    assert alike is not planted

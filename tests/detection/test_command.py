@@ -63,7 +63,7 @@ def test_the_same_detector_changes_nothing(home: Path) -> None:
     (one,) = found["comparisons"]
     assert {flip["count"] for flip in one["flips"]} == {0.0}
     assert {row["change"]["value"] for row in one["precision"]} == {0.0}
-    assert not one["slices"]
+    assert not one["search"]["slices"]
 
 
 @pytest.mark.thorough  # the page of docs/detection.md runs one, too

@@ -48,8 +48,11 @@ def box_lines(found: BoxComparison) -> list[str]:
             "group", found.groups, counted="boxes", binary=True, lower_is_better=False
         )
         lines += ["", *named]
-        lines += ["", *affected_lines(found.groups, binary=True, lower_is_better=False)]
-    lines += slice_lines(found.slices, found.expected_slices, binary=True)
+        lines += [
+            "",
+            *affected_lines(found.groups, found.alike, binary=True, lower_is_better=False),
+        ]
+    lines += slice_lines(found.search, binary=True)
     return lines + [line for note in found.notes for line in wrapped(note, later="  ")]
 
 

@@ -12,7 +12,7 @@ from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.effects import GroupScoreEffect, affected
 from scotoma.comparison.flips import Flip
-from scotoma.comparison.measure import LogComparison, SliceEffect
+from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
 from scotoma.evallogs import AttributePath
@@ -77,9 +77,9 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
             "",
             *effect_lines("group", found.groups, binary=binary, lower_is_better=lower),
             "",
-            *affected_lines(found.groups, binary=binary, lower_is_better=lower),
+            *affected_lines(found.groups, found.alike, binary=binary, lower_is_better=lower),
         ]
-    lines += slice_lines(found.slices, found.expected_slices, binary=found.binary)
+    lines += slice_lines(found.search, binary=found.binary)
     if found.bias:
         lines += ["", *_bias_lines(found.bias)]
     return lines + [line for note in found.notes for line in wrapped(note, later="  ")]
@@ -229,11 +229,16 @@ def effect_lines(
 
 
 def affected_lines(
-    groups: Sequence[GroupScoreEffect], *, binary: bool, lower_is_better: bool
+    groups: Sequence[GroupScoreEffect], alike: bool, *, binary: bool, lower_is_better: bool
 ) -> list[str]:
-    """Name the groups that surely lose."""
-    hit = affected(groups, higher_is_better=not lower_is_better)
+    """Name the groups that surely lose, or say that the loss is shared."""
     several = len(groups)
+    if alike:
+        return wrapped(
+            f"The loss is shared: after Holm's correction over {several} groups, none surely "
+            "changes otherwise than the rest."
+        )
+    hit = affected(groups, higher_is_better=not lower_is_better)
     if not hit:
         return wrapped(f"No group surely loses, after Holm's correction over {several} groups (*).")
     scale, digits = (100.0, 1) if binary else (1.0, 3)
@@ -244,12 +249,10 @@ def affected_lines(
     )
 
 
-def slice_lines(slices: Sequence[SliceEffect], expected: float, *, binary: bool) -> list[str]:
+def slice_lines(search: SearchedSlices, *, binary: bool) -> list[str]:
     """Name the slices that a search found, and how many chance alone would give."""
-    if math.isnan(expected):
+    if math.isnan(search.expected):
         return []
-    if not slices:
-        return wrapped("Slices that nobody named: none where the score surely falls.", later="  ")
     scale, digits = (100.0, 1) if binary else (1.0, 3)
 
     def effect(change: Mapping[str, float | None]) -> str:
@@ -259,8 +262,15 @@ def slice_lines(slices: Sequence[SliceEffect], expected: float, *, binary: bool)
         )
         return f"{value} [{low}, {high}]"
 
-    lines = wrapped(f"Slices that nobody named ({expected:.1f} expected by chance):", later="  ")
-    for one in slices:
+    if not search.slices:
+        where = " further than elsewhere" if search.against_rest else ""
+        text = f"Slices that nobody named: none where the score surely falls{where}."
+        return wrapped(text, later="  ")
+    beyond = ", beyond the rest" if search.against_rest else ""
+    lines = wrapped(
+        f"Slices that nobody named{beyond} ({search.expected:.1f} expected by chance):", later="  "
+    )
+    for one in search.slices:
         lines += wrapped(
             f"  {printable(one.text)}: {effect(one.change)}, {one.size:,} rows", later="    "
         )
