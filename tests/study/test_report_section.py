@@ -25,10 +25,10 @@ from tests.study.test_result import planted_events
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run(seen_run: Run, planned: Path, tmp_path: Path) -> Run:
-    """A finished audit with an answered study beside it."""
-    root = shutil.copytree(seen_run.root, tmp_path / "run")
+@pytest.fixture(scope="module")
+def finished(seen_run: Run, planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished audit with an answered study beside it; tests copy it."""
+    root = shutil.copytree(seen_run.root, tmp_path_factory.mktemp("finished") / "run")
     study = shutil.copytree(planned, root / "studies" / VARIANT)
     invite(study)
     with AnswerStore.opened(study / "answers.sqlite") as store:
@@ -36,7 +36,12 @@ def run(seen_run: Run, planned: Path, tmp_path: Path) -> Run:
     checksums.seal(Run.open(root).mirror)
     code, _, err = scotoma("study", "result", study)
     assert (code, err.count(f"; scotoma report {root} shows it\n")) == (0, 1)
-    return Run.open(root)
+    return root
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Run:
+    return Run.open(shutil.copytree(finished, tmp_path / "run"))
 
 
 def drawn(run: Run) -> bytes:
