@@ -296,7 +296,7 @@ def test_a_fault_of_our_own_ends_with_5_and_leaves_no_verdict_on_another_audit(
     def stumble(*_: object) -> None:
         raise fault("s3cret")
 
-    monkeypatch.setattr(judging, "junit", stumble)
+    monkeypatch.setattr("scotoma.verdict.documents.junit", stumble)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -327,7 +327,7 @@ def test_an_interrupt_ends_with_130(run: Path, monkeypatch: Any) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(judging, "judge", interrupt)
+    monkeypatch.setattr("scotoma.verdict.judge", interrupt)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 130
     assert outcomes(run) == []
 
@@ -355,7 +355,7 @@ def test_a_run_in_object_storage_is_judged_there(
     arguments = (JUDGE[0], s3.uri("run"), *JUDGE[2:])
     assert gate(*arguments, monkeypatch=monkeypatch) == 0
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
-    monkeypatch.setattr(judging, "judge", lambda *_: 1 / 0)
+    monkeypatch.setattr("scotoma.verdict.judge", lambda *_: 1 / 0)
     assert gate(*arguments, monkeypatch=monkeypatch) == 5
     assert s3.names() == ["run/audit.json", *(f"run/{name}" for name in OUTCOMES)]
     s3.put("run/audit.json", as_text(content(1.0)).encode())

@@ -19,6 +19,7 @@ from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.slices import find_slices
+from scotoma.slices.features import conditions_together
 from scotoma.stages import slices as slicing
 
 CONFIG = """
@@ -132,4 +133,4 @@ def test_an_audit_searches_as_its_configuration_says(tmp_path):
 
 @pytest.mark.parametrize(("features", "rows", "together"), [(2, 100, 3), (60, 10**5, 1)])
 def test_many_features_bound_the_conditions_and_the_audit_says_so(features, rows, together):
-    assert slicing.conditions_together(features, rows)[0] == together
+    assert conditions_together(features, rows)[0] == together
