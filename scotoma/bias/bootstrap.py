@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from scotoma.inputs import Codes, Floats
 
@@ -27,6 +26,8 @@ def weigh(codes: Codes, weights: Floats, shape: tuple[int, int, int]) -> Floats:
     >>> weigh(np.array([[0], [3]]), np.array([[1.0, 2.0]]), (1, 2, 2)).tolist()
     [[[[1.0, 0.0], [0.0, 2.0]]]]
     """
+    from scipy.sparse import csr_matrix
+
     rows, members = codes.shape
     cells = int(np.prod(shape))
     at = (codes + np.arange(members) * cells).ravel()

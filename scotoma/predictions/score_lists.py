@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from scipy.special import log_softmax
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -89,5 +88,7 @@ def predicted_probabilities(
     >>> predicted_probabilities(np.float32([[0, 0]]), np.array([1])).tolist()
     [0.5]
     """
+    from scipy.special import log_softmax
+
     likely = log_softmax(logits.astype(np.float64), axis=1)
     return np.exp(likely[np.arange(len(codes)), codes]).astype(np.float16)

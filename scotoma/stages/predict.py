@@ -8,7 +8,7 @@ from scotoma.config.mitigation import TEST_GROUPS
 from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
-from scotoma.stages.members.files import graph_files, members_of
+from scotoma.stages.members.files import graph_files, members_of, score_files
 from scotoma.stages.members.shards import Shard
 
 __all__ = ["predict"]
@@ -20,8 +20,6 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
     graphs = graph_files(run, shard)
     inputs = [*(run.member(name, k) for name, own in members.items() for k in own), *graphs]
-    from scotoma.stages.members.every_score import score_files
-
     if shard.index == 0:
         from scotoma.stages.measures.parity import parity_inputs
 

@@ -17,7 +17,6 @@ from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
-from scotoma.stages.external.precision import precision_file
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -44,6 +43,8 @@ def verdict(run: Run) -> list[Path]:
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.path(RATES), *previous]
     if isinstance(run.config.source, DetectionsSource):
+        from scotoma.stages.external.precision import precision_file
+
         inputs.append(precision_file(run.root))
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])

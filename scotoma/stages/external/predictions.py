@@ -38,7 +38,7 @@ from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.external.precision import leave_precision, precision_file
 from scotoma.stages.external.scores import as_scores
 from scotoma.stages.gather import population_facts
-from scotoma.stages.members.every_score import score_files
+from scotoma.stages.members.files import score_files
 from scotoma.storage.files import written
 
 __all__ = [

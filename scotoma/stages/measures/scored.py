@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.comparison.effects import group_effects
-from scotoma.comparison.means import MeanChange, ScoreTable, score_table
-from scotoma.comparison.quantiles import quantile_change
 from scotoma.config import ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -19,6 +16,9 @@ from scotoma.inputs import first_difference
 from scotoma.predictions import ScoredExamples
 from scotoma.run import Run
 from scotoma.uncertainty import Estimate, Variance
+
+if TYPE_CHECKING:
+    from scotoma.comparison.means import MeanChange, ScoreTable
 
 __all__ = ["SHOWN", "changed_scores", "is_scored", "mean_sections", "score_pairs", "slice_question"]
 
@@ -43,6 +43,8 @@ def score_pairs(run: Run, examples: Examples, task: str) -> Iterator[tuple[Varia
     Raises:
         DataError: Scores are of other examples.
     """
+    from scotoma.comparison.means import score_table
+
     variants = run.config.resolved_variants[1:]
     progress.start(task, len(variants))
     dense = _read(run, "dense", examples)
@@ -67,6 +69,9 @@ def _read(run: Run, name: str, examples: Examples) -> ScoredExamples:
 
 def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
     """Measure means and quantiles of every group, as `ScoredMeans` has them."""
+    from scotoma.comparison.effects import group_effects
+    from scotoma.comparison.quantiles import quantile_change
+
     groups = examples.partition()
     lower = _source(run).is_lower_better
     variants: dict[str, Any] = {}

@@ -27,15 +27,7 @@ from scotoma.run import Run
 if TYPE_CHECKING:
     from scotoma.predictions.scores import ScoredPart
 
-__all__ = ["EveryScore", "score_files"]
-
-
-def score_files(run: Run, variant: str, members: range) -> list[Path]:
-    """List the files of every score of a variant's members; none where none are kept."""
-    if not run.config.keeps_every_score:
-        return []
-    paths = [run.scores(variant, index) for index in members]
-    return [path for one in paths for path in (one, one.with_suffix(".json"))]
+__all__ = ["EveryScore"]
 
 
 @dataclass

@@ -9,7 +9,14 @@ from scotoma.datasets.parts import part_digest
 from scotoma.run import Run
 from scotoma.stages.members.shards import Shard
 
-__all__ = ["calibration_digest", "graph_files", "member_files", "members_of", "quantized_variants"]
+__all__ = [
+    "calibration_digest",
+    "graph_files",
+    "member_files",
+    "members_of",
+    "quantized_variants",
+    "score_files",
+]
 
 
 def members_of(config: Config, variant: str, shard: Shard) -> range:
@@ -38,6 +45,14 @@ def graph_files(run: Run, shard: Shard) -> list[Path]:
     return (
         [run.path("shards", f"{shard.index:03d}", "graph.onnx")] if quantized_variants(run) else []
     )
+
+
+def score_files(run: Run, variant: str, members: range) -> list[Path]:
+    """List the files of every score of a variant's members; none where none are kept."""
+    if not run.config.keeps_every_score:
+        return []
+    paths = [run.scores(variant, index) for index in members]
+    return [path for one in paths for path in (one, one.with_suffix(".json"))]
 
 
 def calibration_digest(run: Run, variants: list[Variant]) -> str:
