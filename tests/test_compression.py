@@ -201,6 +201,7 @@ def test_a_member_of_other_weights_is_made_again(run: Run) -> None:
             path.write_bytes(content)
 
 
+@pytest.mark.thorough
 def test_workers_write_what_one_process_writes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("int8-static", "float16", "prune-0.5+int8-static")
     variants = [v for v in run.config.resolved_variants if v.name in names]

@@ -150,7 +150,7 @@ def test_picked_variant_is_the_one_drawn(
         )
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_hostile_names_are_text_in_drawings_and_tables(
     open_page: Callable[..., Any], written: tuple[Any, Path], scripts: bool
 ) -> None:

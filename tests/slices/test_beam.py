@@ -161,6 +161,7 @@ def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
     assert set(s3.names()) == before
 
 
+@pytest.mark.thorough
 def test_the_null_stands_beside_what_was_found(shards):
     report = search_parquet(
         f"{shards}/*.parquet", outcome=["int8_0"], label="label", features=["job", "shift"],

@@ -172,13 +172,18 @@ def final_answers(folder: Path, annotator: int = 1) -> dict[str, dict[str, str]]
 @pytest.mark.parametrize(
     "options",
     [
-        {"viewport": {"width": 320, "height": 640}},
-        {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
-        {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2},  # 200% zoom
-        {"viewport": {"width": 800, "height": 600}, "forced_colors": "active"},
-        {"viewport": {"width": 800, "height": 600}, "reduced_motion": "reduce"},
+        {"viewport": {"width": 320, "height": 640}, "color_scheme": "dark"},
+        *(
+            pytest.param(more, marks=pytest.mark.thorough)
+            for more in (
+                {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
+                {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2},  # 200% zoom
+                {"viewport": {"width": 800, "height": 600}, "forced_colors": "active"},
+                {"viewport": {"width": 800, "height": 600}, "reduced_motion": "reduce"},
+            )
+        ),
     ],
-    ids=["320px", "dark", "zoomed", "forced-colours", "reduced-motion"],
+    ids=["320px-dark", "1440px-light", "zoomed", "forced-colours", "reduced-motion"],
 )
 def test_pages_fit_and_are_accessible(
     served: tuple[str, dict[str, str], Path], browser: Any, axe: str, options: dict[str, Any]

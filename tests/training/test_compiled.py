@@ -18,7 +18,9 @@ def distance(one: Tensors, other: Tensors) -> float:
     return float(sum((one[name] - other[name]).square().sum() for name in other)) ** 0.5
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "precision", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)]
+)
 def test_compiled_members_have_the_gradients_of_each_member(precision: torch.dtype) -> None:
     torch.manual_seed(0)
     torch._dynamo.utils.counters.clear()
