@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -82,18 +83,23 @@ def filled(kind: Any, content: Any) -> Any:
     if origin is dict:
         return {key: filled(inner[1], item) for key, item in content.items()}
     if isinstance(kind, type) and issubclass(kind, Part) and isinstance(content, dict):
-        keys = {name: field.alias or name for name, field in kind.model_fields.items()}
-        bare = {key: value for key, value in content.items() if key != "class_id"}
-        return bare | {
-            keys[name]: filled(field.annotation, content[keys[name]])
-            if keys[name] in content
-            else 0.95
-            if name == "level"
-            else _empty(field.annotation)
-            for name, field in kind.model_fields.items()
-            if keys[name] in content or field.is_required()
-        }
+        whole = {key: value for key, value in content.items() if key != "class_id"}
+        for key, annotation, required in _fields(kind):
+            if key in content:
+                whole[key] = filled(annotation, content[key])
+            elif required:
+                whole[key] = 0.95 if key == "level" else _empty(annotation)
+        return whole
     return content
+
+
+@functools.cache
+def _fields(kind: type[Part]) -> list[tuple[str, Any, bool]]:
+    """Key, type and whether it must be there, of every field of a part."""
+    return [
+        (field.alias or name, field.annotation, field.is_required())
+        for name, field in kind.model_fields.items()
+    ]
 
 
 def _empty(kind: Any) -> Any:

@@ -11,6 +11,7 @@ from scotoma.config import (
     Recipe,
     load_config,
 )
+from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError
 from tests.test_config import CONFIG, FOLDER, changed, refused
 
@@ -326,6 +327,13 @@ def test_thresholds_without_columns_are_refused() -> None:
 def test_an_infinite_number_is_refused() -> None:
     message = refused(changed("steps: 40", "learning_rate: .inf"))
     assert message.startswith("audit.yaml:6 source.recipe.learning_rate ")
+
+
+def test_of_a_merged_key_and_ones_own_the_own_one_counts_and_has_its_line() -> None:
+    sheet = Sheet.read("a: &a\n  x: 1\n  y: 2\nb:\n  <<: *a\n  x: 3\n", "gate.yaml")
+    assert sheet.values["b"] == {"x": 3, "y": 2}
+    refusal = sheet.refusal([(("b", "x"), "is odd"), (("b", "y"), "is even")])
+    assert str(refusal) == "gate.yaml:6 is odd; gate.yaml:3 is even"
 
 
 def test_a_key_that_stands_twice_is_refused_and_not_silently_overridden() -> None:

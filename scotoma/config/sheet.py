@@ -63,10 +63,12 @@ class Sheet:
         try:
             if len(text) > MOST_CHARACTERS:
                 raise ValueError(f"it has more than {MOST_CHARACTERS:,} characters")
-            tree = yaml.compose(text, Loader=_Loader)
+            loader = _Loader(text)
+            tree = loader.get_single_node()
             if _written_out(tree, {}) > MOST_VALUES:
                 raise ValueError(f"its anchors stand for more than {MOST_VALUES:,} values")
-            values = yaml.load(text, Loader=_Loader)
+            doubled = _doubled_key(tree, set())  # before merged keys (<<) are written out
+            values = None if tree is None else loader.construct_document(tree)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = " ".join(str(error).split())
             raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
@@ -75,7 +77,7 @@ class Sheet:
             raise ConfigError(printable(f"{origin} is not YAML: {problem}")) from error
         if not isinstance(values, dict):
             raise ConfigError(f"{origin} must hold keys and values, got {type(values).__name__}")
-        if doubled := _doubled_key(tree, set()):
+        if doubled:
             raise ConfigError(printable(f"{origin}:{doubled}"))
         try:
             plain = json.dumps(values, default=str)
@@ -175,7 +177,8 @@ def _line(node: yaml.Node | None, location: Location) -> int:
     line = 1 if node is None else node.start_mark.line + 1
     for part in location:
         if isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            own_first = reversed(node.value)  # merged keys (<<) stand before them
+            pair = next((pair for pair in own_first if pair[0].value == str(part)), None)
             if pair is None:
                 break
             line, node = pair[0].start_mark.line + 1, pair[1]
