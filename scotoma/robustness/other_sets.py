@@ -107,30 +107,39 @@ def other_set(
         if reason := of_each[0].reason or of_each[1].reason:
             losses[scale] = undefined(reason, n=n, members=members, level=level)
             continue
-        d, c = (
-            _influence(own, one.slopes, clusters, set_clusters)
+        parts = [
+            _influences(own, one.slopes, clusters, set_clusters)
             for own, one in zip((dense, compressed), of_each, strict=True)
+        ]
+        units = np.sqrt(np.abs(np.multiply(of_each[0].slopes, of_each[1].slopes)))
+        d, c = (_together(own) for own in parts)
+        # Each set has a floor of its own: flips in one say nothing of the other's pictures.
+        floor = sum(
+            crossed_variance(own, other, paired=paired, unit=float(unit)).floor
+            for own, other, unit in zip(*parts, units, strict=True)
         )
-        unit = float(np.sqrt(abs(of_each[0].slopes[1] * of_each[1].slopes[1]))) * len(d) / n
-        variance = crossed_variance(d, c, paired=paired, unit=unit)
+        variance = crossed_variance(d, c, paired=paired, unit=None).floored(floor)
         value = of_each[1].value - of_each[0].value
-        losses[scale] = estimate_of(value, variance, c.mean(1) - d.mean(1), n, members, level)
+        changed = parts[1][1].mean(1) - parts[0][1].mean(1)
+        losses[scale] = estimate_of(value, variance, changed, n, members, level)
     return OtherSet(difference, losses)
 
 
-def _influence(
+def _influences(
     own: tuple[Bools, Bools],
     slopes: tuple[float, float],
     clusters: npt.ArrayLike | None,
     set_clusters: npt.ArrayLike | None,
-) -> Floats:
-    """Influence of every cluster of the test set, then of every one of the other set."""
+) -> tuple[Floats, Floats]:
+    """Influence of every cluster of the test set, and of every one of the other set."""
     rows = cluster_sums(np.ones(len(own[0])), clusters)
     test = ratio_influence(cluster_sums(own[0].astype(float), clusters), rows)
     rows = cluster_sums(np.ones(len(own[1])), set_clusters)
     other = ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
-    total = len(test) + len(other)
-    parts = (
-        slope * total / len(part) * part for slope, part in zip(slopes, (test, other), strict=True)
-    )
-    return np.concatenate(list(parts))
+    return slopes[0] * test, slopes[1] * other
+
+
+def _together(parts: tuple[Floats, Floats]) -> Floats:
+    """Influences on the sum of two means, each set's weighted by what it is of the whole."""
+    total = sum(map(len, parts))
+    return np.concatenate([total / len(part) * part for part in parts])
