@@ -91,55 +91,43 @@ def other_set(
     (-0.5, 0.5)
     """
     members = min(own[1].shape[1] for own in (dense, compressed))
-    rows = cluster_sums(np.ones(len(dense[1])), set_clusters)
-    n = len(rows)
     rates = [(float(own[0].mean()), float(own[1].mean())) for own in (dense, compressed)]
-    psi = [
-        ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
-        for own in (dense, compressed)
-    ]
-    variance = crossed_variance(*psi, paired=paired)
-    value = rates[1][1] - rates[0][1]
-    difference = estimate_of(value, variance, psi[1].mean(1) - psi[0].mean(1), n, members, level)
+    test, other = (
+        [_influence(own[place], ids) for own in (dense, compressed)]
+        for place, ids in enumerate((clusters, set_clusters))
+    )
+    n = len(other[0])
+    variance = crossed_variance(*other, paired=paired)
+    # Each set has a floor of its own: flips in one say nothing of the other's pictures.
+    floors = crossed_variance(*test, paired=paired).floor, variance.floor
+    changed = other[1].mean(1) - other[0].mean(1)
+    difference = estimate_of(rates[1][1] - rates[0][1], variance, changed, n, members, level)
     losses = {}
     for scale in scales:
         of_each = [loss(test, other, scale) for test, other in rates]
         if reason := of_each[0].reason or of_each[1].reason:
             losses[scale] = undefined(reason, n=n, members=members, level=level)
             continue
-        parts = [
-            _influences(own, one.slopes, clusters, set_clusters)
-            for own, one in zip((dense, compressed), of_each, strict=True)
-        ]
-        units = np.sqrt(np.abs(np.multiply(of_each[0].slopes, of_each[1].slopes)))
-        d, c = (_together(own) for own in parts)
-        # Each set has a floor of its own: flips in one say nothing of the other's pictures.
-        floor = sum(
-            crossed_variance(own, other, paired=paired, unit=float(unit)).floor
-            for own, other, unit in zip(*parts, units, strict=True)
+        d, c = (
+            _together(one.slopes, parts)
+            for one, parts in zip(of_each, zip(test, other, strict=True), strict=True)
         )
+        units = np.abs(np.multiply(of_each[0].slopes, of_each[1].slopes))
+        floor = float(np.dot(units, floors))
         variance = crossed_variance(d, c, paired=paired, unit=None).floored(floor)
         value = of_each[1].value - of_each[0].value
-        changed = parts[1][1].mean(1) - parts[0][1].mean(1)
         losses[scale] = estimate_of(value, variance, changed, n, members, level)
     return OtherSet(difference, losses)
 
 
-def _influences(
-    own: tuple[Bools, Bools],
-    slopes: tuple[float, float],
-    clusters: npt.ArrayLike | None,
-    set_clusters: npt.ArrayLike | None,
-) -> tuple[Floats, Floats]:
-    """Influence of every cluster of the test set, and of every one of the other set."""
-    rows = cluster_sums(np.ones(len(own[0])), clusters)
-    test = ratio_influence(cluster_sums(own[0].astype(float), clusters), rows)
-    rows = cluster_sums(np.ones(len(own[1])), set_clusters)
-    other = ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
-    return slopes[0] * test, slopes[1] * other
+def _influence(right: Bools, clusters: npt.ArrayLike | None) -> Floats:
+    """Influence of every cluster of a set on each member's accuracy."""
+    rows = cluster_sums(np.ones(len(right)), clusters)
+    return ratio_influence(cluster_sums(right.astype(float), clusters), rows)
 
 
-def _together(parts: tuple[Floats, Floats]) -> Floats:
-    """Influences on the sum of two means, each set's weighted by what it is of the whole."""
+def _together(slopes: tuple[float, float], parts: tuple[Floats, Floats]) -> Floats:
+    """Influence of every cluster of both sets, each weighted by what it is of the whole."""
     total = sum(map(len, parts))
-    return np.concatenate([total / len(part) * part for part in parts])
+    weighted = (s * total / len(part) * part for s, part in zip(slopes, parts, strict=True))
+    return np.concatenate(list(weighted))
