@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from scotoma.machine import cores
+from scotoma.processes.pool import kept_workers
 
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time
 settings.register_profile("commit", deadline=None, max_examples=50)
@@ -176,6 +177,16 @@ def _stack_without_source() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspect, "stack", functools.partial(inspect.stack, 0))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _kept_workers() -> Iterator[None]:
+    """Keep workers for the next test, as an audit keeps them for its next step.
+
+    To start one costs more than what most tests have it do.
+    """
+    with kept_workers():
         yield
 
 

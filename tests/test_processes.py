@@ -32,6 +32,12 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def _own_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that all tests share are left alone."""
+    monkeypatch.setattr("scotoma.processes.pool._kept", None)
+
+
 def do_nothing() -> None:
     """Prepare a worker that needs nothing."""
 

@@ -22,10 +22,8 @@ from scotoma.config.gate_changes import (
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.gate_robustness import OTHER_PICTURES, MaxLoss, PicturesRule, RobustnessRule
 from scotoma.config.gate_scores import MaxWorse, ScoreRule
-from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
-from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, printable
-from scotoma.storage.regular import open_regular
+from scotoma.config.sheet import Location, Sheet, file_text, sentence, unknown_key
+from scotoma.printable import nearest
 
 __all__ = [
     "ChangeRule",
@@ -229,15 +227,7 @@ def load_rules(path: Path) -> GateRules:
     Raises:
         ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
     """
-    try:
-        with open_regular(path) as file:
-            text = file.read(4 * MOST_CHARACTERS + 4).decode("utf-8")
-    except DataError as error:
-        raise ConfigError(f"gate file {error}") from None
-    except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"gate file {printable(str(path))} cannot be read: {reason}") from error
-    return parse_rules(text, str(path))
+    return parse_rules(file_text(path, "gate file"), str(path))
 
 
 def parse_rules(text: str, origin: str) -> GateRules:

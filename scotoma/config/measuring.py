@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from scotoma.config.variants import Frozen
 
-__all__ = ["ClarifyFeatures", "SliceSettings"]
+__all__ = ["ClarifyFeatures", "Cluster", "SliceSettings"]
 
 
 def _different(names: list[str]) -> list[str]:
@@ -18,6 +18,12 @@ def _different(names: list[str]) -> list[str]:
 
 
 Names = Annotated[list[str], AfterValidator(_different)]
+
+
+class Cluster(Frozen):
+    """Rows that belong together, such as the frames of one video, are resampled together."""
+
+    column: str
 
 
 class SliceSettings(Frozen):

@@ -25,7 +25,7 @@ from scotoma.config.label import (
     spelled_out,
 )
 from scotoma.config.limits import ReaderLimits
-from scotoma.config.measuring import ClarifyFeatures, SliceSettings
+from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
 from scotoma.config.mitigation import (
     BASE,
     DENSE_TEACHER,
@@ -35,6 +35,7 @@ from scotoma.config.mitigation import (
     Mitigation,
     has_stages,
 )
+from scotoma.config.population import Population
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -53,6 +54,7 @@ from scotoma.config.sources import (
     Source,
     Split,
 )
+from scotoma.config.tracking import Tracking
 from scotoma.config.variants import (
     Float16,
     Frozen,
@@ -124,43 +126,6 @@ def _as_text(value: Any) -> Any:
 
 
 GroupValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
-
-
-class Cluster(Frozen):
-    """Rows that belong together, such as the frames of one video, are resampled together."""
-
-    column: str
-
-
-class Population(Frozen):
-    """How many members each variant has, and the seed that all of theirs derive from."""
-
-    models: int = Field(10, ge=1, le=255, description="Members a variant.")
-    seed: int = Field(0, ge=0, lt=2**32)
-    identical: bool = Field(
-        False, description="Every member has the first one's seed: only the software varies."
-    )
-    forked: bool = Field(
-        False,
-        description="Pruned members branch off the dense ones at the first mask update: cheaper, "
-        "and analysed as pairs.",
-    )
-
-    def seed_index(self, member: int) -> int:
-        """The member whose seed a member has: itself, or the first one."""
-        return 0 if self.identical else member
-
-
-class Tracking(Frozen):
-    """Where MLflow keeps the runs."""
-
-    uri: str | None = Field(
-        None,
-        description=(
-            "MLflow tracking URI; `off`; `environment`, which is MLFLOW_TRACKING_URI; empty: that, "
-            "then sqlite."
-        ),
-    )
 
 
 def _made_here(entry: VariantEntry) -> bool:

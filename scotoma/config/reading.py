@@ -41,10 +41,8 @@ from scotoma.config.model import (
 from scotoma.config.registered import SCHEME
 from scotoma.config.retraining import Keep, Retraining
 from scotoma.config.robustness import Robustness
-from scotoma.config.sheet import MOST_CHARACTERS, Location, Sheet, sentence, unknown_key
+from scotoma.config.sheet import Location, Sheet, file_text, sentence, unknown_key
 from scotoma.config.sources import LOCATIONS, CocoSource, ImsituSource
-from scotoma.errors import ConfigError, DataError
-from scotoma.storage.regular import open_regular
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
@@ -109,15 +107,7 @@ def load_config(path: Path) -> Config:
     Raises:
         ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
     """
-    try:
-        with open_regular(path) as file:
-            text = file.read(4 * MOST_CHARACTERS + 4).decode("utf-8")
-    except DataError as error:
-        raise ConfigError(f"configuration {error}") from None
-    except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"configuration {path} cannot be read: {reason}") from error
-    config = parse_config(text, str(path))
+    config = parse_config(file_text(path, "configuration"), str(path))
     base = path.resolve().parent
     places = {
         key: value if "://" in value or value.startswith(SCHEME) else str(base / value)

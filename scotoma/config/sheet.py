@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from scotoma.credentials import masked
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
+from scotoma.storage.regular import open_regular
 
-__all__ = ["Location", "Sheet", "sentence", "unknown_key"]
+__all__ = ["Location", "Sheet", "file_text", "sentence", "unknown_key"]
 
 Location = tuple[str | int, ...]
 
@@ -98,6 +100,26 @@ class Sheet:
             f"{self.origin}:{_line(self.tree, place)} {masked(fault)}" for place, fault in faults
         ]
         return ConfigError(printable("; ".join(dict.fromkeys(sentences))))
+
+
+def file_text(path: Path, kind: str) -> str:
+    """Text of a file that people write, read no further than `MOST_CHARACTERS`.
+
+    Args:
+        path: The file.
+        kind: What messages call it: `configuration`.
+
+    Raises:
+        ConfigError: It is no file, cannot be read or is not UTF-8.
+    """
+    try:
+        with open_regular(path) as file:
+            return file.read(4 * MOST_CHARACTERS + 4).decode("utf-8")
+    except DataError as error:
+        raise ConfigError(f"{kind} {error}") from None
+    except (OSError, ValueError) as error:  # also bytes that no path and no UTF-8 text has
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"{kind} {printable(str(path))} cannot be read: {reason}") from error
 
 
 def sentence(path: str, fault: dict[str, Any]) -> str:

@@ -48,7 +48,10 @@ class _Worker(NamedTuple):
     @classmethod
     def start(cls) -> _Worker:
         executor = ProcessPoolExecutor(
-            1, mp_context=context(), initializer=enter_worker, initargs=(dict(os.environ),)
+            1,
+            mp_context=context(),
+            initializer=enter_worker,
+            initargs=(dict(os.environ), os.getcwd()),
         )
         try:
             return cls(executor, executor.submit(os.getpid).result())
@@ -65,12 +68,15 @@ _kept: SimpleQueue[_Worker] | None = None  # within `kept_workers`
 
 @contextmanager
 def kept_workers() -> Iterator[None]:
-    """Keep the workers of a pool that has ended for the next one, until the block ends.
+    """Keep the workers of a pool that has ended for the next one, until the outermost block ends.
 
     What they have imported is there already. What was prepared in them is dropped, and the
     settings of torch are those of a new worker.
     """
     global _kept  # pools are made by functions that know nothing of each other
+    if _kept is not None:
+        yield
+        return
     kept: SimpleQueue[_Worker] = SimpleQueue()
     _kept = kept
     try:
@@ -143,7 +149,7 @@ class WorkerPool:
         """Take a worker that an earlier pool has left, if there is one that still lives."""
         for worker in _taken(_kept) if _kept is not None else ():
             with suppress(BrokenProcessPool):
-                worker.executor.submit(reset_worker, dict(os.environ)).result()
+                worker.executor.submit(reset_worker, dict(os.environ), os.getcwd()).result()
                 return worker
         return None
 

@@ -49,24 +49,27 @@ def _ensure_running() -> None:
         tempfile.tempdir = usual
 
 
-def enter_worker(environment: dict[str, str]) -> None:
+def enter_worker(environment: dict[str, str], folder: str) -> None:
     """Make a forked process a worker of the process that asked for it.
 
-    It gets the environment of that process, one thread, and ends when that process does.
+    It gets the environment and folder of that process, one thread, and ends when that process does.
 
     Args:
         environment: Variables; the server may have been started with others.
+        folder: The one that relative paths are taken from.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    reset_worker(environment)
+    reset_worker(environment, folder)
 
 
-def reset_worker(environment: dict[str, str]) -> None:
-    """Give a worker an environment and one thread, and take back what its last task set in torch.
+def reset_worker(environment: dict[str, str], folder: str) -> None:
+    """Give a worker an environment, a folder and one thread; take back what was set in torch.
 
     Args:
         environment: Variables, as for `enter_worker`.
+        folder: As for `enter_worker`.
     """
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment | ONE_THREAD)
     if torch := sys.modules.get("torch"):  # loaded by the server, with a thread a core

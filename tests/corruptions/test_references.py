@@ -37,6 +37,8 @@ from tests.corruptions.references import (
     write_frost,
 )
 
+pytestmark = pytest.mark.slow
+
 Random = np.random.RandomState
 LARGE_SUMS = json.loads((HERE / "large-sums.json").read_text("utf-8"))
 SUMS = json.loads((HERE / "sums.json").read_text("utf-8"))

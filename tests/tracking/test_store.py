@@ -40,7 +40,9 @@ class Logged:
         return self.client.get_run(self.tracked.runs[name]).data
 
 
-@pytest.fixture(scope="module", params=["sqlite", "server"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("sqlite", marks=pytest.mark.thorough), "server"]
+)
 def logged(
     request: pytest.FixtureRequest,
     mlflow: Any,

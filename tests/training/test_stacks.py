@@ -10,7 +10,6 @@ import torch
 
 from scotoma.config import parse_config
 from scotoma.config.model import STACKED
-from scotoma.processes.pool import kept_workers
 from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.judging.terms import Judging
@@ -50,12 +49,11 @@ def audited(folder: Path, shard_count: int, until: str = "") -> Run:
     Judging(None, datetime.date(2026, 11, 23)).leave(run)
     pieces = list(map(str, shards(config.most_models, shard_count, config.stack_members)))
     assert len(pieces) == shard_count
-    with kept_workers():  # to start one takes longer than most of the steps
-        for step in (step for group in groups(config) for step in group):
-            if step.name == until:
-                break
-            for piece in pieces if step.sharded else [""]:
-                perform(step.name, run, piece)
+    for step in (step for group in groups(config) for step in group):
+        if step.name == until:
+            break
+        for piece in pieces if step.sharded else [""]:
+            perform(step.name, run, piece)
     return run
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from scotoma import progress, storage
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
-from scotoma.config.model import Population, Predicted
-from scotoma.config.variants import NAME_BYTES, VariantEntry
+from scotoma.config.population import Population
+from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection import BoxReading
