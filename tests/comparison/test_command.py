@@ -269,9 +269,18 @@ def test_audits_of_logs_are_compared_and_logged(home: Path, tmp_path: Path) -> N
     for name, more in (("first", ["--tracking", database]), ("second", ["--group", "category"])):
         code, _, err = scotoma("compare", *sides, "--out", tmp_path / name, *more)
         assert code == 0, err
-    code, out, err = scotoma("diff", tmp_path / "first", tmp_path / "second")
+    runs = tmp_path / "first", tmp_path / "second"
+    code, out, err = scotoma("diff", *runs)
     assert code == 0, err
     assert max(map(len, out.splitlines())) <= 80
+    reruns = home / "bf16" / "run0", home / "bf16" / "run1"
+    code, _, err = scotoma("compare", *reruns, "--out", tmp_path / "third")
+    assert code == 0, err
+    code, out, err = scotoma("diff", runs[0], tmp_path / "third", "--html", tmp_path / "d.html")
+    assert code == 0, err
+    assert "verdict changed: w4a16, then run1 FAIL -> " in out
+    assert "w4a16 of the first run is compared with run1 of the second" in err
+    assert "w4a16, then run1" in (tmp_path / "d.html").read_text()
     with quiet(database):
         client = MlflowClient(database)
         runs = client.search_runs([client.get_experiment_by_name("compare").experiment_id])
