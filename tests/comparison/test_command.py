@@ -161,14 +161,19 @@ def test_what_a_log_holds_is_listed(home: Path) -> None:
         (["{bf16}", "{w4}", "--group", "categroy"], 2, "did you mean"),
         (["{bf16}", "{w4}", "--score", "f1"], 2, "is not in both logs"),
         (["{text}", "{other}", "--score", "f1", "--gate"], 2, "--right-from"),
-        (["{text}", "{other}", "--refusal", "("], 2, "must be a regular expression"),
+        (["{bf16}", "{w4}", "--refusal", "("], 2, "must be a regular expression"),
+        (["{bf16}", "{typed}"], 4, "got acc and none; Score acc of task bbq is text in 1 example"),
         (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is in none of the logs, which have bbq"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(
-    home: Path, arguments: list[str], code: int, sentence: str
+    home: Path, tmp_path: Path, arguments: list[str], code: int, sentence: str
 ) -> None:
+    typed = tmp_path / log_of(home / "w4a16" / "run0").name
+    first, *others = log_of(home / "w4a16" / "run0").read_text().splitlines()
+    typed.write_text("\n".join([json.dumps(json.loads(first) | {"acc": "yes"}), *others]))
     places = {
+        "typed": typed,
         "bf16": home / "bf16" / "run0", "w4": home / "w4a16" / "run0",
         "text": home / "text" / "bf16", "other": home / "text" / "w4a16",
     }  # fmt: skip
