@@ -199,7 +199,8 @@ class Robustness(Frozen):
                 raise ValueError(
                     "robustness.profile is missing; `scaled` fits pictures of any size"
                 )
-            if foreign := self._others_than(OF_SETS):
+            told_apart = {"confidence", "examples"} if self.sets and self.confidence else set()
+            if foreign := self._others_than(OF_SETS | told_apart):
                 raise ValueError(
                     f"robustness.{foreign[0]} is for corrupted pictures, and without "
                     "robustness.profile none are made; add the profile, or leave it out"

@@ -106,7 +106,7 @@ def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> di
     content = {
         "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
         "note": "" if plan.profile is None else plan.profile.note,
-        "examples": len(plan.rows),
+        "examples": len(plan.rows) if plan.kinds else 0,
         "test": len(examples.ids),
         "severities": plan.severities,
         "corruption_seeds": plan.draws,
@@ -117,6 +117,7 @@ def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> di
         ],
         "left_out": plan.left_out,
         **(_of_corrupted(run, plan, examples) if plan.kinds else NOTHING_CORRUPTED),
+        **({} if plan.kinds else {"confidence": _of_clean(run, plan, examples)}),
         "sets": [
             *other_set_reports(run, plan, examples),
             *hard_set_reports(run, plan, examples),
@@ -174,6 +175,19 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
         "sequences": list(sequence_rows(run, plan, answers.partition, answers.clusters)),
         "matched": list(matched_rows(plan, answers.right, families, answers.clusters)),
     }
+
+
+def _of_clean(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any] | None:
+    """Measure how sure models are of clean pictures and of other sets, where none is corrupted."""
+    if not plan.config.confidence:
+        return None
+    kept = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
+    right = {}
+    for name, members in plan.members.items():
+        clean = Predictions.read(run.predictions(name)).predicted[plan.rows, :members]
+        own = clean == kept.labels[:, None]
+        right[name] = RightAnswers(own, np.zeros((0, 0, *own.shape), np.bool_))
+    return confidence_report(run, plan, right, {}, kept.partition(), kept.clusters)
 
 
 def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
