@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.worst_change import most_changed, worst_change, worst_mean
 from scotoma.printable import printable
 from scotoma.verdict import Gate
@@ -98,6 +99,9 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
         if (_shown_p(gap) <= 1 - audit.level)
         for line in _wrapped(_gap_sentence(audit, variant.name, gap))
     ]
+    if audit.robustness is not None:
+        for variant in audit.compressed:
+            lines += _corrupted(audit, audit.robustness, variant.name)
     if not audit.labelled:
         lines += _wrapped(audit.examples.unlabelled)
     if members == 1:
@@ -301,6 +305,35 @@ def _shown_p(gap: Gap) -> float:
     """The p-value by which a gap is printed: of too few events the one that nothing adjusted."""
     p = gap.p if gap.p_adjusted is None else gap.p_adjusted
     return 1.0 if p is None else p
+
+
+def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str]:
+    """Say what corrupted pictures cost beyond dense, and which group is shown to lose most."""
+    losses = [row for row in report.losses.get(variant, ()) if row.metric == "error"]
+    if not losses:
+        return []
+    shown = [
+        row
+        for row in losses
+        if row.contrast is not None
+        and (row.contrast.low or 0.0) > 0
+        and row.p_adjusted is not None
+        and row.p_adjusted <= 1 - audit.level
+    ]
+    of_all = losses[0]  # of all examples, under all corruptions where these are standard ones
+    scale = ", which depends on the scale" if of_all.depends_on_scale else ""
+    sentence = (
+        f"{variant}: corrupted pictures cost {_interval(of_all.absolute, 100, 1)} points of "
+        f"accuracy more than dense loses{scale}"
+    )
+    if shown:
+        most = max(shown, key=lambda row: (row.contrast and row.contrast.value) or 0.0)
+        assert most.contrast is not None
+        sentence += (
+            f"; under {most.family}, {audit.group_names[most.group]} loses "
+            f"{_interval(most.contrast, 100, 1)} points more than the other examples"
+        )
+    return _wrapped(printable(sentence))
 
 
 def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:

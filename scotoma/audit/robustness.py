@@ -99,9 +99,10 @@ class LossRow(Part):
 
     group: str = Field(description="Key of the group.")
     family: str = Field(description="The family; `all` for every standard corruption.")
-    metric: Literal["error", "fpr", "fnr"] = Field(
+    metric: Literal["error", "fpr", "fnr", "top5"] = Field(
         description="`error` of all examples of the group; `fpr` and `fnr` of the positive class, "
-        "whose accuracies are one minus the rate."
+        "whose accuracies are one minus the rate; `top5` counts a picture as right whose label is "
+        "among the five classes of the highest scores."
     )
     dense_clean: Quantity = Field(description="Accuracy of dense on clean pictures, a fraction.")
     dense: Quantity = Field(description="Accuracy of dense on corrupted pictures.")

@@ -34,6 +34,11 @@ class RobustnessRule(FrozenGatePart):
         description="Points of accuracy, or points of relative robustness: per cent of the clean "
         "accuracy that are left.",
     )
+    top: Literal[1, 5] = Field(
+        1,
+        description="5: a picture is right whose label is among the five classes of the highest "
+        "scores; for more than ten classes.",
+    )
     over: Literal["groups", "all"] = Field(
         "groups", description="Every group, or all examples together."
     )

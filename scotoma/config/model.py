@@ -343,45 +343,14 @@ class Config(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _robustness_needs_models(self) -> Config:
-        if self.robustness is None:
-            return self
-        predicted = isinstance(self.source, PredictionsSource)
-        runs_models = self.robustness.profile is not None or self.robustness.sets
-        if predicted and self.robustness.files is None and runs_models:
-            raise ValueError(
-                "robustness runs models on corrupted pictures, and source.kind predictions has "
-                "none; name predictions on corrupted pictures in robustness.files, or audit the "
-                "models with source.kind onnx"
-            )
-        if not predicted and self.robustness.files is not None:
-            raise ValueError(
-                "robustness.files is for source.kind predictions; name robustness.profile instead, "
-                "so that the models are run on corrupted pictures"
-            )
-        if self.robustness.checkpoints is not None and isinstance(self.source, OnnxSource):
-            raise ValueError(
-                "robustness.checkpoints are kept while dense models are trained, and source.kind "
-                "onnx trains none; add early ones to the models, and name them in "
-                "robustness.matched"
-            )
-        if self.robustness.confidence and not self.keep_scores:
-            raise ValueError(
-                "robustness.confidence compares with how sure models are on clean pictures, which "
-                "needs keep_scores: true; set it, or leave confidence out"
-            )
-        named = [variant.name for variant in self.resolved_variants]
-        for one in self.robustness.sets:
-            if one.selected_against in named:
-                raise ValueError(
-                    f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
-                    "which this audit would judge by it; choose pictures with half of the models, "
-                    "and audit the other half"
-                )
-        if self.label.column is None:
-            raise ValueError(
-                "robustness compares accuracies, which need labels, and label is none; name "
-                "label.column, or leave it out"
+    def _robustness_fits(self) -> Config:
+        if self.robustness is not None:
+            self.robustness.refuse_misfits(
+                predicted=isinstance(self.source, PredictionsSource),
+                external=isinstance(self.source, OnnxSource),
+                keep_scores=bool(self.keep_scores),
+                labelled=self.label.column is not None,
+                variants=self.resolved_variants,
             )
         return self
 

@@ -192,6 +192,8 @@ def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
             return f"{path} must hold letters, digits, dots and dashes, a letter first, got {shown}"
         case "string_pattern_mismatch" if location == ("data_date",):
             return f"{path} must be a day or month, such as 2027-03-31 or 2027-03, got {shown}"
+        case "string_pattern_mismatch" if location[0] == "robustness":
+            return f"{path} must be at most 40 letters, digits, dots and dashes, got {shown}"
         case "string_pattern_mismatch":
             return (
                 f"{path} must begin with a letter or digit and hold only letters, digits, spaces, "

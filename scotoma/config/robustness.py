@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from scotoma.config.variants import Frozen
+from scotoma.config.variants import Frozen, Variant
 
 __all__ = ["OtherTestSet", "Robustness"]
 
@@ -198,7 +199,8 @@ class Robustness(Frozen):
                 raise ValueError(
                     "robustness.profile is missing; `scaled` fits pictures of any size"
                 )
-            if foreign := self._others_than(OF_SETS):
+            told_apart = {"confidence", "examples"} if self.sets and self.confidence else set()
+            if foreign := self._others_than(OF_SETS | told_apart):
                 raise ValueError(
                     f"robustness.{foreign[0]} is for corrupted pictures, and without "
                     "robustness.profile none are made; add the profile, or leave it out"
@@ -228,6 +230,68 @@ class Robustness(Frozen):
     def asked_members(self) -> int:
         """How many members of each variant are run at most."""
         return sys.maxsize if self.full else self.members
+
+    def refuse_misfits(
+        self,
+        *,
+        predicted: bool,
+        external: bool,
+        keep_scores: bool,
+        labelled: bool,
+        variants: Sequence[Variant],
+    ) -> None:
+        """Refuse what the rest of the configuration cannot give.
+
+        Args:
+            predicted: Whether the models' predictions are all there is of them.
+            external: Whether the models are files that others made.
+            keep_scores: Whether scores of clean pictures are kept.
+            labelled: Whether examples have labels.
+            variants: All variants.
+
+        Raises:
+            ValueError: A key asks for more.
+        """
+        if predicted and self.files is None and (self.profile is not None or self.sets):
+            raise ValueError(
+                "robustness runs models on corrupted pictures, and source.kind predictions has "
+                "none; name predictions on corrupted pictures in robustness.files, or audit the "
+                "models with source.kind onnx"
+            )
+        if not predicted and self.files is not None:
+            raise ValueError(
+                "robustness.files is for source.kind predictions; name robustness.profile instead, "
+                "so that the models are run on corrupted pictures"
+            )
+        if self.checkpoints is not None and external:
+            raise ValueError(
+                "robustness.checkpoints are kept while dense models are trained, and source.kind "
+                "onnx trains none; add early ones to the models, and name them in "
+                "robustness.matched"
+            )
+        if self.activation_ranges and not external and all(v.mode != "static" for v in variants):
+            raise ValueError(
+                "robustness.activation_ranges needs a variant with fixed ranges of int8, got "
+                f"{', '.join(v.name for v in variants)}; add {{int8: [static]}} to variants, or "
+                "leave it out"
+            )
+        if self.confidence and not keep_scores:
+            raise ValueError(
+                "robustness.confidence compares with how sure models are on clean pictures, which "
+                "needs keep_scores: true; set it, or leave confidence out"
+            )
+        for one in self.sets:
+            if one.selected_against in [variant.name for variant in variants]:
+                raise ValueError(
+                    f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
+                    "which this audit would judge by it; choose pictures with half of the models, "
+                    "and audit the other half"
+                )
+        if not labelled:
+            raise ValueError(
+                "robustness compares accuracies, which need labels, and label is none; name "
+                "label.column, or leave it out"
+            )
 
     def _others_than(self, allowed: set[str]) -> list[str]:
         """Names of the keys beside these that have been set to other than their defaults."""

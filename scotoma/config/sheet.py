@@ -149,6 +149,7 @@ def sentence(path: str, fault: dict[str, Any]) -> str:
             return f"{context['error']}"
         case _:
             rule = fault["msg"].partition("should ")[2] or fault["msg"]
+            rule = rule.partition(" after validation")[0]  # it repeats what was got
             return f"{path} should {rule}, got {shown}"
 
 

@@ -83,7 +83,9 @@ class Profile:
             ConfigError: There is none of this name, or it is left out.
         """
         if (reason := self.left_out.get(checked_kind(kind))) is not None:
-            raise ConfigError(f"{kind} cannot be made with profile {self.name}: {reason}")
+            raise ConfigError(
+                f"{kind} cannot be made with profile {self.name}: {reason}; leave it out"
+            )
         return kind
 
     def parameters(self, kind: str, severity: int) -> dict[str, Any]:

@@ -324,7 +324,7 @@ def _settings(task: str, parts: list[_Part]) -> dict[str, str]:
 def _left_out(task: str, name: str, fault: list[Any]) -> str:
     return (
         f"Score {printable(name)} of task {printable(task)} is {fault[2]} in {fault[0]:,} "
-        "examples, not a number, and is left out."
+        f"{'example' if fault[0] == 1 else 'examples'}, not a number, and is left out."
     )
 
 

@@ -53,7 +53,8 @@ class Corrupted:
         matched: Variants beside others that are as accurate, with the family in words.
         sequences: Flips of all examples by kind, in words, and of groups over all kinds.
         hard_sets: Names of the sets that one half of the models chose.
-        top5: Variants under all corruptions, where labels among five classes are known.
+        top5: Variants under all corruptions, where labels among five classes are known, and what
+            is lost beyond dense.
         alexnet: Variants and their published mCE; empty but for published files.
         distortion: Groups by families, with the family in words.
     """
@@ -70,7 +71,7 @@ class Corrupted:
     matched: tuple[tuple[MatchedRow, str], ...]
     sequences: tuple[tuple[SequenceRow, str], ...]
     hard_sets: tuple[str, ...]
-    top5: tuple[CorruptionRow, ...]
+    top5: tuple[tuple[CorruptionRow, LossRow | None], ...]
     alexnet: tuple[tuple[str, Quantity], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
@@ -102,6 +103,12 @@ def corrupted(audit: Audit) -> Corrupted | None:
         f"{FAMILIES[family]} {cell_text(numbers.points(one))}"
         for family, one in report.floor.items()
     ]
+    top5_losses = {
+        name: row
+        for name, losses in report.losses.items()
+        for row in losses
+        if (row.group, row.family, row.metric) == (everyone, ALL_KINDS, "top5")
+    }
     sure = [
         (row, FAMILIES.get(row.family, "clean pictures"))
         for row in (report.confidence.rows if report.confidence else ())
@@ -134,7 +141,7 @@ def corrupted(audit: Audit) -> Corrupted | None:
         ),
         hard_sets=tuple(one.name for one in report.sets if one.name.startswith(HARD)),
         top5=tuple(
-            row
+            (row, top5_losses.get(row.variant))
             for row in report.by_corruption
             if row.kind == ALL_KINDS and row.top5_accuracy is not None
         ),

@@ -111,7 +111,8 @@ runs'
     if isinstance(rule, LevelRule):
         return _level_words(rule)
     if isinstance(rule, RobustnessRule):
-        what = "relative robustness" if rule.scale == "relative" else "accuracy"
+        what = "top-5 " if rule.top == 5 else ""
+        what += "relative robustness" if rule.scale == "relative" else "accuracy"
         under = " or ".join(rule.kinds) if rule.kinds else "corruption"
         return (
             f"{OVER[rule.over]} loses more {what} under {under} than with dense models, by more "

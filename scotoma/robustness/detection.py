@@ -13,6 +13,7 @@ from scotoma.uncertainty import (
     Estimate,
     cluster_sums,
     crossed_variance,
+    none_seen,
     of_variance,
     ratio_influence,
     undefined,
@@ -133,7 +134,8 @@ def accepted_share(
 
     Returns:
         A fraction, 0.95 where nothing is told apart; its interval, over examples alone, by leaving
-        out one of 20 blocks of them at a time.
+        out one of 20 blocks of them at a time, on the scale of log-odds; by the rule of three
+        where none or all pass. `n` counts the other pictures.
 
     >>> accepted_share(Familiarity(np.ones((4, 1)), np.zeros((4, 1)))).reason
     'undefined (4 clean pictures, 20 are needed)'
@@ -152,11 +154,16 @@ def accepted_share(
         _accepted(own.clean[blocks != left_out], own.other[..., others != left_out, :])
         for left_out in range(BLOCKS)
     ]
+    share, seen = _accepted(own.clean, own.other), count if own.same_examples else len(own.other)
+    if share in (0.0, 1.0):
+        return none_seen(
+            share, n=seen, members=members, lowest=0.0, highest=1.0, level=level, note=ALONE
+        )
     deviations = np.array(each) - np.mean(each)
     se = math.sqrt((BLOCKS - 1) / BLOCKS * float((deviations**2).sum()))
     return Estimate.on_scale(
-        _accepted(own.clean, own.other), se, BLOCKS - 1.0, n=count, members=members, level=level,
-        note=ALONE,
+        share, se / (share * (1 - share)), BLOCKS - 1.0, n=seen, members=members, level=level,
+        note=ALONE, scale="logit",
     )  # fmt: skip
 
 

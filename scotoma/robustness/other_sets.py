@@ -91,16 +91,17 @@ def other_set(
     (-0.5, 0.5)
     """
     members = min(own[1].shape[1] for own in (dense, compressed))
-    rows = cluster_sums(np.ones(len(dense[1])), set_clusters)
-    n = len(rows)
     rates = [(float(own[0].mean()), float(own[1].mean())) for own in (dense, compressed)]
-    psi = [
-        ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
-        for own in (dense, compressed)
-    ]
-    variance = crossed_variance(*psi, paired=paired)
-    value = rates[1][1] - rates[0][1]
-    difference = estimate_of(value, variance, psi[1].mean(1) - psi[0].mean(1), n, members, level)
+    test, other = (
+        [_influence(own[place], ids) for own in (dense, compressed)]
+        for place, ids in enumerate((clusters, set_clusters))
+    )
+    n = len(other[0])
+    variance = crossed_variance(*other, paired=paired)
+    # Each set has a floor of its own: flips in one say nothing of the other's pictures.
+    floors = crossed_variance(*test, paired=paired).floor, variance.floor
+    changed = other[1].mean(1) - other[0].mean(1)
+    difference = estimate_of(rates[1][1] - rates[0][1], variance, changed, n, members, level)
     losses = {}
     for scale in scales:
         of_each = [loss(test, other, scale) for test, other in rates]
@@ -108,29 +109,25 @@ def other_set(
             losses[scale] = undefined(reason, n=n, members=members, level=level)
             continue
         d, c = (
-            _influence(own, one.slopes, clusters, set_clusters)
-            for own, one in zip((dense, compressed), of_each, strict=True)
+            _together(one.slopes, parts)
+            for one, parts in zip(of_each, zip(test, other, strict=True), strict=True)
         )
-        unit = float(np.sqrt(abs(of_each[0].slopes[1] * of_each[1].slopes[1]))) * len(d) / n
-        variance = crossed_variance(d, c, paired=paired, unit=unit)
+        units = np.abs(np.multiply(of_each[0].slopes, of_each[1].slopes))
+        floor = float(np.dot(units, floors))
+        variance = crossed_variance(d, c, paired=paired, unit=None).floored(floor)
         value = of_each[1].value - of_each[0].value
-        losses[scale] = estimate_of(value, variance, c.mean(1) - d.mean(1), n, members, level)
+        losses[scale] = estimate_of(value, variance, changed, n, members, level)
     return OtherSet(difference, losses)
 
 
-def _influence(
-    own: tuple[Bools, Bools],
-    slopes: tuple[float, float],
-    clusters: npt.ArrayLike | None,
-    set_clusters: npt.ArrayLike | None,
-) -> Floats:
-    """Influence of every cluster of the test set, then of every one of the other set."""
-    rows = cluster_sums(np.ones(len(own[0])), clusters)
-    test = ratio_influence(cluster_sums(own[0].astype(float), clusters), rows)
-    rows = cluster_sums(np.ones(len(own[1])), set_clusters)
-    other = ratio_influence(cluster_sums(own[1].astype(float), set_clusters), rows)
-    total = len(test) + len(other)
-    parts = (
-        slope * total / len(part) * part for slope, part in zip(slopes, (test, other), strict=True)
-    )
-    return np.concatenate(list(parts))
+def _influence(right: Bools, clusters: npt.ArrayLike | None) -> Floats:
+    """Influence of every cluster of a set on each member's accuracy."""
+    rows = cluster_sums(np.ones(len(right)), clusters)
+    return ratio_influence(cluster_sums(right.astype(float), clusters), rows)
+
+
+def _together(slopes: tuple[float, float], parts: tuple[Floats, Floats]) -> Floats:
+    """Influence of every cluster of both sets, each weighted by what it is of the whole."""
+    total = sum(map(len, parts))
+    weighted = (s * total / len(part) * part for s, part in zip(slopes, parts, strict=True))
+    return np.concatenate(list(weighted))

@@ -58,6 +58,7 @@ def variant_records(
         audit of scores `1_quality/mean_score`, `3_worst/worse` and `3_worst/worse_percent`,
         `worse/GROUP` and `worse_percent/GROUP`,
         `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
+        `7_robust/top5_accuracy/CORRUPTION`, `7_robust/top5_loss_points/FAMILY`,
         `7_robust/matched_loss_points/FAMILY`,
         `7_robust/temperature`, `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`,
         `7_robust/flips/KIND`, `7_robust/beyond_ranges/CONDITION`, `7_robust/set_accuracy/SET`,
@@ -250,6 +251,8 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
     for row in report.by_corruption:
         if row.variant == name:
             record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
+            if row.top5_accuracy is not None:
+                record.quantity(f"7_robust/top5_accuracy/{row.kind}", row.top5_accuracy)
             if row.kind == ALL_KINDS and row.ce is not None:
                 record.quantity("7_robust/mce", row.ce)
             if row.kind == ALL_KINDS and row.alexnet_ce is not None:
@@ -258,6 +261,8 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
         if loss.group == "all" and loss.metric == "error":
             record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
             record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
+        if loss.group == "all" and loss.metric == "top5":
+            record.quantity(f"7_robust/top5_loss_points/{loss.family}", loss.absolute, POINTS)
     if report.confidence is not None:
         _confidence(record, report.confidence, name)
     for match in report.matched:

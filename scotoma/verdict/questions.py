@@ -35,6 +35,7 @@ from scotoma.verdict.question import Question
 from scotoma.verdict.robustness_questions import (
     NO_PICTURES,
     NO_RANGES,
+    NO_TOP5,
     NOT_ASKED,
     has_no_ranges,
     pictures_questions,
@@ -194,6 +195,8 @@ def _no_losses(audit: Audit, rule: RobustnessRule | PicturesRule) -> str:
         return NO_PICTURES
     if isinstance(rule, PicturesRule):
         return f"the audit did not measure it for such groups; {NOT_ASKED[rule.metric]}"
+    if rule.top == 5 and all(row.top5_accuracy is None for row in audit.robustness.by_corruption):
+        return NO_TOP5
     return "the audit has no such groups or corruptions"
 
 

@@ -10,10 +10,11 @@ from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.question import Question
 
-__all__ = ["NOT_ASKED", "NO_PICTURES", "pictures_questions", "robustness_questions"]
+__all__ = ["NOT_ASKED", "NO_PICTURES", "NO_TOP5", "pictures_questions", "robustness_questions"]
 
 FEWEST = 50  # corrupted examples of a group that is judged
 NO_PICTURES = "the audit ran no model on corrupted pictures; add robustness to its configuration"
+NO_TOP5 = "the audit does not know the five best classes; top: 5 is for more than ten classes"
 NO_RANGES = "this variant has no fixed ranges of int8"
 WHERE = {
     "overconfidence": "confidence less accuracy",
@@ -50,7 +51,7 @@ def robustness_questions(
     rows = [
         row
         for row in audit.robustness.losses.get(variant, ())
-        if row.metric == "error"
+        if row.metric == ("top5" if rule.top == 5 else "error")
         and (row.family != ALL_KINDS if rule.kinds is None else row.family in rule.kinds)
         and (row.group == "all") is (rule.over == "all")
     ]
@@ -63,7 +64,7 @@ def _question(audit: Audit, rule: RobustnessRule, row: LossRow, must: bool) -> Q
         (row.relative, row.relative_variance) if relative else (row.absolute, row.absolute_variance)
     )
     change = difference_alone(rule.metric, row.group, read_estimate(loss), read_variance(variance))
-    robustness = "relative robustness" if relative else "accuracy"
+    robustness = f"{'top-5 ' * (rule.top == 5)}{'relative robustness' if relative else 'accuracy'}"
     family = "corruption" if row.family == ALL_KINDS else row.family
     where = f"{robustness} lost under {family} by {audit.group_names[row.group]}"
     small = ""

@@ -161,14 +161,19 @@ def test_what_a_log_holds_is_listed(home: Path) -> None:
         (["{bf16}", "{w4}", "--group", "categroy"], 2, "did you mean"),
         (["{bf16}", "{w4}", "--score", "f1"], 2, "is not in both logs"),
         (["{text}", "{other}", "--score", "f1", "--gate"], 2, "--right-from"),
-        (["{text}", "{other}", "--refusal", "("], 2, "must be a regular expression"),
+        (["{bf16}", "{w4}", "--refusal", "("], 2, "must be a regular expression"),
+        (["{bf16}", "{typed}"], 4, "got acc and none; Score acc of task bbq is text in 1 example"),
         (["{bf16}", "{w4}", "--task", "mmlu"], 2, "is in none of the logs, which have bbq"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(
-    home: Path, arguments: list[str], code: int, sentence: str
+    home: Path, tmp_path: Path, arguments: list[str], code: int, sentence: str
 ) -> None:
+    typed = tmp_path / log_of(home / "w4a16" / "run0").name
+    first, *others = log_of(home / "w4a16" / "run0").read_text().splitlines()
+    typed.write_text("\n".join([json.dumps(json.loads(first) | {"acc": "yes"}), *others]))
     places = {
+        "typed": typed,
         "bf16": home / "bf16" / "run0", "w4": home / "w4a16" / "run0",
         "text": home / "text" / "bf16", "other": home / "text" / "w4a16",
     }  # fmt: skip
@@ -269,9 +274,18 @@ def test_audits_of_logs_are_compared_and_logged(home: Path, tmp_path: Path) -> N
     for name, more in (("first", ["--tracking", database]), ("second", ["--group", "category"])):
         code, _, err = scotoma("compare", *sides, "--out", tmp_path / name, *more)
         assert code == 0, err
-    code, out, err = scotoma("diff", tmp_path / "first", tmp_path / "second")
+    runs = tmp_path / "first", tmp_path / "second"
+    code, out, err = scotoma("diff", *runs)
     assert code == 0, err
     assert max(map(len, out.splitlines())) <= 80
+    reruns = home / "bf16" / "run0", home / "bf16" / "run1"
+    code, _, err = scotoma("compare", *reruns, "--out", tmp_path / "third")
+    assert code == 0, err
+    code, out, err = scotoma("diff", runs[0], tmp_path / "third", "--html", tmp_path / "d.html")
+    assert code == 0, err
+    assert "verdict changed: w4a16, then run1 FAIL -> " in out
+    assert "w4a16 of the first run is compared with run1 of the second" in err
+    assert "w4a16, then run1" in (tmp_path / "d.html").read_text()
     with quiet(database):
         client = MlflowClient(database)
         runs = client.search_runs([client.get_experiment_by_name("compare").experiment_id])

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from scotoma.audit import read_gate
 from scotoma.commands.diff.runs import run_diff
 from scotoma.commands.examples.pages import write_gallery
 from scotoma.errors import ConfigError
 from scotoma.report import gallery
 from scotoma.report.pages import gallery_pages
+from scotoma.report.side_by_side import changed_verdicts, side_by_side
 from scotoma.run import checksums
 from tests.report.drawing import audit_of, readable
 from tests.report.reading import HOSTILE, Page
@@ -90,6 +92,22 @@ def test_pairs_are_shared_out_rank_by_rank_where_they_are_too_many(audit: Any) -
     many = {"a": [pair] * 90, "b": [pair] * 5, "c": [pair] * 90}
     shown = gallery.pairs(many, list(many), gallery.Album({}), {}, most=105)
     assert {name: len(rows) for name, rows in shown.items()} == {"a": 50, "b": 5, "c": 50}
+
+
+def test_one_model_of_each_audit_stands_in_one_row_however_it_is_called(audit: Any) -> None:
+    one = audit_of(audit.content).model_copy(update={"scope": "shipped"})
+    kept = tuple(v.model_copy(update={"members": 1}) for v in one.variants)
+    one, gate = one.model_copy(update={"variants": kept}), read_gate(audit.run.path("gate.json"))
+    names = [variant.name for variant in gate.variants]
+    renamed = {names[0]: names[1]}
+    text = side_by_side((one, one), (gate, gate), ("a", "b"), [], 9, [], renamed)
+    page = Page(text)
+    both = f"{names[0]}, then {names[1]}"
+    assert both in page.table("Each variant in both audits")
+    assert "One training run: says nothing about the next one." in page.text
+    words = [variant.verdict for variant in gate.variants]
+    turned = changed_verdicts(gate, gate, renamed)
+    assert ((both, words[0], words[1]) in turned) is (words[0] != words[1])
 
 
 def test_two_audits_side_by_side_say_which_verdicts_changed(

@@ -109,6 +109,16 @@ def _probit(p: float) -> float:
     return float(ndtri(p))
 
 
+def test_a_set_where_nothing_changes_is_as_uncertain_in_its_loss() -> None:
+    rng = np.random.default_rng(3)
+    test, other = rng.random((1_000, 4)) < 0.9, rng.random((60, 4)) < 0.6
+    moved = test ^ (rng.random((1_000, 4)) < 0.05)  # the test set alone
+    both = other_set((test, other), (moved, other), paired=True)
+    loss_of_set = both.losses["absolute"]
+    assert loss_of_set.high - loss_of_set.low > both.difference.high - both.difference.low
+    assert loss_of_set.note == both.difference.note != ""
+
+
 def test_a_set_of_clustered_test_rows_counts_each_cluster_once() -> None:
     rng = np.random.default_rng(2)
     test, other = rng.random((80, 4)) < 0.8, rng.random((60, 4)) < 0.5

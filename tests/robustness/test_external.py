@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 from scotoma.audit import read_audit
 from scotoma.config import parse_config
+from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
+from scotoma.verdict import judge
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -166,6 +169,12 @@ def test_hard_sets_that_cannot_be_judged_are_refused(
     assert sentence in err
 
 
+def _among(answers: pl.DataFrame, truth: pl.DataFrame) -> float:
+    """Share of the answers whose label is among five classes, counted by Polars."""
+    own = answers.join(truth, on="example_id")
+    return float(own.select(pl.col("label").is_in(pl.col("predicted_top5"))).to_series().mean())
+
+
 def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Path) -> None:
     """One model a variant; `check` lists what is there before anything is imported."""
     rng = np.random.default_rng(4)
@@ -213,20 +222,33 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     with steps_in_this_process(tmp_path):
         code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
     assert code == 0, err
-    report = read_audit(tmp_path / "run" / "audit.json").robustness
+    audit = read_audit(tmp_path / "run" / "audit.json")
+    report = audit.robustness
     assert report is not None
     assert report.confidence is not None
     truth = pl.DataFrame({"example_id": ids, "label": labels})
     for row in report.by_corruption:
-        own = worse[row.variant].join(truth, on="example_id")
-        among = own.select(pl.col("label").is_in(pl.col("predicted_top5"))).to_series()
         assert row.top5_accuracy is not None
-        assert row.top5_accuracy.value == pytest.approx(among.mean())
+        assert row.top5_accuracy.value == pytest.approx(_among(worse[row.variant], truth))
     page = (tmp_path / "run" / "report.html").read_text()
     shown = next(row for row in report.by_corruption if row.kind == "all")
     table = page[page.index("Labels among five classes") :]
     assert shown.top5_accuracy is not None
     assert f"{100 * shown.top5_accuracy.value:.2f}%" in table
+    shares = {variant: _among(worse[variant], truth) for variant in worse}
+    clean = {v: _among(pl.read_parquet(tmp_path / "said" / f"{v}.parquet"), truth) for v in worse}
+    (top5,) = [
+        row
+        for row in report.losses["int8"]
+        if (row.group, row.family, row.metric) == ("all", "weather", "top5")
+    ]
+    lost = {variant: clean[variant] - shares[variant] for variant in worse}
+    assert top5.absolute.value == pytest.approx(lost["int8"] - lost["dense"])
+    rule = "{id: r, metric: robustness_loss, top: 5, over: all, max_increase: {points: 90}}"
+    gate = judge(audit, parse_rules(f"rules: [{rule}]", "g"), datetime.date(2027, 1, 1))
+    (finding,) = gate.variants[0].findings
+    assert finding.question.where == "top-5 relative robustness lost under weather by all"
+    assert finding.question.change.absolute.value == pytest.approx(top5.relative.value)
     gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
     assert report.confidence.temperatures == {}
     for variant, row in gaps.items():

@@ -142,3 +142,14 @@ def test_clusters_stay_whole_in_the_halves() -> None:
     assert 60 <= first.sum() <= 90
     assert all(len(set(first[clusters == one])) == 1 for one in range(50))
     assert (halves(clusters, 2) != first).any()
+
+
+def test_a_share_of_none_has_an_interval_and_one_of_few_stays_above_zero() -> None:
+    rng = np.random.default_rng(5)
+    clean, far = rng.normal(4, 1, (200, 3)), rng.normal(-6, 1, (60, 3))
+    none = accepted_share(Familiarity(clean, far))
+    assert (none.value, none.low, none.n) == (0, 0, 60)
+    assert none.high == pytest.approx(3 / 60)
+    far[:2] += 12  # each passes with every member
+    few = accepted_share(Familiarity(clean, far))
+    assert 0 < few.low < few.value < few.high < 0.2

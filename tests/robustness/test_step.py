@@ -391,17 +391,25 @@ def test_other_sets_alone_corrupt_nothing(
     shutil.copytree(added[0], out)
     sets = ROBUST[ROBUST.index("  sets:") :].replace("folder: ", f"folder: {added[0].parent}/")
     sets = sets.replace("classes: ", f"classes: {added[0].parent}/")
-    config.write_text(CONFIG + "robustness:\n" + sets)  # the foreign one needs confidence
+    sets += FOREIGN.replace("folder: ", f"folder: {added[0].parent}/")
+    config.write_text(f"{CONFIG}robustness:\n  confidence: true\n  examples: 150\n{sets}")
     with steps_in_this_process(tmp_path):
         assert scotoma("audit", config, "--out", out)[0] == 0
     before, after = (read_audit(folder / "audit.json").robustness for folder in (added[0], out))
     assert before is not None
     assert after is not None
     assert after.sets == before.sets
+    assert before.confidence is not None
+    assert after.confidence is not None
+    seen = [row for row in before.confidence.detection if row.other_set]
+    assert list(after.confidence.detection) == seen
+    assert {row.family for row in after.confidence.rows} == {"clean"}
+    assert after.confidence.temperatures == before.confidence.temperatures
     assert (after.profile, after.corruptions, after.curves, after.examples) == (None, (), (), 0)
     page = (out / "report.html").read_text()
     assert '<h2 id="robustness">Other test sets' in page
     assert "Accuracy under corruption" not in page
+    assert "Do models notice other pictures?" in page
     rules = tmp_path / "rules.yaml"
     rules.write_text(
         "rules: [{id: r, metric: robustness_loss, scale: relative, over: all, "
@@ -412,7 +420,7 @@ def test_other_sets_alone_corrupt_nothing(
     assert scotoma("tables", out, "--paper", "pie")[0] == 0
     code, printed, _ = scotoma("check", config, "--no-trial")
     assert code == 0
-    assert "own: 120 pictures, two: 24 pictures; 6 models each" in printed
+    assert "own: 120 pictures, two: 24 pictures, foreign: 60 pictures; 6 models" in printed
 
 
 @pytest.mark.parametrize(

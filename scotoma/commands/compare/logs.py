@@ -260,7 +260,8 @@ def _compared(
             f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
         )
     if rows.unscored:
-        notes.append(f"{rows.unscored:,} examples have no score of both models and are left out")
+        many = "example has" if rows.unscored == 1 else "examples have"
+        notes.append(f"left out: {rows.unscored:,} {many} no score of both models")
     notes += [f"not asked the same: {text}" for text in differences]
     values = _groups(question, rows, asked)
     texts = _wording(question, rows, logs, tasks)
@@ -296,9 +297,13 @@ def _tasks(
 def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationLog) -> str:
     common = [name for name in before.scores if name in after.scores]
     if not common:
+        left_out = ", and is left out."
+        notes = [note for note in (*before.notes, *after.notes) if note.endswith(left_out)]
+        why = f"; {notes[0].removesuffix(left_out)}" if notes else ""
         raise DataError(
             f"logs of task {printable(before.task)} must share a score, got "
             f"{', '.join(before.scores) or 'none'} and {', '.join(after.scores) or 'none'}"
+            f"{why}; correct the log, or name logs of one evaluation"
         )
     if question.score is not None:
         if question.score not in common:
@@ -397,9 +402,9 @@ def _wording(
         for side in ("before", "after")
     )
     written = table.filter(free)
+    pattern = refusal_pattern(question.refusals)
     if not written.height:
         return None
-    pattern = refusal_pattern(question.refusals)
     sides = []
     for side, of_model in zip(("before", "after"), logs, strict=True):
         parts = [

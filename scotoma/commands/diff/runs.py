@@ -82,13 +82,16 @@ def run_diff(
     runs = open_run(first), open_run(second)
     rows, facts = compare_audits(*runs)
     gates = _gate(runs[0]), _gate(runs[1])
-    turned = changed_verdicts(*gates)
+    renamed = facts.pop("renamed")
+    turned = changed_verdicts(*gates, renamed)
     facts["verdicts"] = [
         {"variant": name, "before": before, "after": after} for name, before, after in turned
     ]
     if html is not None:
         audits = _audit(runs[0]), _audit(runs[1])
-        page = side_by_side(audits, gates, (first, second), rows, facts["examples"], facts["notes"])
+        page = side_by_side(
+            audits, gates, (first, second), rows, facts["examples"], facts["notes"], renamed
+        )
         with written(html) as temporary:
             temporary.write_text(page, encoding="utf-8")
         if not quiet:
@@ -118,9 +121,12 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
 
     Of an audit without labels only the CIE excesses can be compared, as of other examples.
 
+    Two audits of one model against one compare these models, however they are called.
+
     Returns:
         Rows, variants in the order of the first run; and what both share: `examples`, `classes`,
-        `level`, `alpha`, `notes`.
+        `level`, `alpha`, `notes`, and `renamed`: variants of the first run to what they are called
+        in the second.
 
     Raises:
         DataError: An audit has not ended, they disagree on labels or classes, or have no labels and
@@ -134,14 +140,13 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
             "table of examples"
         )
     ids, places = _shared(tests)
-    names = [v.name for v in first.config.resolved_variants]
-    common = [n for n in names if n in [v.name for v in second.config.resolved_variants]]
-    notes = _notes(tests, ids, names, common, second)
+    pairs = _pairs(first, second, one_each=bool(ids))
+    notes = _notes(tests, ids, pairs, (first, second))
     labelled = all(test.labelled for test in tests)
     differences = (
-        list(_on_shared(tests, places, (first, second), common))
+        list(_on_shared(tests, places, (first, second), pairs))
         if ids and labelled
-        else list(_on_their_own((first, second), common))
+        else list(_on_their_own((first, second), [a for a, b in pairs if a == b]))
     )
     if not labelled:
         notes.append(f"{NO_LABELS}: only CIE excesses are compared")
@@ -158,8 +163,19 @@ def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str,
     ]
     return rows, {
         "examples": len(ids), "classes": tests[0].classes, "level": LEVEL, "alpha": ALPHA,
-        "notes": notes,
+        "notes": notes, "renamed": {a: b for a, b in pairs if a != b},
     }  # fmt: skip
+
+
+def _pairs(first: Run, second: Run, *, one_each: bool) -> list[tuple[str, str]]:
+    """Variants that are compared: those of one name, or the only compressed model of each."""
+    names, later = ([v.name for v in run.config.resolved_variants] for run in (first, second))
+    pairs = [(name, name) for name in names if name in later]
+    alone = [[n for n in own if n != "dense"] for own in (names, later)]
+    different = one_each and alone[0] != alone[1] and all(len(own) == 1 for own in alone)
+    if different and all(_audit(run).scope == "shipped" for run in (first, second)):
+        pairs.append((alone[0][0], alone[1][0]))
+    return pairs
 
 
 def _test(run: Run) -> Examples:
@@ -178,15 +194,19 @@ def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
 
 
 def _notes(
-    tests: list[Examples], ids: list[str], names: list[str], common: list[str], second: Run
+    tests: list[Examples], ids: list[str], pairs: list[tuple[str, str]], runs: tuple[Run, Run]
 ) -> list[str]:
-    notes = []
+    notes = [
+        f"the only models there: {a} of the first run is compared with {b} of the second"
+        for a, b in pairs
+        if a != b
+    ]
     if not ids:
         notes.append("no test example is in both runs: each rate is measured on its own test set")
     elif dropped := sum(len(test.ids) - len(ids) for test in tests):
         notes.append(f"{dropped:,} test examples are in one run only and were left out")
-    unshared = {v.name for v in second.config.resolved_variants} ^ set(names)
-    if unshared:
+    named = [{v.name for v in run.config.resolved_variants} for run in runs]
+    if unshared := (named[0] ^ named[1]) - {name for pair in pairs for name in pair}:
         notes.append(f"in one run only: {', '.join(sorted(unshared))}")
     if tests[0].attributes != tests[1].attributes:
         notes.append(
@@ -196,7 +216,10 @@ def _notes(
 
 
 def _on_shared(
-    tests: list[Examples], places: list[list[int]], runs: tuple[Run, Run], names: list[str]
+    tests: list[Examples],
+    places: list[list[int]],
+    runs: tuple[Run, Run],
+    pairs: list[tuple[str, str]],
 ) -> Iterator[tuple[str, Change]]:
     """Variant and change of each rate, example by example."""
     shared = [
@@ -211,9 +234,9 @@ def _on_shared(
     test, positive = shared[0], runs[0].config.label.positive
     positive_id = None if positive is None else test.classes.index(str(positive))
     groups = test.partition()
-    for name in names:
+    for pair in pairs:
         predicted = []
-        for run, rows in zip(runs, places, strict=True):
+        for run, rows, name in zip(runs, places, pair, strict=True):
             path = run.predictions(name)
             run.fetch(path)
             checksums.refuse_changed(run.mirror, [path.relative_to(run.root).as_posix()])
@@ -228,7 +251,8 @@ def _on_shared(
         for g, group in enumerate(groups.names):
             for e, kind in of_all:
                 row = change_at(known, (g, e), group, kind, LEVEL)
-                yield name, Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
+                change = Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
+                yield ", then ".join(dict.fromkeys(pair)), change
 
 
 def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:

@@ -61,7 +61,7 @@ def confidence_report(
     Returns:
         `audit.robustness.ConfidenceReport` but for its plain values.
     """
-    scores, wide = _read(run, plan, "score"), plan.profile is not None
+    scores, wide = _read(run, plan, "score"), plan.config.files is None
     sure = _confident(scores, right, families)
     tempered = _confident(_read(run, plan, "tempered"), right, families) if wide else {}
     threshold = abstention_threshold(sure["dense"][CLEAN].confidence)
@@ -84,8 +84,10 @@ def confidence_report(
 def _read(run: Run, plan: RobustnessPlan, column: str) -> Scores:
     """A column of every variant: of clean pictures, and under each condition."""
     frames = [pl.read_parquet(corrupted_file(run, c), columns=[column]) for c in plan.conditions]
-    every = np.stack([frame[column].to_numpy() for frame in frames]).astype(np.float64)
-    each = len(plan.conditions) // len(plan.kinds)
+    every = np.zeros((0, len(plan.rows), sum((plan.members | plan.on_the_way).values())))
+    if frames:
+        every = np.stack([frame[column].to_numpy() for frame in frames]).astype(np.float64)
+    each = len(plan.severities) * plan.draws
     parts = _by_variant(plan, every.reshape(len(plan.kinds), each, *every.shape[1:]))
     if column != "score":
         frame = pl.read_parquet(clean_scores_file(run), columns=[column])

@@ -21,20 +21,17 @@ from scotoma.published import common_corruptions
 from scotoma.robustness import (
     RightAnswers,
     amplified_loss,
-    corruption_draw_variance,
     corruption_errors,
     disagreement,
     errors_over,
     example_mean,
-    group_contrast,
-    group_tests,
-    one_pair,
     relative_robustness,
 )
 from scotoma.run import Run
 from scotoma.stages.measures.activation_ranges import activation_range_rows
 from scotoma.stages.measures.agreement import agreement_rows
 from scotoma.stages.measures.confidence import confidence_report
+from scotoma.stages.measures.family_losses import family_loss_rows
 from scotoma.stages.measures.matched import matched_rows
 from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
 from scotoma.stages.measures.sequences import sequence_rows
@@ -86,7 +83,7 @@ class _Answers:
     def predicted(self, population: str) -> tuple[Labels, Labels]:
         return self.clean[population], self.corrupted[population]
 
-    def metrics(self) -> dict[str, Mask]:
+    def at_risk(self) -> dict[str, Mask]:
         """The examples at risk of each error; a missed negative is a false positive."""
         everyone = np.ones(len(self.labels), np.bool_)
         if self.positive is None:
@@ -109,7 +106,7 @@ def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> di
     content = {
         "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
         "note": "" if plan.profile is None else plan.profile.note,
-        "examples": len(plan.rows),
+        "examples": len(plan.rows) if plan.kinds else 0,
         "test": len(examples.ids),
         "severities": plan.severities,
         "corruption_seeds": plan.draws,
@@ -120,6 +117,7 @@ def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> di
         ],
         "left_out": plan.left_out,
         **(_of_corrupted(run, plan, examples) if plan.kinds else NOTHING_CORRUPTED),
+        **({} if plan.kinds else {"confidence": _of_clean(run, plan, examples)}),
         "sets": [
             *other_set_reports(run, plan, examples),
             *hard_set_reports(run, plan, examples),
@@ -140,12 +138,14 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
     losses, differing = {}, {}
     rows = list(_of_corruptions(plan, answers, right, ranked, config))
     for variant in compressed:
-        losses[variant.name] = _losses(
-            answers,
-            right["dense"],
-            right[variant.name],
+        losses[variant.name] = family_loss_rows(
+            (right["dense"], right[variant.name]),
+            (ranked["dense"], ranked[variant.name]) if ranked else None,
             families,
-            plan.draws,
+            answers.partition,
+            answers.at_risk(),
+            clusters=answers.clusters,
+            draws=plan.draws,
             paired=variant.paired,
         )
         differing[variant.name] = _disagreement(
@@ -175,6 +175,19 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
         "sequences": list(sequence_rows(run, plan, answers.partition, answers.clusters)),
         "matched": list(matched_rows(plan, answers.right, families, answers.clusters)),
     }
+
+
+def _of_clean(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any] | None:
+    """Measure how sure models are of clean pictures and of other sets, where none is corrupted."""
+    if not plan.config.confidence:
+        return None
+    kept = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
+    right = {}
+    for name, members in plan.members.items():
+        clean = Predictions.read(run.predictions(name)).predicted[plan.rows, :members]
+        own = clean == kept.labels[:, None]
+        right[name] = RightAnswers(own, np.zeros((0, 0, *own.shape), np.bool_))
+    return confidence_report(run, plan, right, {}, kept.partition(), kept.clusters)
 
 
 def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
@@ -326,61 +339,6 @@ def _over_alexnet(
         return None
     reference = [float(published[kind] or 0) for kind in kinds]
     return errors_over(own, places, reference, clusters=clusters)
-
-
-def _losses(
-    answers: _Answers,
-    dense: RightAnswers,
-    compressed: RightAnswers,
-    families: Mapping[str, list[int]],
-    draws: int,
-    *,
-    paired: bool,
-) -> list[dict[str, Any]]:
-    """Every group under every family; Holm over the errors of groups by families."""
-    partition, clusters = answers.partition, answers.clusters
-    rows: list[dict[str, Any]] = []
-    contrasts: dict[tuple[str, str], Estimate] = {}
-    for family, places in families.items():
-        own = dense.under(places), compressed.under(places)
-        for key, group in zip(partition.keys, partition.masks, strict=True):
-            for metric, at_risk in answers.metrics().items():
-                risk = group & at_risk
-                found = amplified_loss(*own, risk, clusters=clusters, paired=paired)
-                contrast = None
-                if key != "all" and metric == "error":
-                    contrast = group_contrast(*own, group, clusters=clusters, paired=paired)
-                    if family != ALL_KINDS:
-                        contrasts[key, family] = contrast
-                accuracies = {
-                    f"{name}{part}": right.accuracy(which, at_risk=risk, clusters=clusters)
-                    for name, right in (("dense", dense), ("compressed", compressed))
-                    for part, which in (("_clean", []), ("", places))
-                }
-                whole = key == "all" and metric == "error"
-                rows.append(
-                    {
-                        "group": key,
-                        "family": family,
-                        "metric": metric,
-                        **accuracies,
-                        **{str(scale): one for scale, one in found.estimates.items()},
-                        "absolute_variance": found.variances["absolute"],
-                        "relative_variance": found.variances["relative"],
-                        "depends_on_scale": found.depends_on_scale,
-                        "one_pair": one_pair(*own, risk, paired=paired) if whole else None,
-                        "draw_variance": corruption_draw_variance(dense, compressed, places, draws)
-                        if whole
-                        else None,
-                        "contrast": contrast,
-                    }
-                )
-    tests = {(test.group, test.family): test for test in group_tests(contrasts)}
-    for row in rows:
-        test = tests.get((row["group"], row["family"])) if row["metric"] == "error" else None
-        row["p"] = None if test is None else test.p
-        row["p_adjusted"] = None if test is None else test.p_adjusted
-    return rows
 
 
 def _floor(

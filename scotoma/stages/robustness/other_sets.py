@@ -105,6 +105,8 @@ def set_pictures(asked: OtherTestSet, classes: Sequence[str]) -> SetPictures:
 
 def _map(place: str) -> dict[str, str]:
     """Read the map from a folder's name to a class's."""
+    if not storage.is_remote(place) and not os.path.isfile(place):
+        raise DataError(f"robustness.sets classes: {place} is not a file; correct the path")
     try:
         with storage.at_hand(place) as path:
             table = scan_csv(path).collect()

@@ -38,7 +38,7 @@ class RobustnessPlan:
         kinds: Names of the corruptions.
         severities: Of each of them.
         draws: Of each corruption at each severity.
-        rows: The test examples that are corrupted.
+        rows: The test examples that are corrupted, or held beside other test sets.
         members: Variant to how many of its members are run.
         checkpoints: Compressed variant to the population of dense models, on their way or at the
             end of it, that is as accurate on clean pictures; empty where none were kept.
@@ -164,12 +164,14 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
         ), examples
     for one in asked.sets:
         set_pictures(one, examples.classes)
+    rows = np.zeros(0, np.intp)  # without corruptions, clean pictures beside those of the sets
+    if asked.profile is not None or asked.confidence:
+        rows = stratified(examples, asked.asked_examples, config.population.seed)
     if asked.profile is None:
-        return RobustnessPlan(asked, None, (), (), 1, np.zeros(0, np.intp), members), examples
+        return RobustnessPlan(asked, None, (), (), 1, rows, members), examples
     first = Examples.read(run.examples, only=examples.ids[:1])
     shape = image_shape(first.table["example_id"], first.table["image"], first.size)
     chosen, kinds = suite_of(asked, min(shape[2:]))
-    rows = stratified(examples, asked.asked_examples, config.population.seed)
     draws, severities = asked.corruption_seeds, asked.asked_severities
     return RobustnessPlan(asked, chosen, kinds, severities, draws, rows, members), examples
 

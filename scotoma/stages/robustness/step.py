@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,9 +75,11 @@ def robustness(run: Run) -> list[Path]:
     elif plan.profile is not None:
         watched = watched_places(run, plan.members) if config.activation_ranges else ()
         plan = _predict(run, plan, plan.profile, examples, watched)
+    elif config.confidence:
+        _measure_clean_alone(run, plan, examples)
     conditions = [*plan.conditions, *plan.sequences]
     files = [corrupted_file(run, condition) for condition in conditions]
-    if config.confidence and plan.profile is not None:
+    if config.confidence and config.files is None:
         files.append(clean_scores_file(run))
     files += [clean_ranges_file(run)] * bool(watched)
     files += [checkpoints_file(run)] * bool(plan.checkpoints)
@@ -147,18 +150,15 @@ def _predict(
         members += more
     graphs = [] if network.graph is None else [network.graph]
     ids = [examples.ids[row] for row in plan.rows]
-    digests = run.mirror.digests([*members, *graphs]).values()
-    shared = [versions(), part_digest(run, "shown"), run.config.population.seed, ids, *digests]
+    shared = _shared(run, ids, members, network)
 
     def made_with(condition: CorruptedCondition) -> str:
         if condition.frames:
-            text = json.dumps([*shared, condition.kind, condition.frames, "1"], default=str)
-            return hashlib.sha256(text.encode()).hexdigest()
+            return _key([*shared, condition.kind, condition.frames, "1"])
         own = profile.fingerprint(condition.kind, condition.severity)
         more = ["sureness"] * plan.config.confidence + ["top5"] * (network.best > 1)
         more += ["ranges"] * bool(watched)
-        text = json.dumps([*shared, own, condition.draw, *more], default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _key([*shared, own, condition.draw, *more])
 
     steps = {
         condition: (f"robustness-{condition}", [corrupted_file(run, condition)])
@@ -169,7 +169,7 @@ def _predict(
     ]
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         answers, images = None, Path(folder, "images.npy")
-        text = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
+        text = _key(shared)
         if plan.config.confidence:
             _measure_clean(run, ids, images, members, network, text)
         if watched:
@@ -193,6 +193,17 @@ def _predict(
     return plan
 
 
+def _shared(run: Run, ids: list[str], members: list[Path], network: Network) -> list[object]:
+    """What decides the predictions of members on any version of these pictures."""
+    graphs = [] if network.graph is None else [network.graph]
+    digests = run.mirror.digests([*members, *graphs]).values()
+    return [versions(), part_digest(run, "shown"), run.config.population.seed, ids, *digests]
+
+
+def _key(content: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
+
+
 def _choose_checkpoints(
     run: Run, plan: RobustnessPlan, examples: Examples, network: Network
 ) -> tuple[RobustnessPlan, list[Path]]:
@@ -206,7 +217,7 @@ def _choose_checkpoints(
     files = [path for own in populations.values() for path in own]
     ids = [examples.ids[row] for row in plan.rows]
     shared = [versions(), part_digest(run, "shown"), ids, *run.mirror.digests(files).values()]
-    made_with = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
+    made_with = _key(shared)
     path, opens = checkpoints_file(run), [run.examples, *files]
     with run.step(
         "robustness-checkpoints", [path], made_with=made_with, opens=opens, measures=False
@@ -247,6 +258,15 @@ def _decoded(run: Run, ids: list[str], images: Path) -> Examples:
     if not images.exists():
         decode_images_to(images, kept)
     return kept
+
+
+def _measure_clean_alone(run: Run, plan: RobustnessPlan, examples: Examples) -> None:
+    """Leave how sure members are of clean pictures, where none is corrupted."""
+    members, network = _members(run, plan, examples)
+    ids = [examples.ids[row] for row in plan.rows]
+    made_with = _key(_shared(run, ids, members, network))
+    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
+        _measure_clean(run, ids, Path(folder, "images.npy"), members, network, made_with)
 
 
 def _measure_clean(
