@@ -75,8 +75,8 @@ def truths(runs: float, clustered: bool) -> dict[str, float]:
     """Each metric of the dense population, and each change, over many examples and runs."""
     world, rng = World(runs=runs, clustered=clustered), np.random.default_rng(99)
     sums: dict[str, list[list[float]]] = {name: [] for name in SMOOTH}
-    for _ in range(6):
-        many = draw(world, rng, 20_000, 1 if world.runs == 0 else 32)
+    for _ in range(24):  # of many runs, which are what differs most
+        many = draw(world, rng, 5_000, 1 if world.runs == 0 else 128)
         cases = [
             read_case(d=many["d"], y=many["y"], p=many[p], strata=many["strata"]) for p in "pq"
         ]

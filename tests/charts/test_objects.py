@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -55,8 +56,6 @@ def test_lint_has_nothing_to_say(helm: Path, values: Path) -> None:
 
 
 def test_every_object_is_what_the_api_takes(rendered: Rendered) -> None:
-    import kubernetes_validate  # takes 2.5 s
-
     for version, found in product(KUBERNETES, rendered[1]):
         kubernetes_validate.validate(found, version, strict=True)
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from scotoma.config.gate import ChangeRule, GateRules, default_rules, load_rules, parse_rules
 from scotoma.config.schemas import file_schema
@@ -286,10 +287,7 @@ def test_every_key_of_a_schema_that_is_ours_refuses_others(kind: str) -> None:
     assert open_to_others == ({"Groups"} if kind == "config" else set())
 
 
-@pytest.mark.slow
 def test_the_schema_takes_the_whole_gate_file_and_refuses_its_faults() -> None:
-    from jsonschema import Draft202012Validator  # takes 2.5 s
-
     validator = Draft202012Validator(file_schema("gate"))
 
     def valid(text: str) -> bool:
