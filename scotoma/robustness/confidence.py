@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,8 @@ from scotoma.uncertainty import (
     Estimate,
     cluster_sums,
     crossed_variance,
+    few_runs,
+    none_seen,
     of_variance,
     ratio_influence,
     undefined,
@@ -170,7 +172,11 @@ def mean_share(
         reason: Why it is undefined where nothing is at risk.
         clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
         level: Coverage, a fraction in (0, 1).
-        small: The interval is symmetric on the scale of logarithms, and stays above 0.
+        small: Events are parts of one, not all or nothing: the interval is symmetric on the scale
+            of logarithms, and there is none at 0.
+
+    Returns:
+        A fraction; its interval stays between 0 and 1, by the rule of three at either end.
 
     >>> mean_share(np.array([[0.2], [0.4]]), np.ones((2, 1)), "").value.__round__(3)
     0.3
@@ -181,12 +187,19 @@ def mean_share(
         return undefined(reason, n=n, members=members, level=level)
     value = float(above.sum() / below.sum())
     psi = (above - value * below) / below.mean()
+    if not small and not 0 < value < 1:
+        seen = max(1, min(n, round(float(below.sum()) / members)))  # of a member
+        return none_seen(
+            value, n=seen, members=members, lowest=0.0, highest=1.0, level=level,
+            note=few_runs(members),
+        )  # fmt: skip
     scale: Literal["ratio", "identity"] = "ratio" if small and value > 0 else "identity"
     variance = crossed_variance(psi / value if scale == "ratio" else psi)
     if not variance.total > 0:
         why = f"interval not estimable (nothing varies over {n:,} examples)"
         return undefined(why, value=value, n=n, members=members, level=level)
-    return of_variance(value, variance, n=n, members=members, level=level, scale=scale)
+    shown = of_variance(value, variance, n=n, members=members, level=level, scale=scale)
+    return replace(shown, low=max(0.0, shown.low), high=min(1.0, shown.high))
 
 
 def calibration_excess(

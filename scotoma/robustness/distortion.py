@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, cluster_sums, ratio_influence, undefined
+from scotoma.uncertainty import Estimate, cluster_sums, none_seen, ratio_influence, undefined
 
 __all__ = ["distortion", "example_mean", "structural_similarity"]
 
@@ -81,6 +82,7 @@ def example_mean(
     members: int,
     level: float = 0.95,
     note: str = "",
+    share: bool = False,
 ) -> Estimate:
     """Mean of one value an example, its interval over examples alone.
 
@@ -91,6 +93,7 @@ def example_mean(
         members: Models that the values rest on.
         level: Coverage, a fraction in (0, 1).
         note: What to say beside the number.
+        share: The mean is a fraction, and its interval stays between 0 and 1.
 
     >>> mean = example_mean([1.0, 2.0, 3.0], members=1)
     >>> mean.value, round(mean.low, 2)
@@ -105,8 +108,16 @@ def example_mean(
         return undefined("undefined (no examples)", n=0, members=members, level=level, note=note)
     value = float(own[risk].mean())
     psi = ratio_influence(cluster_sums(own[risk][:, None], kept), rows)[:, 0]
+    if share and not 0 < value < 1:
+        return none_seen(
+            value, n=n, members=members, lowest=0.0, highest=1.0, level=level, note=note
+        )
     se = float(psi.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
     if not se > 0:
         reason = f"interval not estimable (nothing varies over {n:,} examples)"
         return undefined(reason, value=value, n=n, members=members, level=level, note=note)
-    return Estimate.on_scale(value, se, n - 1.0, n=n, members=members, level=level, note=note)
+    scale: Literal["logit", "identity"] = "logit" if share else "identity"
+    se /= value * (1 - value) if share else 1.0
+    return Estimate.on_scale(
+        value, se, n - 1.0, n=n, members=members, level=level, note=note, scale=scale
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
+from scotoma.robustness.confidence import mean_share
 from scotoma.uncertainty import (
     Estimate,
     cluster_sums,
@@ -49,9 +50,12 @@ def flip_probability(
     members = min(one.shape[2] for one in both)
     if not flips.shape[1]:
         return undefined(NO_EXAMPLES, n=0, members=members, level=level)
+    if dense is None:
+        each = flips.mean(axis=0)
+        return mean_share(each, np.ones_like(each), NO_EXAMPLES, clusters, level)
     psi = [_influence(one.mean(axis=0), clusters) for one in both]
-    value = float(flips.mean()) - (0.0 if dense is None else float(dense.mean()))
-    variance = crossed_variance(*psi, paired=paired and dense is not None)
+    value = float(flips.mean()) - float(dense.mean())
+    variance = crossed_variance(*psi, paired=paired)
     if not variance.total > 0:
         why = f"interval not estimable (nothing varies over {len(psi[-1]):,} examples)"
         return undefined(why, value=value, n=len(psi[-1]), members=members, level=level)

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from scotoma.robustness import example_mean
+from scotoma.robustness.confidence import mean_share
 from scotoma.robustness.detection import Familiarity, accepted_share, auroc
 from scotoma.robustness.temperature import (
     energy_and_tempered,
@@ -153,3 +155,15 @@ def test_a_share_of_none_has_an_interval_and_one_of_few_stays_above_zero() -> No
     far[:2] += 12  # each passes with every member
     few = accepted_share(Familiarity(clean, far))
     assert 0 < few.low < few.value < few.high < 0.2
+
+
+def test_a_share_stays_between_nothing_and_all() -> None:
+    rng = np.random.default_rng(6)
+    shown = rng.random((300, 5)) < 0.997
+    high = mean_share(shown, np.ones(shown.shape), "")
+    assert 0.98 < high.low < high.value < high.high <= 1
+    everything = mean_share(np.ones((300, 5)), np.ones((300, 5)), "")
+    assert (everything.value, everything.high) == (1, 1)
+    assert everything.low == pytest.approx(1 - 3 / 300)
+    rare = example_mean(rng.random(500) < 0.004, members=5, share=True)
+    assert 0 < rare.low < rare.value < rare.high < 0.05

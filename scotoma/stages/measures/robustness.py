@@ -397,7 +397,7 @@ def _disagreement(
         means = {
             name: example_mean(
                 np.mean([getattr(one, part) for one in each], axis=0),
-                clusters=answers.clusters, members=members, note=PICTURES,
+                clusters=answers.clusters, members=members, note=PICTURES, share=True,
             )
             for name, part in (("cie_share", "cie"), ("taxicab", "taxicab"), ("flips", "flips"))
         }  # fmt: skip
