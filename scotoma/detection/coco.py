@@ -150,7 +150,8 @@ def _loaded(path: Path, called: str) -> Any:
 
 def _shown(content: Any) -> str:
     if isinstance(content, dict):
-        return printable(", ".join(map(str, [*content][:10]))) or "an empty object"
+        keys = printable(", ".join(map(str, [*content][:10])))
+        return f"an object with {keys}" if keys else "an empty object"
     return "a list" if isinstance(content, list) else f"{type(content).__name__}"
 
 
