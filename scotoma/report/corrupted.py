@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, Quantity
@@ -24,6 +25,7 @@ from scotoma.report.figures.robustness import FAMILIES
 __all__ = ["Corrupted", "corrupted"]
 
 HARD = "CIEs of "  # begins no name of a set that is in a folder
+MOST_GROUPS = 30  # of each variant, whose losses are listed
 STEPS = {
     ALL_KINDS: "all together",
     "gaussian_noise": "noise",
@@ -42,6 +44,9 @@ class Corrupted:
     Attributes:
         report: What they are taken from.
         rows: By variant, losses of all examples under each family.
+        groups: By variant, group and family in words: losses by metric, beyond those of dense, of
+            the most affected groups.
+        positive: Whether there is a positive class, and so FPR and FNR.
         floor: What two halves of the dense models differ by, as a clause.
         trap: How often one dense and one compressed model would mislead, as sentences.
         confidence: How sure all models are, by variant and family in words.
@@ -61,6 +66,8 @@ class Corrupted:
 
     report: RobustnessReport
     rows: tuple[tuple[str, tuple[Row, ...]], ...]
+    groups: tuple[tuple[str, str, str, dict[str, LossRow]], ...]
+    positive: bool
     floor: str
     trap: str
     confidence: tuple[tuple[ConfidenceRow, str], ...]
@@ -103,6 +110,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
         f"{FAMILIES[family]} {cell_text(numbers.points(one))}"
         for family, one in report.floor.items()
     ]
+    groups = tuple(
+        (variant.name, *row)
+        for variant in audit.compressed
+        for row in _groups(report.losses.get(variant.name, ()), everyone)
+    )
     top5_losses = {
         name: row
         for name, losses in report.losses.items()
@@ -116,6 +128,8 @@ def corrupted(audit: Audit) -> Corrupted | None:
     return Corrupted(
         report=report,
         rows=rows,
+        groups=groups,
+        positive=any("fpr" in by_metric for *_, by_metric in groups),
         floor=f"{', '.join(floor)} points" if floor else "too few of them",
         confidence=tuple(pair for pair in sure if pair[0].group == everyone),
         group_confidence=tuple(pair for pair in sure if pair[0].group != everyone),
@@ -153,6 +167,23 @@ def corrupted(audit: Audit) -> Corrupted | None:
         trap=" ".join(_trap(name, own) for name, own in rows if own),
         distortion=tuple((row, FAMILIES[row.family]) for row in report.distortion),
     )
+
+
+def _groups(
+    losses: Sequence[LossRow], everyone: str
+) -> Iterator[tuple[str, str, dict[str, LossRow]]]:
+    """Losses of the most affected groups under every family, metrics side by side."""
+    groups: dict[str, dict[str, dict[str, LossRow]]] = {}
+    most: dict[str, float] = {}
+    for row in losses:
+        if row.group != everyone:
+            by_family = groups.setdefault(row.group, {})
+            by_family.setdefault(FAMILIES[row.family], {})[row.metric] = row
+            beyond = (row.contrast.value if row.contrast else None) or 0.0
+            most[row.group] = max(most.get(row.group, beyond), beyond)
+    for group in sorted(groups, key=lambda group: -most[group])[:MOST_GROUPS]:
+        for family, by_metric in groups[group].items():
+            yield group, family, by_metric
 
 
 def _trap(variant: str, rows: tuple[Row, ...]) -> str:

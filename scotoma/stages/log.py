@@ -51,16 +51,16 @@ def log(run: Run) -> list[Path]:
     )
     with run.step("log", [tracked], inputs, made_with=made_with) as due:
         if due:
-            progress.start("log to MLflow", 1)
             if uri is None:
                 tracked_runs = {"reason": "", "link": "", "runs": {}}
             elif not uri:
                 unset = run.config.tracking.uri == "environment"
                 tracked_runs = {"reason": UNSET if unset else NOWHERE, "link": "", "runs": {}}
             else:
+                progress.start("log to MLflow", 1)
                 tracked_runs = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
+                progress.advance("log to MLflow")
             write_json(tracked, tracked_runs)
-            progress.advance("log to MLflow")
     run.fetch(tracked, *manifests)
     if read_json(tracked)["reason"]:
         run.forget("log")

@@ -14,15 +14,17 @@ from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
+from scotoma.tracking.records import variant_records
 from scotoma.verdict import judge
 from tests.commands import scotoma
+from tests.report.reading import Page
 from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
 
 CONFIG = """\
 source: {kind: predictions, files: 'said/*.parquet', examples: examples.csv}
-label: {column: label}
+label: {column: label, positive: cat}
 groups: {side: {column: side}}
 tracking: {uri: "off"}
 """
@@ -106,6 +108,22 @@ def test_their_losses_are_those_of_the_tables(
     page = (out / "report.html").read_text()
     assert "Corrupted pictures" in page
     assert "data:image/webp" not in page
+    table = Page(page).text.partition("What corruption costs each group beyond dense")[2]
+    (fnr,) = (
+        row
+        for row in report.losses["int8"]
+        if (row.group, row.family, row.metric) == ("side=right", "noise", "fnr")
+    )
+    rate = pl.col("label") == "cat", pl.col("side") == "right"
+    said = pl.read_parquet(home / "said" / "*.parquet").join(labels, on="example_id")
+    shown = said.filter(pl.col("example_id").is_in(worse["example_id"].unique().implode()))
+    missed = {}
+    for variant in ("dense", "int8"):
+        of_worse = right.filter(*rate, variant=variant, corruption="gaussian_noise")
+        of_clean = shown.filter(*rate, variant=variant)
+        missed[variant] = (of_clean["predicted"] == "cat").mean() - of_worse["right"].mean()
+    assert fnr.absolute.value == pytest.approx(missed["int8"] - missed["dense"])
+    assert f"{100 * fnr.absolute.value:+.2f}".replace("-", "\u2212") in table
 
 
 def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
@@ -211,7 +229,7 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
         worse[variant].write_parquet(tmp_path / "worse" / f"{variant}.parquet")
     config = tmp_path / "audit.yaml"
     config.write_text(
-        CONFIG + "keep_scores: true\n"
+        CONFIG.replace(", positive: cat", "") + "keep_scores: true\n"
         "robustness: {files: 'worse/{variant}.parquet', confidence: true}\n"
     )
     code, printed, err = scotoma("check", config)
@@ -244,6 +262,10 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     ]
     lost = {variant: clean[variant] - shares[variant] for variant in worse}
     assert top5.absolute.value == pytest.approx(lost["int8"] - lost["dense"])
+    int8, _ = variant_records(audit, {})
+    logged = {name: value for name, value, *_ in int8.metrics}
+    assert logged["7_robust/top5_accuracy/fog"] == pytest.approx(shares["int8"])
+    assert logged["7_robust/top5_loss_points/all"] == pytest.approx(100 * top5.absolute.value)
     rule = "{id: r, metric: robustness_loss, top: 5, over: all, max_increase: {points: 90}}"
     gate = judge(audit, parse_rules(f"rules: [{rule}]", "g"), datetime.date(2027, 1, 1))
     (finding,) = gate.variants[0].findings

@@ -34,6 +34,7 @@ __all__ = ["ComparedVerdict", "audit_of", "audit_tables", "judge_apart", "judge_
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 MOST_CLASSES = 100  # of tables whose answers are class names
+MEAN_SIZE = 5  # examples of a class; of fewer, answers are free rather than classes
 TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 RULES = """\
 rules:
@@ -288,7 +289,7 @@ def _classes(pairs: Sequence[ComparedLogs]) -> list[str]:
             if table[f"answer_{side}"].null_count() or table["target"].null_count():
                 return []
             names |= {*table[f"answer_{side}"].unique(), *table["target"].unique()}
-            if len(names) > MOST_CLASSES:
+            if len(names) > min(MOST_CLASSES, table.height / MEAN_SIZE):
                 return []
     return sorted(names)
 
