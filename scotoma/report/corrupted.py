@@ -12,6 +12,7 @@ from scotoma.audit.robustness import (
     CorruptionRow,
     DenseAgreementRow,
     DetectionRow,
+    DisagreementRow,
     DistortionRow,
     LossRow,
     MatchedRow,
@@ -61,6 +62,7 @@ class Corrupted:
         top5: Variants under all corruptions, where labels among five classes are known, and what
             is lost beyond dense.
         alexnet: Variants and their published mCE; empty but for published files.
+        disagreement: By variant, how often dense and compressed models differ at each severity.
         distortion: Groups by families, with the family in words.
     """
 
@@ -80,6 +82,7 @@ class Corrupted:
     hard_sets: tuple[str, ...]
     top5: tuple[tuple[CorruptionRow, LossRow | None], ...]
     alexnet: tuple[tuple[str, Quantity], ...]
+    disagreement: tuple[tuple[str, tuple[DisagreementRow, ...]], ...]
     distortion: tuple[tuple[DistortionRow, str], ...]
 
 
@@ -165,6 +168,11 @@ def corrupted(audit: Audit) -> Corrupted | None:
             if row.kind == ALL_KINDS and row.alexnet_ce is not None
         ),
         trap=" ".join(_trap(name, own) for name, own in rows if own),
+        disagreement=tuple(
+            (variant.name, report.disagreement[variant.name])
+            for variant in audit.compressed
+            if variant.name in report.disagreement
+        ),
         distortion=tuple((row, FAMILIES[row.family]) for row in report.distortion),
     )
 

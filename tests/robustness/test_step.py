@@ -37,6 +37,7 @@ from scotoma.stages.robustness.plan import plan_of
 from scotoma.tracking.records import variant_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma
+from tests.report.reading import Page
 from tests.robustness.configuration import CONFIG, ROBUST
 from tests.steps import steps_in_this_process
 
@@ -518,6 +519,9 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     assert 'href="#robustness"' in page
     assert "not comparable with published tables" in section
     assert "Loss on corrupted pictures beyond that of dense" in section
+    rows = Page(page).table("Labels that differ between dense and compressed models")
+    flips = audit.robustness.disagreement["prune-0.9"][0].flips
+    assert f"{100 * flips.value:.2f}%" in " ".join(rows["prune-0.9"])
     dense, *_, pruned = variant_records(audit, {})[::-1][:3]
     metrics = {name for name, *_ in pruned.metrics} | set(pruned.tags)
     assert {"7_robust/temperature", "7_robust/gap_points/noise", "7_robust/auroc/foreign.energy",
