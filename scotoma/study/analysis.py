@@ -283,4 +283,5 @@ def _conclusion(plan: StudyPlan, found: Effect, asked: Sequence[StudyQuestion]) 
         return f"{size} more answers {what}, without an interval: {found.reason}."
     ends = f"[{100 * found.low:+.0f}, {100 * found.high:+.0f}]"
     shown = "shown" if found.adjusted_p < 1 - plan.level else "not shown"
-    return f"{size} {ends} more answers {what}: {shown} (Holm p = {found.adjusted_p:.3f})."
+    p = f"= {found.adjusted_p:.3f}" if found.adjusted_p >= 0.001 else "< 0.001"
+    return f"{size} {ends} more answers {what}: {shown} (Holm p {p})."

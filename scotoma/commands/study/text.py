@@ -8,6 +8,7 @@ from statistics import fmean
 from scotoma.audit.study import Effect, StudyResult
 from scotoma.commands.shared.text_table import table_lines
 from scotoma.printable import printable
+from scotoma.report.numbers import p_value
 from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.leak import REFUSED
@@ -125,4 +126,4 @@ def _cells(effect: Effect) -> tuple[str, str, str]:
     if effect.low is None or effect.high is None:
         return shares, size, "-"
     ends = f" [{100 * effect.low:+.0f}, {100 * effect.high:+.0f}]"
-    return shares, size + ends, "-" if effect.adjusted_p is None else f"{effect.adjusted_p:.3f}"
+    return shares, size + ends, "-" if effect.adjusted_p is None else p_value(effect.adjusted_p)
