@@ -38,13 +38,13 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     """
     if audit.scores is not None:
         return _of_scores(audit, gate)
-    examples, members = audit.examples, audit.dense.members
+    examples, members = audit.examples, min(variant.members for variant in audit.variants)
     level = f"{100 * audit.level:.0f}%"
     clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
     lines = [
         *_wrapped(
             f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, "
-            f"{members} member{'' if members == 1 else 's'} a variant, {level} intervals"
+            f"{_members(audit)} a variant, {level} intervals"
         ),
         "",
     ]
@@ -116,13 +116,14 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
 
 def _of_scores(audit: Audit, gate: Gate | None) -> str:
     """Summarize an audit of scores: means, and the group that gets worse most."""
-    scores, examples, members = audit.scores, audit.examples, audit.dense.members
+    scores, examples = audit.scores, audit.examples
+    members = min(variant.members for variant in audit.variants)
     assert scores is not None
     clusters = f" ({examples.clusters:,} clusters)" if examples.clusters < examples.test else ""
     better = "lower" if scores.lower_is_better else "higher"
     lines = _wrapped(
-        f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, {members} "
-        f"member{'' if members == 1 else 's'} a variant, {100 * audit.level:.0f}% intervals; "
+        f"{printable(audit.project)}: {examples.test:,} test examples{clusters}, "
+        f"{_members(audit)} a variant, {100 * audit.level:.0f}% intervals; "
         f"{printable(scores.name)}{printable(f' in {scores.unit}' if scores.unit else '')}, "
         f"{better} is better"
     )
@@ -146,6 +147,13 @@ def _of_scores(audit: Audit, gate: Gate | None) -> str:
     if members == 1:
         lines += _wrapped("One model a side: another training run may differ.")
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _members(audit: Audit) -> str:
+    """How many members variants have: `5 members`, or `14 to 16 members`."""
+    fewest, *_, most = sorted([v.members for v in audit.variants] * 2)
+    span = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return f"{span} member{'' if most == 1 else 's'}"
 
 
 def _in_unit(mean: Quantity) -> str:

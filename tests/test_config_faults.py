@@ -10,6 +10,7 @@ import pytest
 from scotoma.config import (
     Recipe,
     load_config,
+    parse_config,
 )
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError
@@ -401,3 +402,14 @@ def test_a_fault_in_a_file_names_the_file_and_the_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(path)
     assert str(caught.value) == f"{path}:17 population.models must be at least 1, got 0"
+
+
+def test_of_a_source_the_keys_of_its_kind_are_known() -> None:
+    """Nor is anything said of variants, which the files of predictions name."""
+    text = "source: {kind: predictions, files: a, examples: b, rerun: x}\nlabel: {column: l}\n"
+    with pytest.raises(ConfigError) as fault:
+        parse_config(text, "a.yaml")
+    assert str(fault.value) == (
+        "a.yaml:1 source.rerun is not a key here; known are kind, files, columns, examples, "
+        "captions, key, numbered, training, classes"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -156,7 +156,10 @@ def _faults(error: ValidationError) -> list[tuple[Location, str]]:
     for fault in error.errors():
         location = _without_branches(fault["loc"])
         path = ".".join(map(str, location)) or "the configuration"
-        faults.append((location, _sentence(path, location, dict(fault))))
+        kind = next((str(part) for part in fault["loc"][1:2] if part in KINDS), "")
+        faults.append((location, _sentence(path, location, dict(fault), kind)))
+    if any(location[:1] == ("source",) for location, _ in faults):  # which may name the variants
+        faults = [fault for fault in faults if fault[0] != ("variants",)]
     return faults
 
 
@@ -172,12 +175,13 @@ def _without_branches(location: Location) -> Location:
     )
 
 
-def _sentence(path: str, location: Location, fault: dict[str, Any]) -> str:
+def _sentence(path: str, location: Location, fault: dict[str, Any], kind: str) -> str:
+    """What is wrong; `kind` is that of the source, where the fault lies in it."""
     value, context = fault["input"], fault.get("ctx", {})
     shown = repr(value) if isinstance(value, str) else json.dumps(value)
     match fault["type"]:
         case "extra_forbidden":
-            return unknown_key(path, str(location[-1]), _keys_beside(location))
+            return unknown_key(path, str(location[-1]), _keys_beside(location, kind))
         case "string_type" | "int_type" if location[-1] in (
             "train",
             "test",
@@ -267,7 +271,10 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
 }
 
 
-def _keys_beside(location: Location) -> list[str]:
-    """The keys allowed where an unknown one was found."""
+def _keys_beside(location: Location, kind: str) -> list[str]:
+    """The keys allowed where an unknown one was found, in a source those of its kind."""
     section = next((str(p) for p in reversed(location[:-1]) if p in _SECTIONS), "")
-    return list(dict.fromkeys(key for model in _SECTIONS[section] for key in model.model_fields))
+    models = _SECTIONS[section]
+    if section == "source" and kind:
+        models = tuple(m for m in models if kind in get_args(m.model_fields["kind"].annotation))
+    return list(dict.fromkeys(key for model in models for key in model.model_fields))

@@ -10,12 +10,13 @@ import pytest
 
 from scotoma.comparison import align_reruns, mean_change
 from scotoma.config import load_config
+from scotoma.datasets import load_examples
 from scotoma.predictions import Predictions
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_variant
 from scotoma.run import Run, read_json
 from scotoma.stages.bias import bias
-from scotoma.stages.external.predictions import complete
+from scotoma.stages.external.predictions import baseline_errors, complete
 from scotoma.stages.prepare import prepare
 
 pytestmark = pytest.mark.slow
@@ -96,7 +97,7 @@ def test_reruns_of_a_path_are_rows_of_one_cluster(tmp_path: Path) -> None:
 
 
 def test_a_column_names_reruns_and_models_may_have_different_numbers(tmp_path: Path) -> None:
-    written(tmp_path, {"bf16": 2, "w4": 1})
+    right = written(tmp_path, {"bf16": 2, "w4": 1})
     frames = [
         pl.read_csv(path).with_columns(variant=pl.lit(path.parent.name), rerun=pl.lit(path.stem))
         for path in sorted((tmp_path / "preds").rglob("*.csv"))
@@ -109,6 +110,9 @@ def test_a_column_names_reruns_and_models_may_have_different_numbers(tmp_path: P
     run = prepared(tmp_path, "long.parquet")
     kept = Predictions.read(run.predictions("w4"))
     assert (kept.predicted[::2] == kept.predicted[1::2]).all()  # one rerun stands beside both
+    config = complete(load_config(tmp_path / "audit.yaml"))  # as `check` reads it
+    wrong = baseline_errors(config, load_examples(config).split("test"))
+    assert wrong == pytest.approx(1 - right["bf16"].mean(axis=1))
 
 
 def test_another_rerun_is_taken_in_when_it_comes(tmp_path: Path) -> None:

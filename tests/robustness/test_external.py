@@ -126,6 +126,34 @@ def test_their_losses_are_those_of_the_tables(
     assert f"{100 * fnr.absolute.value:+.2f}".replace("-", "\u2212") in table
 
 
+def test_clean_predictions_may_have_reruns(
+    answers: tuple[Path, pl.DataFrame], tmp_path: Path
+) -> None:
+    """Every rerun stands beside the one run on corrupted pictures; examples count once."""
+    home, worse = answers
+    config = write(home, worse)
+    for path in (home / "said").iterdir():
+        clean = pl.read_parquet(path)
+        again = [clean.with_columns(rerun=pl.lit(str(rerun))) for rerun in range(2)]
+        (home / "again").mkdir(exist_ok=True)
+        pl.concat(again).write_parquet(home / "again" / path.name)
+    config.write_text((CONFIG + ROBUST).replace("said/*", "again/*"))
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", config, "--out", tmp_path / "run")
+    assert code == 0, err
+    report = read_audit(tmp_path / "run" / "audit.json").robustness
+    assert report is not None
+    labels = pl.read_csv(home / "examples.csv")
+    right = worse.join(labels, on="example_id").with_columns(
+        right=pl.col("predicted") == pl.col("label")
+    )
+    for row in report.by_corruption:
+        if row.kind != "all":
+            own = right.filter(variant=row.variant, corruption=row.kind)
+            assert row.accuracy.value == pytest.approx(own["right"].mean(), abs=1e-9)
+            assert row.accuracy.n == SHOWN
+
+
 def test_a_hard_set_is_chosen_by_one_half_of_the_models_and_judges_the_other(
     answers: tuple[Path, pl.DataFrame], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import find_tables, split_pattern
+from scotoma.predictions.reruns import example_of_row
 from scotoma.predictions.tables import (
     PredictionTable,
     condition_name,
@@ -29,6 +31,7 @@ from scotoma.printable import nearest, printable
 from scotoma.run import Run
 from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
+from scotoma.stages.external.predictions import reruns_an_example, supplied_reruns
 from scotoma.stages.robustness.corrupted import CorruptedCondition, corrupted_file
 from scotoma.storage.files import written
 
@@ -101,7 +104,11 @@ def find_conditions(
     for table in tables:
         frame = read_columns(table, "example_id", "predicted", limits=config.limits)
         ids.update(frame["example_id"].drop_nulls().unique())
-    rows = [place for place, example_id in enumerate(examples.ids) if example_id in ids]
+    rows = [
+        place
+        for place, example_id in enumerate(examples.ids)
+        if example_id in ids or example_of_row(example_id) in ids
+    ]
     return Conditions(kinds, severities, np.array(rows, np.intp))
 
 
@@ -137,7 +144,9 @@ def import_corrupted(
         if not due:
             return
         models = imported_models(run, members)
-        ids = list(examples.ids)
+        # An example whose clean picture was predicted again has a row for each rerun.
+        again = reruns_an_example(run.config, supplied_reruns(run.config))
+        ids = list(examples.ids if again == 1 else map(example_of_row, examples.ids[::again]))
         asked = {
             condition_name(called, condition.kind, condition.severity): names
             for condition in outputs
@@ -154,20 +163,24 @@ def import_corrupted(
                 answers[condition_name(called, condition.kind, condition.severity)]
                 for called in models
             ]
-            nothing = np.full(len(ids), np.nan, np.float32)
+            nothing = np.full(len(examples.ids), np.nan, np.float32)
+
+            def of_rows(parts: list[NDArray[Any]]) -> NDArray[Any]:
+                return np.concatenate(parts, axis=1).repeat(again, axis=0)
+
             frame = {
-                "example_id": ids,
-                "predicted": np.concatenate([one.predicted for one in each], axis=1),
+                "example_id": examples.ids,
+                "predicted": of_rows([one.predicted for one in each]),
                 "change": nothing,  # nobody has shown the pictures
                 "similarity": nothing,
             }
             scores = [one.scores.astype(np.float32) for one in each if one.scores is not None]
             if scores:
-                frame["score"] = np.concatenate(scores, axis=1)
+                frame["score"] = of_rows(scores)
             best = [one.top5 for one in each if one.top5 is not None]
             if len(best) == len(each):
                 truth = examples.labels[:, None, None]
-                frame["top5"] = (np.concatenate(best, axis=1) == truth).any(axis=2)
+                frame["top5"] = (of_rows(best) == truth).any(axis=2)
             with written(path) as temporary:
                 pl.DataFrame(frame).write_parquet(temporary)
             progress.advance("import predictions on corrupted pictures")

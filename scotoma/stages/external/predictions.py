@@ -398,7 +398,8 @@ def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] |
         examples: The test examples.
 
     Returns:
-        Shares of the models, shape (N,); None where examples have no labels.
+        Shares of the models, each the mean over its reruns, shape (N,); None where examples have
+        no labels.
 
     Raises:
         DataError: See `read_external`.
@@ -409,14 +410,15 @@ def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] |
         return None
     called = _named(config)["dense"]
     tables = prediction_tables(source)
-    models = supplied_models(config, {"dense": config.models_of("dense")})[called]
+    models = list(_audited(config, supplied_reruns(config))[called].values())
     asked = PredictionRequest(
-        {called: models}, examples.ids, examples.classes,
+        {called: [again for reruns in models for again in reruns]}, examples.ids, examples.classes,
         threshold=config.label.threshold, limits=config.limits, labels=config.label.several,
     )  # fmt: skip
-    predicted = read_external(tables, asked)[called].predicted
-    wrong: NDArray[np.float64] = (predicted != examples.labels[:, None]).mean(axis=1)
-    return wrong
+    wrong = read_external(tables, asked)[called].predicted != examples.labels[:, None]
+    each = np.split(wrong, np.cumsum(list(map(len, models)))[:-1], axis=1)
+    shares: NDArray[np.float64] = np.mean([own.mean(axis=1) for own in each], axis=0)
+    return shares
 
 
 def supplied_models(config: Config, members: Mapping[str, int]) -> dict[str, list[str]]:

@@ -58,9 +58,12 @@ def family_loss_rows(
     if ranked is not None:
         kinds["top5"] = (ranked, at_risk["error"])
     for family, places in families.items():
+        under = {
+            m: (pair[0].under(places), pair[1].under(places)) for m, (pair, _) in kinds.items()
+        }
         for key, group in zip(partition.keys, partition.masks, strict=True):
             for metric, (pair, mask) in kinds.items():
-                own = pair[0].under(places), pair[1].under(places)
+                own = under[metric]
                 first = metric == "error"
                 contrast = None
                 if key != "all" and first:
