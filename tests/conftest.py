@@ -128,9 +128,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: a third of their time tests wait, for servers and other processes."""
-    return cores() + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than cores: tests wait for servers and other processes, but for the quick ones."""
+    return cores() if _quick(config) else cores() + 1
 
 
 @pytest.hookimpl(optionalhook=True)
