@@ -89,6 +89,13 @@ def test_external_int8_models_are_watched_and_float_ones_are_not(tmp_path: Path)
     assert bright.rise.value == pytest.approx(beyond[1] - beyond[0])
     assert beyond[1] > beyond[0] > 0
 
+    for model in ("0", "1"):
+        external_model(tmp_path / "models" / "small" / f"{model}.onnx")
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", "audit.yaml", "--out", "other")
+    assert code == 4
+    assert "needs models that round activations to fixed ranges" in err
+
 
 def test_ranges_that_are_no_whole_activations_are_left_out(tmp_path: Path) -> None:
     external_model(tmp_path / "float.onnx")
