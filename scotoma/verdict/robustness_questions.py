@@ -13,7 +13,10 @@ from scotoma.verdict.question import Question
 __all__ = ["NOT_ASKED", "NO_PICTURES", "NO_TOP5", "pictures_questions", "robustness_questions"]
 
 FEWEST = 50  # corrupted examples of a group that is judged
-NO_PICTURES = "the audit ran no model on corrupted pictures; add robustness to its configuration"
+NO_PICTURES = (
+    "the audit ran no model on corrupted pictures; add robustness to its configuration, and repeat "
+    "the whole audit"
+)
 NO_TOP5 = "the audit does not know the five best classes; top: 5 is for more than ten classes"
 NO_RANGES = "this variant has no fixed ranges of int8"
 WHERE = {

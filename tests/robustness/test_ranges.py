@@ -18,6 +18,7 @@ from scotoma.errors import DataError
 from scotoma.inference import Network, Preprocessing
 from scotoma.quantization.beyond_range import ranges, watched
 from scotoma.stages.members.activation_ranges import shares_beyond_ranges
+from scotoma.stages.robustness import step
 from tests.commands import scotoma
 from tests.external_models import EXTERNAL, external_model
 from tests.steps import steps_in_this_process
@@ -53,7 +54,9 @@ def test_an_external_model_is_watched_in_a_process_of_its_own(tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_external_int8_models_are_watched_and_float_ones_are_not(tmp_path: Path) -> None:
+def test_external_int8_models_are_watched_and_float_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model's mean by NumPy, clean and brighter; severity 5 leaves the range more often."""
     rng = np.random.default_rng(3)
     pixels = rng.integers(0, 256, (N, 1, 1, 3)) + rng.integers(-20, 20, (N, 8, 12, 3))
@@ -88,6 +91,13 @@ def test_external_int8_models_are_watched_and_float_ones_are_not(tmp_path: Path)
     assert bright.rise is not None
     assert bright.rise.value == pytest.approx(beyond[1] - beyond[0])
     assert beyond[1] > beyond[0] > 0
+
+    monkeypatch.setattr(step, "watched_places", lambda *_: ())  # as of float models alone
+    with steps_in_this_process(tmp_path):
+        again = ("audit", "audit.yaml", "--out", "run", "--step", "robustness")
+        code, _, err = scotoma(*again)
+    assert code == 4
+    assert "needs models that round activations to fixed ranges" in err
 
 
 def test_ranges_that_are_no_whole_activations_are_left_out(tmp_path: Path) -> None:

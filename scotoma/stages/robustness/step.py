@@ -15,6 +15,7 @@ import polars as pl
 from scotoma.corruptions import Profile
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.datasets.parts import part_digest
+from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.engines import Network
 from scotoma.machine import versions
@@ -74,6 +75,11 @@ def robustness(run: Run) -> list[Path]:
         import_corrupted(run, plan.conditions, plan.members, chosen, confidence=config.confidence)
     elif plan.profile is not None:
         watched = watched_places(run, plan.members) if config.activation_ranges else ()
+        if config.activation_ranges and not watched:
+            raise DataError(
+                "robustness.activation_ranges needs models that round activations to fixed ranges "
+                "(QuantizeLinear with one scale), got none; leave it out"
+            )
         plan = _predict(run, plan, plan.profile, examples, watched)
     elif config.confidence:
         _measure_clean_alone(run, plan, examples)
