@@ -301,6 +301,7 @@ def test_the_ratio_of_spreads_of_runs_without_heavy_tails_has_the_textbooks_inte
     assert outlier.high / outlier.low > seen.high / seen.low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "least"),
     [("standard_normal", 0.93), ("random", 0.93), ("laplace", 0.86)],

@@ -24,6 +24,8 @@ from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.synthetic import celeba
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 400
 CONFIG = """\
 source: {kind: celeba, data: DATA, size: 16}

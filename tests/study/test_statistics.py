@@ -21,6 +21,8 @@ from scotoma.study.effects import (
 )
 from scotoma.study.mixed_model import odds_ratio
 
+pytestmark = pytest.mark.slow
+
 # Krippendorff (2011), example C: four observers, twelve units, five categories; 0 is missing.
 EXAMPLE_C = """
 1 2 3 3 2 1 4 1 2 0 0 0
