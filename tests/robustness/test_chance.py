@@ -103,6 +103,22 @@ def test_intervals_of_another_set_hold_the_truth() -> None:
     assert np.mean([se for _, se in values]) == pytest.approx(spread, rel=0.15)
 
 
+@pytest.mark.slow
+def test_where_rare_harm_may_go_unseen_intervals_of_another_set_hold_it() -> None:
+    """200 audits: of 60 pictures a third shows no flip, and the test set flips both ways."""
+    rng = np.random.default_rng(4)
+    held, unseen = 0, 0
+    for _ in range(200):
+        test, other = rng.random((4_000, 1)) < 0.9, rng.random((60, 1)) < 0.6
+        moved = test ^ (rng.random(test.shape) < np.where(test, 0.01, 0.09))  # no mean moves
+        changed = other & (rng.random(other.shape) >= 0.03)
+        found = other_set((test, other), (moved, changed), paired=True).losses["absolute"]
+        held += found.low <= 0.6 * 0.03 <= found.high
+        unseen += (changed == other).all()
+    assert unseen > 40
+    assert held >= 0.93 * 200
+
+
 def _probit(p: float) -> float:
     from scipy.special import ndtri
 
