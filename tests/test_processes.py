@@ -118,6 +118,28 @@ def test_a_kept_worker_goes_on_as_a_new_one_and_ends_with_the_block(
     assert not Path("/proc", str(process)).exists()
 
 
+def test_a_kept_worker_follows_who_asks_into_another_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with kept_workers():
+        with worker_pool(1) as pool:
+            process = pool.submit(os.getpid, task="").result()
+        monkeypatch.chdir(tmp_path)
+        with worker_pool(1) as pool:
+            assert pool.submit(os.getpid, task="").result() == process
+            assert pool.submit(os.getcwd, task="").result() == str(tmp_path)
+
+
+def test_a_block_within_a_block_leaves_the_workers_to_the_outer_one() -> None:
+    seen = []
+    with kept_workers():
+        for _ in range(2):
+            with kept_workers(), worker_pool(1) as pool:
+                seen.append(pool.submit(os.getpid, task="").result())
+        assert seen[0] == seen[1]
+    assert not Path("/proc", str(seen[0])).exists()
+
+
 def test_a_kept_worker_that_died_is_replaced() -> None:
     with kept_workers():
         with worker_pool(1) as pool:
