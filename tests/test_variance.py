@@ -171,6 +171,23 @@ def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
     assert stats.nct.cdf(t, seen.df, seen.high * weight) == pytest.approx(0.025, abs=1e-5)
 
 
+@pytest.mark.parametrize("shift", [1e4, -1e4, 1e9])
+def test_the_interval_of_a_d_of_thousands_is_that_of_numerical_integration(shift):
+    # SciPy's own inverse needed seconds at 1e4 standard deviations and did not end at 1e9.
+    runs = np.array([0.0, 0.3, 1.0, 1.1])
+    seen = compare_run_sets(runs, runs + shift * runs.std(ddof=1)).cohens_d
+    assert seen.value == pytest.approx(shift)
+    assert seen.low < seen.value < seen.high
+    t = shift * math.sqrt(len(runs) / 2)
+    z, weights = np.polynomial.hermite_e.hermegauss(60)
+    for end, p in ((seen.low, 0.975), (seen.high, 0.025)):
+        # T is below t where the chi-squared under its root is above df (delta + z)^2 / t^2.
+        above = (end * math.sqrt(len(runs) / 2) + z) / t
+        tails = stats.chi2.sf(seen.df * above**2, seen.df)
+        below = (weights * (tails if shift > 0 else 1 - tails)).sum() / math.sqrt(2 * math.pi)
+        assert below == pytest.approx(p, abs=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("runs", "sigma"), [((6, 6), 1.0), ((8, 14), 2.0)])
 def test_intervals_cover_the_true_difference_and_the_true_d(runs, sigma):
@@ -247,6 +264,16 @@ def test_runs_that_never_vary_have_no_effect_size_and_say_why():
         assert seen.cohens_d.reason == "undefined (nothing varies over 5 runs)"
         assert (seen.difference.value, seen.effect) == (0.0, "undefined")
         assert (seen.mean_moves(), seen.variance_moves()) == ("NS", "NS")
+
+
+@pytest.mark.parametrize("protocol", ["sound", "published"])
+def test_runs_that_differ_by_their_rounding_do_not_vary(protocol):
+    base, other = [0.3, 0.1 + 0.2], [0.7, 0.7]
+    assert base[0] != base[1]
+    seen = compare_run_sets(base, other, protocol=protocol)
+    assert seen.cohens_d.reason == "undefined (nothing varies over 4 runs)"
+    assert math.isnan(seen.spread_ratio.value)
+    assert seen.difference.reason == "interval not estimable (nothing varies over 4 runs)"
 
 
 @pytest.mark.parametrize("protocol", ["sound", "published"])

@@ -10,6 +10,10 @@ from scipy.special import chdtri, fdtri, nctdtrinc
 from scotoma.inputs import Floats
 from scotoma.uncertainty import Estimate, undefined
 
+# Metrics are of order 1, and sums of thousands of rounded terms: what differs by less is equal.
+ROUNDING = 64 * np.finfo(np.float64).eps
+# Above it SciPy's inverse of the noncentral t distribution loses digits, and soon does not end.
+FAR = 1000.0
 THIS_TEST_SET = "about training runs on this test set"
 SAWILOWSKY = {
     "huge": 2.0,
@@ -27,8 +31,9 @@ def mean_of(values: Floats) -> float:
 
 
 def variance_of(values: Floats) -> float:
-    """Sample variance, exactly 0 for equal values, whose rounded mean would leave 1e-34."""
-    return float(values.var(ddof=1)) if np.ptp(values) != 0 else 0.0
+    """Sample variance, exactly 0 where values differ by their rounding alone."""
+    alike = np.ptp(values) <= ROUNDING * max(1.0, np.abs(values).max())
+    return 0.0 if alike else float(values.var(ddof=1))
 
 
 def welch_difference(b: Floats, o: Floats, level: float) -> Estimate:
@@ -62,8 +67,18 @@ def cohens_d(b: Floats, o: Floats, level: float) -> Estimate:
     weight = math.sqrt(n * m * (s + t) / (2 * (m * s + n * t)))
     df = (n - 1) * (m - 1) * (s + t) ** 2 / ((m - 1) * s**2 + (n - 1) * t**2)
     tail = (1 - level) / 2
-    low, high = (float(nctdtrinc(df, p, d * weight)) / weight for p in (1 - tail, tail))
+    low, high = (_noncentrality(d * weight, df, p) / weight for p in (1 - tail, tail))
     return Estimate(d, low, high, n + m, min(n, m), math.nan, df, level, note=THIS_TEST_SET)
+
+
+def _noncentrality(t: float, df: float, p: float) -> float:
+    """Noncentrality with which a noncentral t is below `t` with probability `p`.
+
+    That of a large t is t times the root of a chi-squared over its degrees of freedom, to 1.5e-5.
+    """
+    if abs(t) <= FAR:
+        return float(nctdtrinc(df, p, t))
+    return t * math.sqrt(chdtri(df, p if t > 0 else 1 - p) / df)
 
 
 def sawilowsky(d: float) -> str:
