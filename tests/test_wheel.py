@@ -135,16 +135,24 @@ class Environment:
         return [str(path) for path in paths if path.is_relative_to(ROOT) and path != packages]
 
 
+# As on a user's machine: pip goes by the machine's own settings, nothing is pinned.
+NEWEST = "pip install --quiet --no-compile"
+OLDEST = "uv pip install --quiet --resolution lowest-direct"  # that pyproject.toml allows
+
+
 @contextmanager
-def environment(home: Path, wheel: Path, extra: str = "") -> Iterator[Environment]:
-    """Install the wheel with the newest releases that pip finds; take it all away again."""
+def environment(
+    home: Path, wheel: Path, extra: str = "", *, install: str = NEWEST
+) -> Iterator[Environment]:
+    """Install the wheel and what it needs; take it all away again."""
     made = Environment(home / "environment", home / "outside")
     made.outside.mkdir()
     try:
         done = python("-m", "venv", str(made.home), cwd=home)
         assert done.returncode == 0, done.stderr
-        # As on a user's machine: pip goes by the machine's own settings, nothing is pinned.
-        done = made.run("python", "-m", "pip", "install", "--quiet", "--no-compile", wheel + extra)
+        if install == OLDEST:
+            made.run("python", *f"-m {NEWEST} uv".split())
+        done = made.run("python", "-m", *install.split(), f"{wheel}{extra}")
         assert done.returncode == 0, done.stderr
         yield made
     finally:
@@ -154,7 +162,7 @@ def environment(home: Path, wheel: Path, extra: str = "") -> Iterator[Environmen
 @pytest.fixture(scope="module")
 def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     """The wheel without extras."""
-    with environment(tmp_path_factory.mktemp("core"), str(wheel)) as made:
+    with environment(tmp_path_factory.mktemp("core"), wheel) as made:
         yield made
 
 
@@ -260,8 +268,9 @@ def test_the_wheel_beside_these_packages_passes_an_audit(
 
 
 @pytest.mark.thorough
-def test_the_newest_releases_of_everything_pass_an_audit(
-    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.parametrize("install", [NEWEST, OLDEST], ids=["newest", "oldest"])
+def test_the_newest_and_the_oldest_releases_of_everything_pass_an_audit(
+    install: str, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with environment(tmp_path_factory.mktemp("all"), str(wheel), "[all]") as made:
+    with environment(tmp_path_factory.mktemp("all"), wheel, "[all]", install=install) as made:
         audit_small(made)

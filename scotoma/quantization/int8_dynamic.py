@@ -42,6 +42,7 @@ def to_int8_dynamic(
         The quantized graph.
     """
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in member.graph.initializer}
+    turned = _turned(member)
     add_pre_process_metadata(member)
     with silence_quantizers():
         # ConvInteger on CPU takes unsigned weights only.
@@ -51,7 +52,7 @@ def to_int8_dynamic(
         )  # fmt: skip
     quantized = onnx.load_model(path)
     if per_channel:
-        _scale_each_channel(quantized, weights, largest=63 if reduce_range else 127)
+        _scale_each_channel(quantized, weights, turned, largest=63 if reduce_range else 127)
     return quantized
 
 
@@ -87,13 +88,27 @@ def quantize_channels(
     return np.rint(weight / scales).astype(np.int8), scales
 
 
+def _turned(graph: onnx.ModelProto) -> set[str]:
+    """Name the weights that a Gemm transposes; the quantizer, making a MatMul of it, does."""
+    return {
+        node.input[1]
+        for node in graph.graph.node
+        if node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+    }
+
+
 def _scale_each_channel(
-    quantized: onnx.ModelProto, weights: dict[str, NDArray[np.float32]], *, largest: int
+    quantized: onnx.ModelProto,
+    weights: dict[str, NDArray[np.float32]],
+    turned: set[str],
+    *,
+    largest: int,
 ) -> None:
     """Give the weights of a quantized graph, in place, a scale a channel.
 
     Signed weights stand as unsigned ones with their zero in the middle, which is the same integer
-    arithmetic.
+    arithmetic. ONNX Runtime keeps the name of a weight that it transposes, and from 1.32 on it
+    appends to it.
     """
     tensors = {tensor.name: tensor for tensor in quantized.graph.initializer}
     for node in quantized.graph.node:
@@ -102,6 +117,8 @@ def _scale_each_channel(
             continue
         base = name.removesuffix(QUANTIZED)
         own = weights[base] if base in weights else weights[base.removesuffix(TRANSPOSED)].T
+        if base in turned and base + TRANSPOSED + QUANTIZED not in tensors:
+            own = own.T
         axis = PRODUCTS[node.op_type]
         rounded, scales = quantize_channels(own, axis, largest)
         zero = largest + 1

@@ -19,12 +19,19 @@ def distance(one: Tensors, other: Tensors) -> float:
 
 
 @pytest.mark.parametrize(
-    "precision", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.thorough)]
+    ("name", "precision"),
+    [
+        ("tiny-convnet", torch.float32),
+        pytest.param("resnet8", torch.float32, marks=pytest.mark.thorough),
+        pytest.param("resnet8", torch.bfloat16, marks=pytest.mark.thorough),
+    ],
 )
-def test_compiled_members_have_the_gradients_of_each_member(precision: torch.dtype) -> None:
+def test_compiled_members_have_the_gradients_of_each_member(
+    name: str, precision: torch.dtype
+) -> None:
     torch.manual_seed(0)
     torch._dynamo.utils.counters.clear()
-    models = [build_model("resnet8", 4, seed).train() for seed in range(MEMBERS)]
+    models = [build_model(name, 4, seed).train() for seed in range(MEMBERS)]
     stacked, buffers = torch.func.stack_module_state(models)
     state = {name: value.detach().clone() for name, value in stacked.items()}
     exact = gradients(models[0], cross_entropy, "loop")
