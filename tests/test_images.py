@@ -29,7 +29,7 @@ IMAGE = f"scotoma-core:{__version__}"
 PATIENCE_S = 900
 # Times and machines, which no two runs share.
 ELSE = re.compile(  # what holds times and places, or the checksums of such
-    r"(steps|logs|shards)/|(measurements|tracking|checksums)\.json|pipeline\.yaml|\.lock"
+    r"(steps|logs|shards)/|(measurements|tracking|checksums|sources)\.json|pipeline\.yaml|\.lock"
 )
 
 
