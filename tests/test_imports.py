@@ -42,6 +42,7 @@ SERVING |= {
 }
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
+    {"answers"},
     {"detection"},
     {"datasets", "evallogs"},
     {"mitigation"},
@@ -59,13 +60,15 @@ CHAIN = [
 TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {
+    ("audit", "answers"),
     ("predictions", "inputs"),
     ("power", "uncertainty"),
     ("review", "study"),
 }  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
+APART |= {("answers", name) for name in ("audit", "config", "processes", "run", "storage")}
 
-MEASURING = {"predictions", "inputs", "uncertainty", "power"}
+MEASURING = {"answers", "predictions", "inputs", "uncertainty", "power"}
 MEASURING |= next(row for row in CHAIN if "bias" in row)
 DECIDING = "scotoma.mitigation.decide"
 NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}
@@ -179,6 +182,10 @@ def test_scanner_takes_a_package_as_the_folder_that_it_is() -> None:
     ("importer", "target", "wrong"),
     [
         ("bias", "predictions", False),
+        ("audit", "answers", False),
+        ("answers", "errors", False),
+        ("answers", "audit", True),
+        ("answers", "run", True),
         ("predictions", "bias", True),
         ("bias", "divergence", True),
         ("variance", "bias", True),
