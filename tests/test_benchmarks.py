@@ -18,7 +18,7 @@ SMALLEST = {
     "comparison_coverage": "--simulations 2",
     "detection": "--images 50",
     "detection_alarms": "--pairs 1 --harm 0",
-    "evallogs": "--examples 100",
+    "logs": "--examples 100",
     "false_alarms": "--audits 1 --members 5",
     "levels": "--populations 1",
     "mitigation": "--steps 1 --turns 1",

@@ -44,7 +44,7 @@ SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"answers"},
     {"detection"},
-    {"datasets", "evallogs"},
+    {"datasets", "readers"},
     {"mitigation"},
     {"training", "corruptions"},
     {"quantization"},

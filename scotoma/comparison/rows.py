@@ -9,8 +9,8 @@ import polars as pl
 
 from scotoma.comparison.reruns import align_reruns
 from scotoma.errors import DataError
-from scotoma.evallogs.log import SCORE
-from scotoma.evallogs.pairing import Pairing
+from scotoma.readers.pairing import Pairing
+from scotoma.readers.record import SCORE
 
 __all__ = ["ATTRIBUTE", "PairedRows", "joined_tasks", "paired_rows"]
 

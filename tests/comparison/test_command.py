@@ -182,7 +182,7 @@ def test_what_cannot_be_compared_is_one_sentence(
     assert sentence in err
 
 
-WRITTEN = Path(__file__).resolve().parents[1] / "evallogs" / "files" / "lm_eval"
+WRITTEN = Path(__file__).resolve().parents[1] / "readers" / "files" / "lm_eval"
 
 
 def test_averages_are_those_that_lm_eval_wrote() -> None:

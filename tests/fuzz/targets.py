@@ -32,7 +32,6 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
-from scotoma.evallogs import attributes_of, read_logs
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
@@ -42,6 +41,7 @@ from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
+from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
@@ -400,7 +400,7 @@ TARGETS = {
         predictions("p.npz", columns={"dense": ["members_0"]}), "arrays", CELLS
     ),
     "long table, CSV": Target(long, "long", CELLS),
-    "evaluation log": Target(logs, "evallogs", (*JSON, *CELLS)),
+    "evaluation log": Target(logs, "logs", (*JSON, *CELLS)),
     "values of runs": Target(raw, "raw", (*CELLS, *YAML)),
     "rule of deciding": Target(rule, "rule", JSON),
     "command's table, arrays": Target(command("t.npz"), "arrays", CELLS),

@@ -19,9 +19,12 @@ from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
 from scotoma.config.groups import GroupColumn
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs import EvaluationLog, LogColumns, attributes_of, pair, read_logs
 from scotoma.inputs import Flags
 from scotoma.printable import nearest, printable
+from scotoma.readers.logs import attributes_of, read_logs
+from scotoma.readers.pairing import pair
+from scotoma.readers.record import EvaluationLog
+from scotoma.readers.tables import LogColumns
 
 __all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "models_of"]
 

@@ -16,8 +16,8 @@ from scotoma.commands.compare.text import comparison_lines, listing_lines, verdi
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.errors import ConfigError
-from scotoma.evallogs import attributes_of
 from scotoma.jsonable import jsonable
+from scotoma.readers.logs import attributes_of
 from scotoma.stages.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "CompareQuestion", "run_compare", "run_compare_boxes"]

@@ -15,8 +15,8 @@ from scotoma.comparison.flips import Flip
 from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
-from scotoma.evallogs import AttributePath
 from scotoma.printable import printable
+from scotoma.readers.record import AttributePath
 from scotoma.uncertainty import Estimate
 
 __all__ = [

@@ -1,7 +1,7 @@
 """How fast evaluation logs are read, paired and compared, beside json.loads of the same lines.
 
-    python benchmarks/evallogs.py                    # 100,000 examples x 2 models, 1 GB
-    python benchmarks/evallogs.py --examples 3000
+    python benchmarks/logs.py                    # 100,000 examples x 2 models, 1 GB
+    python benchmarks/logs.py --examples 3000
 
 Writes two logs in the form of lm-evaluation-harness 0.4.13, reads them with an attribute, and pairs
 them. Peak memory is that of this process and of the one that reads, together. Then the whole
@@ -19,7 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from scotoma.evallogs import pair, read_logs
+from scotoma.readers.logs import read_logs
+from scotoma.readers.pairing import pair
 
 MODELS = ("bf16", "w4a16")
 LINE_BYTES = 5_000

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.evallogs.json_lines import json_lines
-from scotoma.evallogs.record import About, Evaluation, Format, Record
 from scotoma.printable import printable
+from scotoma.readers.files import json_lines
+from scotoma.readers.record import About, Evaluation, Format, Record
 
 __all__ = ["EVERY_EVAL_EVER", "is_every_eval_ever"]
 

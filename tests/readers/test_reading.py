@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs import LogColumns, attributes_of
-from tests.evallogs.conftest import FILES, Read, Write, lm_eval_row
+from scotoma.readers.logs import attributes_of
+from scotoma.readers.tables import LogColumns
+from tests.readers.conftest import FILES, Read, Write, lm_eval_row
 
 pytestmark = pytest.mark.slow
 

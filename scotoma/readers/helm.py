@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.evallogs.json_lines import json_file
-from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text
 from scotoma.printable import printable
+from scotoma.readers.files import json_file
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["HELM"]
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.evallogs import EvaluationLog, pair
-from scotoma.evallogs.log import COLUMNS
+from scotoma.readers.pairing import pair
+from scotoma.readers.record import COLUMNS, EvaluationLog
 
 
 def log(

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from scotoma.evallogs.scripts import LETTERS_READ, script_of
+from scotoma.readers.extract import LETTERS_READ, script_of
 
 # Blocks of plain letters, by Blocks.txt and Scripts.txt of Unicode 15.
 LETTERS = {

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.evallogs.json_lines import json_file
-from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text, parsed
-from scotoma.evallogs.zip_members import ZipMembers
 from scotoma.printable import printable
+from scotoma.readers.files import ZipMembers, json_file, parsed
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["INSPECT_AI", "INSPECT_AI_JSON"]
 

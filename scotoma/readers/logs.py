@@ -12,13 +12,18 @@ import polars as pl
 
 from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs.detection import FORMATS, SUFFIXES
-from scotoma.evallogs.gathering import MOST_VALUES, format_of, gather_log, list_attributes
-from scotoma.evallogs.log import SCORE, AttributePath, EvaluationLog
-from scotoma.evallogs.record import quoted_id
-from scotoma.evallogs.tables import LogColumns
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
+from scotoma.readers.extract import (
+    FORMATS,
+    MOST_VALUES,
+    SUFFIXES,
+    format_of,
+    gather_log,
+    list_attributes,
+)
+from scotoma.readers.record import SCORE, AttributePath, EvaluationLog, quoted_id
+from scotoma.readers.tables import LogColumns
 from scotoma.untrusted import read_apart
 
 __all__ = ["attributes_of", "read_logs"]

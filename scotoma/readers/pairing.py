@@ -9,9 +9,8 @@ import polars as pl
 
 from scotoma.credentials import masked
 from scotoma.errors import DataError
-from scotoma.evallogs.log import EvaluationLog
-from scotoma.evallogs.record import quoted_id
 from scotoma.printable import printable
+from scotoma.readers.record import EvaluationLog, quoted_id
 
 __all__ = ["Key", "Pairing", "pair"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
-from scotoma.evallogs.json_lines import json_lines
-from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text, parsed
 from scotoma.printable import printable
+from scotoma.readers.files import json_lines, parsed
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 from scotoma.storage.regular import open_regular
 
 __all__ = ["LM_EVAL", "is_lm_eval"]

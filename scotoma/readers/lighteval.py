@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotoma.evallogs.frames import parquet_rows
-from scotoma.evallogs.json_lines import json_file
-from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.files import json_file, parquet_rows
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["LIGHTEVAL", "LIGHTEVAL_COLUMNS"]
 

@@ -17,10 +17,9 @@ from typing import Any
 
 from scotoma.columns import MISSING_TEXTS
 from scotoma.errors import ConfigError, DataError
-from scotoma.evallogs.frames import column_names, csv_rows, parquet_rows
-from scotoma.evallogs.json_lines import json_file, json_lines
-from scotoma.evallogs.record import About, Evaluation, Format, Record, hash_text
 from scotoma.printable import nearest, printable
+from scotoma.readers.files import column_names, csv_rows, json_file, json_lines, parquet_rows
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["LogColumns", "is_timm", "table_format"]
 

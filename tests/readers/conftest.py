@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scotoma.evallogs import EvaluationLog, read_logs
+from scotoma.readers.logs import read_logs
+from scotoma.readers.record import EvaluationLog
 
 FILES = Path(__file__).parent / "files"
 Read = Callable[..., dict[str, EvaluationLog]]

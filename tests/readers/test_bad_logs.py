@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from scotoma.errors import ConfigError, DataError
-from tests.evallogs.conftest import FILES, Read, Write, lm_eval_row
+from tests.readers.conftest import FILES, Read, Write, lm_eval_row
 
 pytestmark = pytest.mark.slow
 

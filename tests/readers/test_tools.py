@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.evallogs.conftest import FILES, Read
+from tests.readers.conftest import FILES, Read
 
 TOOLS = {
     "lm_eval": ("lm_eval==0.4.13", ["bf16", "bf16-2", "w4a16"]),

@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 import zstandard
 
-from scotoma.evallogs import attributes_of, pair
-from tests.evallogs.conftest import FILES, Read
+from scotoma.readers.logs import attributes_of
+from scotoma.readers.pairing import pair
+from tests.readers.conftest import FILES, Read
 
 pytestmark = pytest.mark.slow  # each starts a process
 

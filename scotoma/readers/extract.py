@@ -6,30 +6,212 @@ Called in the process that reads files from outside.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.evallogs.detection import detect
-from scotoma.evallogs.dotted import plain_text, value_at, values
-from scotoma.evallogs.log import COLUMNS, SCORE, SHOWN_CHARACTERS
-from scotoma.evallogs.record import Evaluation, Record, hash_text, masked_settings, quoted_id
-from scotoma.evallogs.scripts import script_of
-from scotoma.evallogs.tables import LogColumns
 from scotoma.printable import printable
+from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER, is_every_eval_ever
+from scotoma.readers.files import ZipMembers, column_names, json_lines
+from scotoma.readers.helm import HELM
+from scotoma.readers.inspect_ai import INSPECT_AI, INSPECT_AI_JSON
+from scotoma.readers.lighteval import LIGHTEVAL, LIGHTEVAL_COLUMNS
+from scotoma.readers.lm_eval import LM_EVAL, is_lm_eval
+from scotoma.readers.record import (
+    COLUMNS,
+    SCORE,
+    SHOWN_CHARACTERS,
+    Evaluation,
+    Format,
+    Record,
+    hash_text,
+    masked_settings,
+    quoted_id,
+)
+from scotoma.readers.tables import LogColumns, is_timm, table_format
+from scotoma.storage.regular import open_regular
 
-__all__ = ["MOST_VALUES", "format_of", "gather_log", "list_attributes"]
+__all__ = [
+    "FORMATS",
+    "LETTERS_READ",
+    "MOST_VALUES",
+    "SUFFIXES",
+    "detect",
+    "format_of",
+    "gather_log",
+    "list_attributes",
+    "script_of",
+]
 
+FORMATS = ("lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "timm", "mlflow", "table")
+SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
+BEGINNING = 2**14  # bytes of a file of JSON that are looked at
+INSPECT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+SPLIT = re.compile(rb'\s*\{\s*"columns"\s*:\s*\[')
+EXAMPLES = re.compile(rb'\s*\[\s*\{\s*"instance_id"\s*:')
+STATISTICS = re.compile(rb'"stats"\s*:\s*\[')
+Plain = str | int | float | bool
+DEEPEST = 8
+LETTERS_READ: Final = 2_000  # characters at the end of a text, where a prompt's own question stands
+KANA_SHARE = 0.1  # of Han and kana together, from which the text is one that uses kana
+KANA, HAN = "Kana", "Han"
+NAMED = {"CJK": HAN, "HIRAGANA": KANA, "KATAKANA": KANA}
 MOST_VALUES: Final = 1_000  # distinct values of an attribute that are counted
 MOST_PATHS: Final = 10_000
 PART_BYTES = 2**25  # of text that is held before it is written
 PART_ROWS = 20_000
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
 NUMBERS = ("integer", "number")
+
+
+def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | None:
+    """Tell the format of a file; None where it is no log and no table.
+
+    Args:
+        path: The file.
+        columns: Columns of tables.
+        scores: Columns of scores of tables.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    name = path.name.lower()
+    with open_regular(path) as file:
+        begins = file.read(BEGINNING)
+    if begins.startswith(b"PK\x03\x04"):
+        with ZipMembers(path) as members:
+            logged = {"header.json", "_journal/start.json"} & set(members.names)
+        return INSPECT_AI if logged else None
+    if name.endswith((".parquet", ".csv", ".csv.gz")):
+        names = column_names(path)
+        if set(names) >= LIGHTEVAL_COLUMNS:
+            return LIGHTEVAL
+        return table_format(columns, scores, "timm" if is_timm(names) else "table")
+    if INSPECT.match(begins):
+        return INSPECT_AI_JSON
+    if EXAMPLES.match(begins) and STATISTICS.search(begins):
+        return HELM
+    if SPLIT.match(begins):
+        return table_format(columns, scores, "mlflow")
+    if not name.endswith(".jsonl"):
+        return None
+    first = next(json_lines(path), None)
+    if first is None:
+        return None
+    if is_lm_eval(first):
+        return LM_EVAL
+    if is_every_eval_ever(first):
+        return EVERY_EVAL_EVER
+    return table_format(columns, scores, "timm" if is_timm(list(first)) else "table")
+
+
+def values(
+    nested: Mapping[str, Any], above: str = "", depth: int = DEEPEST
+) -> Iterator[tuple[str, Plain]]:
+    """List plain values with their paths; a list of plain values is one, joined by commas.
+
+    >>> list(values({"doc": {"age": 3, "tags": ["a", "b"], "none": None}}))
+    [('doc.age', 3), ('doc.tags', 'a, b')]
+    """
+    for name, value in nested.items():
+        path = f"{above}.{name}" if above else str(name)
+        if isinstance(value, Mapping):
+            if depth:
+                yield from values(value, path, depth - 1)
+        elif (plain := _plain(value)) is not None:
+            yield path, plain
+
+
+def value_at(nested: Mapping[str, Any], path: str) -> Plain | None:
+    """Find the value at a path; None where there is none, or no plain one.
+
+    A name may itself hold dots.
+
+    >>> value_at({"doc": {"a.b": {"c": 1}}}, "doc.a.b.c")
+    1
+    """
+    if path in nested:
+        value = nested[path]
+        return None if isinstance(value, Mapping) else _plain(value)
+    for place, sign in enumerate(path):
+        if sign == "." and isinstance(nested.get(path[:place]), Mapping):
+            found = value_at(nested[path[:place]], path[place + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+def plain_text(value: Plain) -> str:
+    """Write a value as text, as JSON would write what is no text.
+
+    >>> plain_text(True), plain_text(2), plain_text("a")
+    ('true', '2', 'a')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: Any) -> Plain | None:
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, (str, int)) for one in value):
+        return ", ".join(map(plain_text, value))
+    return None
+
+
+def script_of(text: str | None) -> str | None:
+    """Name the script of most letters among the last 2,000 characters of a text.
+
+    Args:
+        text: Any text; None where there is none.
+
+    Returns:
+        `Latin`, `Cyrillic`, `Arabic`, `Han`, `Kana` (text that mixes kana with Han), ..., the first
+        word of the letters' Unicode names; None without a letter.
+
+    References:
+        The Unicode Standard, section 4.8 (names), as `unicodedata` has them.
+
+    >>> script_of("What is 1 + 1?"), script_of("Сколько будет 1 + 1?"), script_of("1 + 1 = ?")
+    ('Latin', 'Cyrillic', None)
+    >>> script_of("日本の首都はどこですか"), script_of("法国的首都是哪里")
+    ('Kana', 'Han')
+    """
+    if not text:
+        return None
+    end = text[-LETTERS_READ:]
+    if end.isascii():
+        return "Latin" if any(map(str.isalpha, end)) else None
+    counts: Counter[str] = Counter()
+    for sign, times in Counter(end).items():
+        if name := _script(sign):
+            counts[name] += times
+    together = counts[HAN] + counts[KANA]
+    if together:
+        one, other = (KANA, HAN) if counts[KANA] >= KANA_SHARE * together else (HAN, KANA)
+        counts[one] = together
+        del counts[other]
+    # Of two scripts with as many letters the first by name: the order of a text plays no part.
+    return min(counts, key=lambda name: (-counts[name], name), default=None)
+
+
+@lru_cache(maxsize=2**16)
+def _script(sign: str) -> str:
+    """The script of a letter; empty for other signs. Wide and mathematical letters are plain."""
+    plain = unicodedata.normalize("NFKC", sign)[:1]
+    if not plain.isalpha():
+        return ""
+    word = unicodedata.name(plain, "").partition(" ")[0]
+    return NAMED.get(word, word.capitalize())
 
 
 @dataclass

@@ -1,0 +1,229 @@
+"""Which JSON, rows of a table or members of a zip does a file hold?"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import polars as pl
+import zstandard
+
+from scotoma.csv_files import scan_csv
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.storage.regular import open_regular
+from scotoma.unreadable import UNREADABLE, reason
+
+__all__ = [
+    "ZipMembers",
+    "column_names",
+    "csv_rows",
+    "json_file",
+    "json_lines",
+    "parquet_rows",
+    "parsed",
+]
+
+BATCH = 5_000  # rows that are read at a time
+ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
+MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
+LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
+
+
+def parsed(line: str | bytes, called: str, place: str) -> Any:
+    """Parse JSON.
+
+    Args:
+        line: The text.
+        called: What messages call the file.
+        place: Where in it, such as `line 3`.
+
+    Raises:
+        DataError: It is no JSON.
+    """
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be decoded"
+        raise DataError(
+            f"{printable(called)} must hold JSON, and {place} does not ({why}): the file may have "
+            "been cut off; copy it again, or remove that part"
+        ) from error
+
+
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Read one object a line; empty lines are passed over.
+
+    Raises:
+        DataError: A line holds no JSON object; the message has its number.
+    """
+    with open_regular(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.isspace():
+                continue
+            value = parsed(line, path.name, f"line {number:,}")
+            if not isinstance(value, dict):
+                raise DataError(
+                    f"{printable(path.name)} must hold one JSON object a line, and line "
+                    f"{number:,} is a {type(value).__name__}; write the log again"
+                )
+            yield value
+
+
+def json_file(path: Path) -> Any:
+    """Read a file that is one JSON value.
+
+    Raises:
+        DataError: It is not.
+    """
+    with open_regular(path) as file:
+        return parsed(file.read(), path.name, "it")
+
+
+def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the rows of a Parquet file.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    return _rows(pl.scan_parquet(path, glob=False, hive_partitioning=False), path, "Parquet")
+
+
+def csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the rows of a CSV file, every cell as text.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    try:
+        yield from scan_csv(path).collect().iter_rows(named=True)
+    except UNREADABLE as error:
+        raise _unreadable(path, "CSV", error) from error
+
+
+def column_names(path: Path) -> list[str]:
+    """Read the names of the columns of a Parquet or CSV file.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    parquet = path.name.lower().endswith(".parquet")
+    try:
+        scan = (
+            pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            if parquet
+            else scan_csv(path)
+        )
+        return scan.collect_schema().names()
+    except UNREADABLE as error:
+        raise _unreadable(path, "Parquet" if parquet else "CSV", error) from error
+
+
+def _rows(scan: pl.LazyFrame, path: Path, kind: str) -> Iterator[dict[str, Any]]:
+    try:
+        height = scan.select(pl.len()).collect().item()
+        for start in range(0, height, BATCH):
+            yield from scan.slice(start, BATCH).collect().iter_rows(named=True)
+    except UNREADABLE as error:
+        raise _unreadable(path, kind, error) from error
+
+
+def _unreadable(path: Path, kind: str, error: BaseException) -> DataError:
+    return DataError(
+        f"{printable(path.name)} cannot be read as {kind} ({reason(error)}); write it again"
+    )
+
+
+class ZipMembers:
+    """A zip that is open for reading.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DataError: It is no zip, or was cut off.
+
+    Attributes:
+        path: The file.
+        names: Names of its members, in its order, each once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = open_regular(path)
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+            self.names = tuple(dict.fromkeys(self._zip.namelist()))
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+            self._file.close()
+            raise self._damaged() from error
+
+    def __enter__(self) -> ZipMembers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._zip.close()
+        self._file.close()
+
+    def read(self, name: str) -> bytes:
+        """Read a member whole.
+
+        Raises:
+            DataError: It is damaged, or holds more than `MEMBER_BYTES`.
+        """
+        info = self._zip.getinfo(name)
+        try:
+            if info.compress_type == ZSTANDARD:
+                content = self._zstandard(info)
+            else:
+                with self._zip.open(info) as member:
+                    content = member.read(MEMBER_BYTES + 1)
+        except (
+            zipfile.BadZipFile,
+            zstandard.ZstdError,
+            zlib.error,
+            lzma.LZMAError,
+            OSError,  # a place before its beginning
+            RuntimeError,  # it has a password, or an unknown compression
+            ValueError,
+            EOFError,
+            struct.error,
+        ) as error:
+            raise self._damaged() from error
+        if len(content) > MEMBER_BYTES:
+            raise DataError(
+                f"{printable(self.path.name)} must hold files of at most {MEMBER_BYTES >> 20} MiB, "
+                f"and {printable(name)[:80]!r} unpacks to more; leave it out"
+            )
+        if zlib.crc32(content) != info.CRC:
+            raise self._damaged()
+        return content
+
+    def _zstandard(self, info: zipfile.ZipInfo) -> bytes:
+        self._file.seek(info.header_offset)
+        signature, name, extra = LOCAL_HEADER.unpack(self._file.read(LOCAL_HEADER.size))
+        if signature != b"PK\x03\x04":
+            raise zipfile.BadZipFile
+        self._file.seek(name + extra, 1)
+        packed = self._file.read(info.compress_size)
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
+            content: bytes = reader.read(MEMBER_BYTES + 1)
+        return content
+
+    def _damaged(self) -> DataError:
+        return DataError(
+            f"{printable(self.path.name)} must be a whole zip, as logs of inspect_ai are, and is "
+            "damaged or was cut off; copy it again"
+        )
