@@ -5,6 +5,8 @@ ScotomaError            5  internal
 │   └── MissingExtra    2  an optional part of the installation
 └── DataError           4  examples, labels, attributes or predictions
 
+`scotoma verify` ends with 6 where the evidence is valid and states FAIL: that is no error.
+
 Each message is one sentence: subject, rule, value found, way out.
 """
 

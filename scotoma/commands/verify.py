@@ -16,6 +16,8 @@ from scotoma.printable import printable
 
 __all__ = ["verify"]
 
+VALID_AND_FAILED = 6  # the evidence can be trusted, and its verdict is FAIL
+
 
 def verify(
     run: options.FinishedRun,
@@ -34,7 +36,8 @@ def verify(
     """Compare every file of a finished audit with its checksum.
 
     Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, the audit has not
-    ended, or the evidence speaks of another. Without --key this detects corruption, not tampering.
+    ended, or the evidence speaks of another, 6 the evidence is valid and its verdict is FAIL.
+    Without --key this detects corruption, not tampering.
     """
     from scotoma.commands.evidence.check import check_evidence
     from scotoma.commands.shared.finished_run import open_run
@@ -52,19 +55,25 @@ def verify(
     refuse_links(folder.root)
     check = checksums.compare_checksums(folder)
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
-    if as_json:
-        sys.stdout.write(json.dumps({"version": 1, "run": run, **asdict(check)}, indent=1) + "\n")
-    else:
+    content = {"version": 1, "run": run, **asdict(check)}
+    if not as_json:
         for kind, names in by_kind.items():
             sys.stdout.writelines(f"{kind:<8} {printable(name)}\n" for name in names)
     if not check.intact:
+        if as_json:
+            sys.stdout.write(json.dumps(content, indent=1) + "\n")
         raise DataError(f"run {run} {_difference(by_kind)}")
-    if not quiet:
-        sys.stderr.write(f"all {check.files:,} files match their checksums\n")
+    sentences, code = [f"all {check.files:,} files match their checksums"], 0
     if evidence is not None:
-        sentence = check_evidence(open_run(run, scores=True), evidence, key, model)
-        if not quiet:
-            sys.stderr.write(f"{printable(sentence)}\n")
+        checked = check_evidence(open_run(run, scores=True), evidence, key, model)
+        content["evidence"] = asdict(checked)
+        sentences.append(printable(checked.sentence()))
+        code = VALID_AND_FAILED if checked.verdict == "FAIL" else 0
+    if as_json:
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+    if not quiet:
+        sys.stderr.writelines(f"{sentence}\n" for sentence in sentences)
+    raise typer.Exit(code)
 
 
 def _difference(by_kind: dict[str, tuple[str, ...]]) -> str:

@@ -354,3 +354,37 @@ def test_the_dossier_is_printed_by_chromium(
 
 def gate(run: Path) -> GateFile:
     return read_gate(run / "gate.json")
+
+
+@pytest.mark.parametrize(("n", "verdict"), [(60, "UNSURE"), (3000, "FAIL")])
+def test_verify_speaks_of_the_evidence_and_its_exit_code_of_a_verdict_that_fails(
+    n: int, verdict: str, tmp_path: Path
+) -> None:
+    write(tmp_path, n=n)
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", "audit.yaml", "--out", tmp_path / "run", "--quiet")
+    assert code == 0, err
+    (tmp_path / "model.onnx").write_bytes(b"weights")
+    out, run = tmp_path / "out", tmp_path / "run"
+    options = ("--model", tmp_path / "model.onnx", "--variant", "int8", "--out", out)
+    assert scotoma("evidence", run, *options)[0] == 0
+    assert gate_of(run, "int8") == verdict
+    command = ("verify", run, "--evidence", out / "test-result.intoto.json")
+    code, printed, err = scotoma(*command, "--json")
+    assert code == {"UNSURE": 0, "FAIL": 6}[verdict]
+    assert (
+        f"evidence valid, signature not checked (--key checks it); its verdict is {verdict}" in err
+    )
+    assert json.loads(printed)["evidence"]["verdict"] == verdict
+    stated = statement(out / "test-result.intoto.json")
+    stated["predicate"]["result"] = "PASSED"
+    envelope = content(out / "test-result.intoto.json")
+    envelope["payload"] = base64.b64encode(json.dumps(stated).encode()).decode()
+    (out / "changed.json").write_text(json.dumps(envelope))
+    code, _, err = scotoma("verify", run, "--evidence", out / "changed.json")
+    assert code == 4
+    assert f"says PASSED, and gate.json {verdict} for int8" in err
+
+
+def gate_of(run: Path, variant: str) -> str:
+    return next(one.verdict for one in gate(run).variants if one.name == variant)

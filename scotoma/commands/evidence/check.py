@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,45 @@ from scotoma.run import Run
 from scotoma.storage.files import file_digest
 from scotoma.storage.regular import open_regular
 
-__all__ = ["check_evidence"]
+__all__ = ["CheckedEvidence", "check_evidence"]
 
 LIMIT_BYTES = 1 << 24
 FILES = ("config.yaml", "audit.json", "gate.json")
+VERDICTS = {result: verdict for verdict, result in RESULTS.items()}
 
 
-def check_evidence(run: Run, evidence: Path, key: Path | None, model: Path | None = None) -> str:
+@dataclass(frozen=True)
+class CheckedEvidence:
+    """Valid evidence: it rests on this run, whatever the verdict that it states.
+
+    Attributes:
+        verdict: PASS, UNSURE or FAIL, as it states.
+        subject: Name of the model.
+        sha256: Digest of the model.
+        signed: Whether the key that was named has signed it.
+    """
+
+    verdict: str
+    subject: str
+    sha256: str
+    signed: bool
+
+    def sentence(self) -> str:
+        """Say that it is valid, and what it states.
+
+        >>> print(CheckedEvidence("FAIL", "int8.onnx", "0123456789abcdef", True).sentence())
+        evidence valid, signed by this key; its verdict is FAIL for int8.onnx (SHA-256 0123456789ab)
+        """
+        whose = "signed by this key" if self.signed else "signature not checked (--key checks it)"
+        return (
+            f"evidence valid, {whose}; its verdict is {self.verdict} for {self.subject} "
+            f"(SHA-256 {self.sha256[:12]})"
+        )
+
+
+def check_evidence(
+    run: Run, evidence: Path, key: Path | None, model: Path | None = None
+) -> CheckedEvidence:
     """Hold a test result against the run that it is said to rest on.
 
     Args:
@@ -32,7 +65,7 @@ def check_evidence(run: Run, evidence: Path, key: Path | None, model: Path | Non
         model: The file that it must speak of, by its SHA-256; None to compare none.
 
     Returns:
-        What was checked, as a sentence.
+        What it states.
 
     Raises:
         ConfigError: A file cannot be read.
@@ -64,18 +97,15 @@ def check_evidence(run: Run, evidence: Path, key: Path | None, model: Path | Non
             f"{evidence} speaks of SHA-256 {digest[:12]}, which no model of {run.place} has; do "
             "not trust it"
         )
+    verdicts = {one.name: one.verdict for one in read_gate(run.path("gate.json")).variants}
     if match is not None:
-        verdicts = {one.name: one.verdict for one in read_gate(run.path("gate.json")).variants}
-        if RESULTS.get(verdicts.get(match[0], "")) != predicate["result"]:
-            raise DataError(
-                f"{evidence} says {predicate['result']}, and gate.json {verdicts.get(match[0])} "
-                f"for {match[0]}; do not trust it"
-            )
-    whose = "signed by this key" if signed else "its signature was not checked; --key checks it"
-    return (
-        f"{predicate['result']} for {subject['name']}, SHA-256 {digest[:12]}: the evidence speaks "
-        f"of this run, {whose}"
-    )
+        verdicts = {match[0]: verdicts.get(match[0], "none")}
+    if VERDICTS[predicate["result"]] not in verdicts.values():
+        told = ", ".join(f"{verdict} for {name}" for name, verdict in verdicts.items())
+        raise DataError(
+            f"{evidence} says {predicate['result']}, and gate.json {told}; do not trust it"
+        )
+    return CheckedEvidence(VERDICTS[predicate["result"]], subject["name"], digest, signed)
 
 
 def _regular(model: Path) -> Path:
@@ -93,7 +123,7 @@ def _statement(payload: bytes, evidence: Path) -> dict[str, Any]:
         names = [statement["subject"][0]["name"], statement["predicate"]["result"]]
         names += [row["name"] for row in statement["predicate"]["configuration"]]
         whole = all(isinstance(text, str) for text in digests + names)
-        if whole and statement["predicateType"] == PREDICATE:
+        if whole and statement["predicateType"] == PREDICATE and names[1] in VERDICTS:
             return dict(statement)
     except (ValueError, LookupError, TypeError, RecursionError):
         pass
