@@ -126,6 +126,133 @@ def test_permuted_outcomes_yield_nothing(tmp_path):
     assert found <= 6  # of 40 at alpha 0.05: more in 3 of 1,000 such tests
 
 
+def two_slices(seed: int, n: int = 4000) -> dict[str, np.ndarray]:
+    """Outcomes that are worse in two slices, of which one holds part of the other."""
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.choice(list("abcd"), n) for name in ("f", "g", "h")}
+    first = (columns["f"] == "a") & (columns["g"] == "b")
+    second = ((columns["f"] == "a") & (columns["g"] == "c")) | (columns["h"] == "d")
+    label = rng.random(n) < np.where(columns["f"] == "a", 0.1, 0.5)
+    loss = rng.pareto(1.5, n) * 10 + 60 * first + 12 * second
+    return columns | {
+        "label": label.astype(int),
+        "int8": (label ^ (rng.random(n) < 0.1 + 0.3 * first + 0.15 * second)).astype(int),
+        "dense": (label ^ (rng.random(n) < 0.1)).astype(int),
+        "wrong": (rng.random(n) < 0.1 + 0.3 * first + 0.1 * second).astype(int),
+        "loss": loss,
+        "dense_loss": loss - 60 * first * rng.random(n) - 12 * second,
+        "score": label + rng.normal(0, 1 + 2 * first + second),
+    }
+
+
+COUNTED = ("--outcome", "int8", "--label", "label", "--positive", "1")
+OUTCOMES = {
+    "error": ("--outcome", "wrong"),
+    "change": ("--outcome", "int8", "--baseline", "dense", "--label", "label", "--paired"),
+    "change beyond the rest": (
+        "--outcome", "int8", "--baseline", "dense", "--label", "label", "--reference", "rest",
+    ),
+    "loss": ("--outcome", "loss", "--metric", "loss"),
+    "rise of the loss": ("--outcome", "loss", "--baseline", "dense_loss", "--metric", "loss"),
+    "precision": (*COUNTED, "--metric", "precision"),
+    "precision beyond the rest": (
+        *COUNTED, "--baseline", "dense", "--metric", "precision", "--reference", "rest",
+    ),
+    "f1": (*COUNTED, "--metric", "f1"),
+    "recall": (*COUNTED, "--metric", "recall"),
+    "auc": (
+        "--outcome", "score", "--label", "label", "--positive", "1", "--metric", "auc",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_the_interval_of_a_slice_excludes_0_as_its_test_does(name, tmp_path):
+    found = 0
+    for seed in range(6):
+        pl.DataFrame(two_slices(seed)).write_csv(tmp_path / "t.csv")
+        for mode in ("cover", "batch"):
+            options = ("--mode", mode, "--max-cross", "2", "--permutations", "0", "--seed", seed)
+            features = ("--feature", "f", "--feature", "g", "--feature", "h")
+            report = measured("slices", tmp_path / "t.csv", *OUTCOMES[name], *options, *features)
+            for one in report["slices"]:
+                low, high = one["effect"]["low"], one["effect"]["high"]
+                assert low > 0 or high < 0, (seed, mode, one["text"], one["q"], low, high)
+                found += 1
+    assert found >= 6
+
+
+def test_a_slice_is_measured_on_the_examples_that_no_earlier_slice_holds():
+    table = pl.DataFrame(two_slices(1))
+    report = find_slices(
+        table.select("f", "g", "h"), table["wrong"].to_numpy(), confirm=False, permutations=0
+    )
+    assert len(report.slices) >= 2
+    rest = table
+    for one in report.slices:
+        conditions = [
+            pl.col(column) == value
+            for column, value in (part.split(" = ") for part in one.text.split(" and "))
+        ]
+        inside = rest.filter(*conditions)
+        rest = rest.join(inside.unique(), on=table.columns, how="anti")
+        assert (one.inside.n, one.outside.n) == (len(inside), len(rest))
+        expected = inside["wrong"].mean() - rest["wrong"].mean()
+        assert one.effect.value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("case", ["slices-large-losses", "slices-large-losses-baseline"])
+def test_losses_of_five_digits_are_printed(case, shared):
+    table = shared / "data" / "cases" / case / "t.csv"
+    asked = ["--outcome", "absolute_error"]
+    if case.endswith("baseline"):
+        asked = ["--outcome", "int8_absolute_error", "--baseline", "absolute_error", "--paired"]
+    asked += ["--metric", "loss", "--feature", "region", "--feature", "type"]
+    code, out, err = scotoma("slices", table, *asked)
+    assert (code, err) == (0, "")
+    assert "region = south" in out
+    south = pl.read_csv(table).filter(region="south")[asked[1]].mean()
+    row = next(line.split() for line in out.splitlines() if re.match(r" +\d[\d,]+  ", line))
+    assert float(row[1].replace(",", "")) == pytest.approx(south, rel=0.1)  # half of the examples
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e-3, 1e3, 1e5, 1e9, 1e60])
+@pytest.mark.parametrize("baseline", [False, True])
+def test_losses_of_any_unit_are_printed_in_80_columns(unit, baseline, tmp_path):
+    columns = two_slices(0)
+    frame = pl.DataFrame(columns).with_columns(pl.col("loss", "dense_loss") * unit)
+    frame.write_csv(tmp_path / "t.csv")
+    asked = ["--outcome", "loss", "--metric", "loss", "--permutations", "0"]
+    asked += ["--feature", "f", "--feature", "g", "--feature", "h"]
+    asked += ["--baseline", "dense_loss", "--paired"] if baseline else []
+    code, out, err = scotoma("slices", tmp_path / "t.csv", *asked)
+    assert (code, err) == (0, "")
+    assert "of the examples)" in out
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150, 1e300])
+def test_losses_whose_powers_leave_double_precision_are_refused_in_a_sentence(unit, tmp_path):
+    pl.DataFrame(two_slices(0)).with_columns(pl.col("loss") * unit).write_csv(tmp_path / "t.csv")
+    code, out, err = scotoma("slices", tmp_path / "t.csv", "--outcome", "loss", "--metric", "loss")
+    assert (code, out) == (4, "")
+    assert "choose another unit" in err
+
+
+def test_json_and_csv_hold_every_slice_with_n_and_interval_in_full_precision(table, tmp_path):
+    asked = (*ERRORS, "--mode", "batch", "--alpha", "0.9", "--limit", "1")
+    found = measured("slices", table, *asked, "--csv", tmp_path / "s.csv")
+    assert len(found["slices"]) == found["slice_count"] > 1
+    rows = pl.read_csv(tmp_path / "s.csv").to_dicts()
+    assert len(rows) == found["slice_count"]
+    for row, one in zip(rows, found["slices"], strict=True):
+        for name in ("inside", "outside", "effect"):
+            expected = [one[name][key] for key in ("value", "low", "high", "n")]
+            assert [row[f"{name}{end}"] for end in ("", "_low", "_high", "_n")] == expected
+        assert (row["p"], row["q"]) == (one["p"], one["q"])
+        assert row["discovery_size"] == one["discovery"]["size"]
+
+
 # --- what the command says ------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import polars as pl
 
 from scotoma.inputs import Flags, Floats
 from scotoma.slices.null import Null
-from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
+from scotoma.slices.search.findings import SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
@@ -25,9 +26,9 @@ from scotoma.uncertainty import Estimate
 class Slice:
     """A slice that a search reports.
 
-    The metric and the effect are computed on first use. In cover mode with confirmation they are
-    measured on the half of the examples that did not propose the slice: on the other half the
-    choice of the worst of many slices would exaggerate them.
+    The metric and the effect are computed on first use, on the examples of the test that decided.
+    In cover mode these lie in no slice found before and, with confirmation, in the half that did
+    not propose the slice: in the other half the choice of the worst would exaggerate them.
 
     Attributes:
         predicates: The conditions, all of which hold.
@@ -35,8 +36,7 @@ class Slice:
         q: The same, corrected: what was compared with alpha.
         discovery: The test by the search.
         confirmation: The test on the other half; None without confirmation.
-        key: Features and codes.
-        half: The half of the examples, 0 or 1, that it is measured on; None for all.
+        finding: The slice's features and codes, and the examples of its test.
     """
 
     predicates: tuple[Predicate, ...]
@@ -44,8 +44,7 @@ class Slice:
     q: float
     discovery: SliceTestResult
     confirmation: SliceTestResult | None
-    key: Key = field(repr=False)
-    half: int | None = field(repr=False)
+    finding: SliceFinding = field(repr=False)
     view: Description = field(repr=False)
 
     @classmethod
@@ -57,10 +56,14 @@ class Slice:
             finding.decision.q,
             finding.discovery,
             finding.confirmation,
-            finding.key,
-            finding.half,
+            finding,
             view,
         )
+
+    @property
+    def half(self) -> int | None:
+        """The half of the examples, 0 or 1, that it is measured on; None for all."""
+        return self.finding.half
 
     @property
     def text(self) -> str:
@@ -75,12 +78,12 @@ class Slice:
     @cached_property
     def size(self) -> int:
         """Examples in the slice."""
-        return self.view.size(self.key)
+        return self.view.size(self.finding.key)
 
     @cached_property
     def at_risk(self) -> int:
         """Examples in the slice that count for the metric."""
-        return self.view.at_risk(self.key)
+        return self.view.at_risk(self.finding.key)
 
     @property
     def support(self) -> float:
@@ -90,7 +93,7 @@ class Slice:
     @property
     def mask(self) -> Flags:
         """Flags of the examples in the slice, shape (N,)."""
-        return self.view.mask(self.key)
+        return self.view.mask(self.finding.key)
 
     @property
     def rows(self) -> npt.NDArray[np.generic]:
@@ -100,17 +103,17 @@ class Slice:
     @cached_property
     def inside(self) -> Estimate:
         """The metric inside."""
-        return self.view.inside(self.key, self.half)
+        return self.view.inside(self.finding)
 
     @cached_property
     def outside(self) -> Estimate:
         """The metric of all other examples."""
-        return self.view.outside(self.key, self.half)
+        return self.view.outside(self.finding)
 
     @cached_property
     def effect(self) -> Estimate:
         """The difference from what the slice is compared with."""
-        return self.view.effect(self.key, self.half)
+        return self.view.effect(self.finding)
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """Return all fields, safe in JSON.
@@ -252,7 +255,7 @@ class SliceReport:
         return f"found {slices} among {self.tested:,} tested; {self.null.sentence()}"
 
     def table(self) -> pl.DataFrame:
-        """Return one row a slice, ready for CSV."""
+        """Return one row a slice, ready for CSV: numbers with n, interval and reason."""
         return pl.DataFrame([_row(one) for one in self.slices], schema=COLUMNS, orient="row")
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
@@ -276,29 +279,46 @@ class SliceReport:
         }
 
 
+ESTIMATES = ("inside", "outside", "effect")
+TESTS = ("discovery", "confirmation")
 COLUMNS = {
     "slice": pl.String,
     "size": pl.Int64,
     "at_risk": pl.Int64,
     "support": pl.Float64,
-    "inside": pl.Float64,
-    "outside": pl.Float64,
-    "effect": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **{
+        column: dtype
+        for name in ESTIMATES
+        for column, dtype in {
+            name: pl.Float64,
+            f"{name}_low": pl.Float64,
+            f"{name}_high": pl.Float64,
+            f"{name}_n": pl.Int64,
+            f"{name}_reason": pl.String,
+        }.items()
+    },
     "p": pl.Float64,
     "q": pl.Float64,
-    "discovery_p": pl.Float64,
-    "confirmation_p": pl.Float64,
+    **{
+        column: dtype
+        for name in TESTS
+        for column, dtype in {
+            f"{name}_p": pl.Float64,
+            f"{name}_q": pl.Float64,
+            f"{name}_size": pl.Int64,
+        }.items()
+    },
 }
 
 
 def _row(one: Slice) -> list[Any]:
-    effect = one.effect
-    numbers = [
-        one.support, one.inside.value, one.outside.value, effect.value, effect.low, effect.high,
-        one.p, one.q, one.discovery.p,
-        None if one.confirmation is None else one.confirmation.p,
-    ]  # fmt: skip
-    blank = [None if x is None or np.isnan(x) else x for x in numbers]
-    return [one.text, one.size, one.at_risk, *blank]
+    values: list[Any] = [one.text, one.size, one.at_risk, one.support]
+    for name in ESTIMATES:
+        estimate: Estimate = getattr(one, name)
+        ends = [estimate.value, estimate.low, estimate.high]
+        reason = "; ".join(filter(None, [estimate.reason, estimate.note])) or None
+        values += [*(None if math.isnan(end) else end for end in ends), estimate.n, reason]
+    values += [one.p, one.q]
+    for test in (one.discovery, one.confirmation):
+        values += [None] * 3 if test is None else [test.p, test.q, test.size]
+    return values

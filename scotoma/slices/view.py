@@ -16,7 +16,7 @@ from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.ratios import linear, ratio_of
-from scotoma.slices.search.findings import Key
+from scotoma.slices.search.findings import Key, SliceFinding
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.uncertainty import (
@@ -58,19 +58,14 @@ class Description(Protocol):
     def at_risk(self, key: Key) -> int:
         """Count the examples in a slice that count for the metric."""
 
-    def inside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric of the model at hand inside a slice.
+    def inside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric of the model at hand inside a slice, on the examples of its test."""
 
-        Args:
-            key: The slice.
-            half: The half of the examples it is measured on, 0 or 1; None for all.
-        """
+    def outside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric outside a slice, on the examples of its test."""
 
-    def outside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric of the examples outside a slice; arguments as for `inside`."""
-
-    def effect(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the difference from what a slice is compared with, as `inside`."""
+    def effect(self, finding: SliceFinding) -> Estimate:
+        """Estimate the difference from what a slice is compared with, on the same examples."""
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
@@ -118,21 +113,25 @@ class View:
         """Count the examples in a slice that count for the metric."""
         return int(np.count_nonzero(self.mask(key)[self.outcome.rows]))
 
-    def inside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric inside a slice; arguments as for `Description`."""
-        return self._metric(self._inside(key, half), half)
+    def inside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric inside a slice, on the examples of its test."""
+        rows, evidence = self._part(finding)
+        return self._metric(rows, evidence, self._inside(finding.key, rows))
 
-    def outside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric outside a slice; arguments as for `Description`."""
-        return self._metric(~self._inside(key, half), half)
+    def outside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric outside a slice, on the examples of its test."""
+        rows, evidence = self._part(finding)
+        return self._metric(rows, evidence, ~self._inside(finding.key, rows))
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
-        return self._metric(np.ones(self.evidence.rows, np.bool_), None)
+        rows = np.arange(self.evidence.rows)
+        return self._metric(rows, self.evidence, np.ones(rows.size, np.bool_))
 
-    def effect(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the difference of a slice; arguments as for `Description`."""
-        return self._part(half)[1].effect(self._inside(key, half), self.level)
+    def effect(self, finding: SliceFinding) -> Estimate:
+        """Estimate the difference of a slice, on the examples of its test."""
+        rows, evidence = self._part(finding)
+        return evidence.effect(self._inside(finding.key, rows), self.level)
 
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
@@ -145,18 +144,21 @@ class View:
     def _halves(self) -> list[tuple[Rows, Evidence]]:
         return [(rows, self.evidence.take(rows)) for rows in self.halves]
 
-    def _part(self, half: int | None) -> tuple[Rows, Evidence]:
-        """Return rows and evidence of a half, or of all examples that count."""
-        return (
-            (np.arange(self.evidence.rows), self.evidence) if half is None else self._halves[half]
-        )
+    def _part(self, finding: SliceFinding) -> tuple[Rows, Evidence]:
+        """Return rows and evidence of the test: of a half, without what earlier slices hold."""
+        rows, evidence = np.arange(self.evidence.rows), self.evidence
+        if finding.half is not None:
+            rows, evidence = self._halves[finding.half]
+        if finding.earlier:
+            remaining = ~np.any([self._inside(key, rows) for key in finding.earlier], axis=0)
+            rows, evidence = rows[remaining], evidence.take(np.flatnonzero(remaining))
+        return rows, evidence
 
-    def _inside(self, key: Key, half: int | None) -> Flags:
-        return np.asarray(self.mask(key)[self.outcome.rows[self._part(half)[0]]])
+    def _inside(self, key: Key, rows: Rows) -> Flags:
+        return np.asarray(self.mask(key)[self.outcome.rows[rows]])
 
-    def _metric(self, chosen: Flags, half: int | None) -> Estimate:
+    def _metric(self, rows: Rows, evidence: Evidence, chosen: Flags) -> Estimate:
         kind, level = self.outcome.metric.kind, self.level
-        rows, evidence = self._part(half)
         if isinstance(evidence, Ranks):  # AUC has no other test
             return evidence.inside(chosen, level)
         part = self.outcome.take(rows[chosen])

@@ -24,6 +24,7 @@ from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
 MISSING = "(missing)"
+PLAIN = 1e6  # larger numbers with significant digits are written with an exponent
 
 Texts = npt.NDArray[np.object_]
 
@@ -208,13 +209,15 @@ def number(value: float, digits: int = 3, sign: str = "", *, significant: bool =
 
     >>> number(0.14159), number(1234.5), number(-0.5, 1, "+"), number(math.inf)
     ('0.142', '1,234', '-0.5', 'inf')
-    >>> number(0.00014159, significant=True)
-    '0.000142'
+    >>> number(0.00014159, significant=True), number(31415.9, significant=True)
+    ('0.000142', '31,400')
     """
     if not math.isfinite(value):
         return "undefined" if math.isnan(value) else str(value)
     if significant:
-        return f"{value:{sign}.{digits}g}"
+        rounded = float(f"{value:.{digits}g}")
+        plain = 10**digits <= abs(rounded) < PLAIN
+        return f"{rounded:{sign},.0f}" if plain else f"{value:{sign}.{digits}g}"
     kept = max(0, min(digits, digits + 1 - len(str(int(abs(value))))))
     return f"{value:{sign},.{kept}f}"
 

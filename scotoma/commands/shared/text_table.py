@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from itertools import chain
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from scotoma.printable import printable
 
-__all__ = ["WIDTH", "cropped_text", "rendered_lines", "table_lines", "wrapped"]
+__all__ = ["WIDTH", "cropped_text", "rendered_lines", "table_lines", "table_rows", "wrapped"]
 
 WIDTH = 80
 INDENT = 4  # of a note that needs a line of its own
@@ -38,56 +39,97 @@ def table_lines(
     >>> table_lines(["group", "n"], [["a", "10", "few events"], ["bb", "9", ""]], right=1)
     ['group   n', 'a      10  few events', 'bb      9']
     """
+    return list(chain.from_iterable(table_rows(header, rows, right=right, gap=gap)))
+
+
+def table_rows(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: int,
+    gap: int = 2,
+    indent: int = 0,
+) -> list[list[str]]:
+    """Align cells as `table_lines` does, and list the lines of the header, then of each row.
+
+    Args:
+        header: As for `table_lines`.
+        rows: As for `table_lines`.
+        right: As for `table_lines`.
+        gap: As for `table_lines`.
+        indent: Spaces before every line, within the 80 cells.
+
+    >>> table_rows(["n"], [["10", ""], ["9", ""]], right=0)
+    [[' n'], ['10'], [' 9']]
+    """
     cells = [list(header), *(row[:-1] for row in rows)]
     columns = zip(*cells, strict=True)
     widths = [max(cell_len(printable(cell)) for cell in column) for column in columns]
     numbers = sum(widths[right:]) + gap * (len(widths) - 1)
+    room = WIDTH - indent
+    if numbers + sum(min(width, READABLE) for width in widths[:right]) > room:
+        split = _columns_that_fit(widths, right, gap, room)
+        if split < len(header):
+            return _in_two_lines(header, rows, split, right=right, gap=gap, indent=indent)
     table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
     for place in range(len(header)):
         table.add_column(justify="left" if place < right else "right", no_wrap=place >= right)
     for row in cells:
         table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
-    if numbers + sum(min(width, READABLE) for width in widths[:right]) > WIDTH:
-        split = _columns_that_fit(widths, right, gap)
-        if split < len(header):
-            return _in_two_lines(header, rows, split, right=right, gap=gap)
-    head, *body = rendered_lines(table, max(WIDTH, numbers + LEAST * right))
-    lines = [head.rstrip()]
+    before = " " * indent
+    head, *body = rendered_lines(table, max(room, numbers + LEAST * right))
+    aligned = [[before + head.rstrip()]]
     for line, row in zip(body, rows, strict=True):
         note = printable(row[-1])
-        if cell_len(line) + gap + cell_len(note) <= WIDTH:
-            lines.append(f"{line}{' ' * gap}{note}".rstrip())
+        if cell_len(line) + gap + cell_len(note) <= room:
+            aligned.append([f"{before}{line}{' ' * gap}{note}".rstrip()])
             continue
-        parts = Text(note).wrap(_console(WIDTH), WIDTH - INDENT) if note else ()
-        lines += [line.rstrip(), *(" " * INDENT + part.plain.rstrip() for part in parts)]
-    return lines
+        inset = " " * (indent + INDENT)
+        aligned.append([f"{before}{line}".rstrip(), *_below(note, inset)])
+    return aligned
 
 
-def _columns_that_fit(widths: Sequence[int], right: int, gap: int) -> int:
+def _columns_that_fit(widths: Sequence[int], right: int, gap: int, room: int) -> int:
     """How many columns a first line holds, at least one number beside the names."""
     used = sum(min(width, READABLE) + gap for width in widths[:right])
     for place in range(right, len(widths)):
         used += widths[place] + gap
-        if used - gap > WIDTH and place > right:
+        if used - gap > room and place > right:
             return place
     return len(widths)
 
 
 def _in_two_lines(
-    header: Sequence[str], rows: Sequence[Sequence[str]], split: int, *, right: int, gap: int
-) -> list[str]:
-    """Rows too long for a line: what does not fit goes below it, with its column's title."""
-    first = table_lines(header[:split], [[*row[:split], ""] for row in rows], right=right, gap=gap)
-    lines = [first[0]]
-    for line, row in zip(first[1:], rows, strict=True):
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    split: int,
+    *,
+    right: int,
+    gap: int,
+    indent: int,
+) -> list[list[str]]:
+    """Put what does not fit into a line below it, with its column's title."""
+    head, *first = table_rows(
+        header[:split],
+        [[*row[:split], ""] for row in rows],
+        right=right,
+        gap=gap,
+        indent=indent,
+    )
+    aligned = [head]
+    for lines, row in zip(first, rows, strict=True):
         below = [
             f"{title} {cell}"
             for title, cell in zip(header[split:], row[split:-1], strict=True)
             if cell
         ]
         note = "; ".join(filter(None, [*below, row[-1]]))
-        lines += [line, *(wrapped(note, first=" " * INDENT, later=" " * INDENT) if note else ())]
-    return lines
+        aligned.append([*lines, *_below(note, " " * (indent + INDENT))])
+    return aligned
+
+
+def _below(note: str, inset: str) -> list[str]:
+    return wrapped(note, first=inset, later=inset) if note else []
 
 
 def cropped_text(text: str, width: int = WIDTH) -> str:

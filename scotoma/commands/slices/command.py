@@ -139,7 +139,9 @@ def slices(
             min=0,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(help="Number of slices to print.", min=1)] = 20,
+    limit: Annotated[
+        int, typer.Option(help="Number of slices to print; --json and --csv hold all.", min=1)
+    ] = 20,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
     runner: Annotated[
         str | None,
@@ -149,7 +151,7 @@ def slices(
         str, typer.Option(help="Options of Apache Beam, such as '--runner=FlinkRunner ...'.")
     ] = "",
     csv: Annotated[
-        Path | None, typer.Option(help="CSV file to write, with one row per slice.")
+        Path | None, typer.Option(help="CSV file to write, with one row for every slice.")
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.cells import cell_len
-
 from scotoma.commands.shared.tables import aside, number, quoted, shown
-from scotoma.commands.shared.text_table import WIDTH, table_lines, wrapped
+from scotoma.commands.shared.text_table import table_rows, wrapped
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
@@ -25,19 +23,23 @@ PUBLISHED = (
 )
 
 
-def format_slices(name: str, report: SliceReport, notes: Sequence[str]) -> Iterator[str]:
+def format_slices(
+    name: str, report: SliceReport, notes: Sequence[str], limit: int
+) -> Iterator[str]:
     """Format a report as lines of at most 80 columns.
 
     Args:
         name: What the table is called.
         report: From `find_slices`.
         notes: Sentences for the reader, the report's own among them.
+        limit: Number of slices to print.
     """
     yield from _head(name, report)
     yield ""
     if report.slices:
-        yield from _table(report)
-        more = report.slice_count - len(report.slices)
+        printed = report.slices[:limit]
+        yield from _table(report, printed)
+        more = report.slice_count - len(printed)
         if more:
             yield f"  and {more:,} more: raise --limit to see them"
         yield ""
@@ -88,16 +90,16 @@ def _value(report: SliceReport) -> str:
     return shown(report.overall, significant=True)
 
 
-def _table(report: SliceReport) -> Iterator[str]:
+def _table(report: SliceReport, slices: Sequence[Slice]) -> Iterator[str]:
     for digits, gap in ((3, 2), (2, 2), (2, 1)):
-        rows = [(*_cells(report, one, digits), "") for one in report.slices]
-        lines = [f"  {line}" for line in table_lines(_titles(report), rows, right=0, gap=gap)]
-        if cell_len(lines[0]) <= WIDTH:
+        cells = [(*_cells(report, one, digits), "") for one in slices]
+        header, *rows = table_rows(_titles(report), cells, right=0, gap=gap, indent=2)
+        if all(len(lines) == 1 for lines in rows):
             break
-    yield lines[0]
-    for one, line in zip(report.slices, lines[1:], strict=True):
+    yield from header
+    for one, lines in zip(slices, rows, strict=True):
         yield from wrapped(f"{one.text} ({_share(one.support)} of the examples)", later="    ")
-        yield line
+        yield from lines
         if remark := aside([one.inside, one.effect], *FEW_RUNS):
             yield from wrapped(remark, first="    ", later="    ")
 
@@ -123,7 +125,7 @@ def _cells(report: SliceReport, one: Slice, digits: int) -> list[str]:
     looks = [one.p]
     if one.confirmation is not None:
         looks = [one.discovery.p, one.confirmation.p]
-    return [f"{one.at_risk:,}", *metric, effect, *map(_p, looks), _p(one.q)]
+    return [f"{one.inside.n:,}", *metric, effect, *map(_p, looks), _p(one.q)]
 
 
 def _p(value: float) -> str:
@@ -139,6 +141,12 @@ def _legend(report: SliceReport) -> Iterator[str]:
     what = against.format(inside=f"{settings['metric']} inside")
     level = f"{100 * settings['level']:g}%"
     yield from wrapped(f"effect: {what}, with its {level} interval.")
+    units = "clusters" if settings["clusters"] else "examples"
+    yield from wrapped(f"n: {units} of the slice that the test and its interval rest on.")
+    if settings["mode"] == "cover" and report.slice_count > 1:
+        yield from wrapped(
+            "A slice is tested and measured on the examples that lie in no slice found before it."
+        )
     if settings["confirm"]:
         yield from wrapped(
             "p found: in the half of the examples that proposed the slice. p again: in the other "

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from scotoma.storage.files import written
 
 __all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
 
+EVERY = 2**31  # slices that --json and --csv hold at most
 PATIENCE_S = 2.0
 PERMUTATIONS = {None: 20, "beam": 5}  # by runner: on Beam each is several pipelines
 STARTS_A_FORMULA = r"^[=+\-@\t\r]"
@@ -60,8 +62,8 @@ def run_slices(
     Args:
         table: CSV or Parquet, one row per example; on Beam a pattern of Parquet files.
         question: The options of the search.
-        csv: File for one row per slice.
-        as_json: Print JSON instead of the page.
+        csv: File for every slice, one row each.
+        as_json: Print JSON, with every slice, instead of the page.
         quiet: No progress.
 
     Raises:
@@ -73,6 +75,9 @@ def run_slices(
             f"--csv must name a file of its own, got {quoted(str(csv))}: choose another name"
         )
     on_beam = question.runner is not None
+    printed = question.limit
+    if as_json or csv is not None:
+        question = replace(question, limit=EVERY)
     sliced = None if on_beam else read_sliced(read_table(Path(table)), question)
     with _bar(quiet=quiet) as progress:
         if sliced is None:
@@ -82,10 +87,14 @@ def run_slices(
         notes = [*noted, *map(_as_options, report.notes)]
         if as_json:
             content = report.as_dict(rows=question.identifier is not None and not on_beam)
+            content |= {
+                "change": report.change.as_dict(),
+                "iterations": [vars(one) for one in report.iterations],
+            }
             content = {"version": 1, **content, "notes": notes}
             text = json.dumps(jsonable(content), indent=1, allow_nan=False)
         else:
-            text = "\n".join(format_slices(Path(table).name, report, notes))
+            text = "\n".join(format_slices(Path(table).name, report, notes, printed))
         if csv is not None:
             with written(csv) as temporary:
                 harmless(report.table()).write_csv(temporary)

@@ -71,6 +71,8 @@ class Describe:
                 inside = rows_of(part.encoded, one.key)
                 counted.append(int(inside.sum()))
                 measured = self.query.in_half(part.ids, one.half)
+                for key in one.earlier:
+                    measured = measured & ~rows_of(part.encoded, key)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
             own = tally_lanes(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
             yield (
@@ -196,17 +198,17 @@ class SumsView:
         """Count the examples in a slice that count for the metric."""
         return int(self.sums[SIZES].lanes[1 + self._place(key), 1])
 
-    def inside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric inside a slice, on the half that its finding names."""
-        return self._mean(self._cell(3 * self._place(key)))
+    def inside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric inside a slice, on the examples of its test."""
+        return self._mean(self._cell(3 * self._place(finding.key)))
 
-    def outside(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the metric outside a slice, on the same half."""
-        return self._mean(self._cell(3 * self._place(key) + 1))
+    def outside(self, finding: SliceFinding) -> Estimate:
+        """Estimate the metric outside a slice, on the same examples."""
+        return self._mean(self._cell(3 * self._place(finding.key) + 1))
 
-    def effect(self, key: Key, half: int | None) -> Estimate:
-        """Estimate the difference from what a slice is compared with, on the same half."""
-        cell = 3 * self._place(key)
+    def effect(self, finding: SliceFinding) -> Estimate:
+        """Estimate the difference from what a slice is compared with, on the same examples."""
+        cell = 3 * self._place(finding.key)
         inside = self._cell(cell)
         return self._difference(inside, inside + self._cell(cell + 1))
 

@@ -36,6 +36,8 @@ class SliceMetric:
     labels: Literal["needed", "optional", "none"] = "none"
 
 
+SMALLEST, LARGEST = 1e-70, 1e70  # of outcomes: beyond, fourth powers leave double precision
+
 SLICE_METRICS = {
     metric.name: metric
     for metric in (
@@ -260,6 +262,12 @@ def _numbers(values: npt.NDArray[np.generic], name: str) -> Floats:
         raise DataError(
             f"{name} must be finite, got {numbers[row][~np.isfinite(numbers[row])][0]} in row "
             f"{row}: leave out the examples that have no outcome"
+        )
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if not (largest == 0 or SMALLEST <= largest <= LARGEST):  # their fourth powers are summed
+        raise DataError(
+            f"{name} must be numbers whose largest lies between {SMALLEST:g} and {LARGEST:g}, got "
+            f"{largest:g}: choose another unit"
         )
     return numbers
 

@@ -114,7 +114,11 @@ class Ranks:
         keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
         cells = np.array([True, False])
         replicates = self._differences(keys, cells, one, self.weights.shape[1])[0]
-        return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
+        size, positives = (np.array([part.sum()]) for part in (inside, self.labels[inside]))
+        least = 0.0
+        if self.sound and 0 < positives[0] < size[0]:
+            least = float(self._least_variance(size, positives)[0])
+        return replicate_spread(replicates, int(size[0]), level, self.scores.shape[1], least)
 
     def inside(self, inside: Flags, level: float) -> Estimate:
         """Estimate AUC inside, with the t interval of the draws."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -251,7 +252,9 @@ def _scatter(draws: Floats, drawn: Flags) -> tuple[Floats, Floats]:
     return np.maximum(squares - total**2 / np.maximum(b, 1.0), 0.0), b
 
 
-def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1) -> Estimate:
+def replicate_spread(
+    replicates: Floats, n: int, level: float, members: int = 1, least_variance: float = 0.0
+) -> Estimate:
     """Estimate a difference with the t interval of its bootstrap replicates.
 
     Args:
@@ -259,6 +262,7 @@ def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1)
         n: Rows of the slice.
         level: Coverage, a fraction in (0, 1).
         members: Members of the smaller population.
+        least_variance: What the variance is at least.
 
     >>> replicate_spread(np.array([0.1, 0.05, 0.15]), 40, 0.95).df
     1.0
@@ -267,10 +271,11 @@ def replicate_spread(replicates: Floats, n: int, level: float, members: int = 1)
     if not np.isfinite(replicates[0]):
         reason = "undefined (nothing to divide by)"
         return undefined(reason, n=n, members=members, level=level)
-    if drawn.size < 2 or np.ptp(drawn) == 0:
+    if drawn.size < 2 or (np.ptp(drawn) == 0 and not least_variance > 0):
         reason = "interval not estimable (the bootstrap draws do not vary)"
         return undefined(reason, value=float(replicates[0]), n=n, members=members, level=level)
-    se, df = float(drawn.std(ddof=1)), float(drawn.size - 1)
+    se = math.sqrt(max(float(drawn.var(ddof=1)), least_variance))
+    df = float(drawn.size - 1)
     return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
 
 

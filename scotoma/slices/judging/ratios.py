@@ -63,15 +63,25 @@ class LinearRatio:
         return self.means.judge(keys, cells, keep)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate the ratio in a slice minus that of the rest, with the linear parts' interval."""
+        """Estimate the ratio in a slice minus that of the rest, as far from 0 as its test says.
+
+        The test is one of the linear parts, whose unit is that of the whole's denominators: the
+        standard error is scaled by the ratio of the two effects, so that t stays.
+        """
         shown = self.means.effect(inside, level)
         value = ratio_of(self.model.take(inside)) - ratio_of(self.model.take(~inside))
         if self.baseline is not None:
             value -= ratio_of(self.baseline.take(inside)) - ratio_of(self.baseline.take(~inside))
         if math.isnan(value) or not shown.se > 0:
             return replace(shown, value=value)
+        scale = value / shown.value if shown.value else 1.0
         return Estimate.on_scale(
-            value, shown.se, shown.df, n=shown.n, members=shown.members, level=level
+            value,
+            shown.se * (scale if scale > 0 else 1.0),
+            shown.df,
+            n=shown.n,
+            members=shown.members,
+            level=level,
         )
 
     def take(self, rows: Rows) -> LinearRatio:

@@ -34,12 +34,14 @@ class SliceFinding:
         discovery: The test by the search.
         confirmation: The test on the other half; None without confirmation.
         half: The half of the examples, 0 or 1, that its effect is measured on; None for all.
+        earlier: The slices whose examples its tests left out, and so does its effect.
     """
 
     key: Key
     discovery: SliceTestResult
     confirmation: SliceTestResult | None = None
     half: int | None = None
+    earlier: tuple[Key, ...] = ()
 
     @property
     def decision(self) -> SliceTestResult:

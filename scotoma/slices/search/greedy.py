@@ -124,7 +124,8 @@ def cover(
     findings: list[SliceFinding] = []
     first: Hits | None = None
     while len(findings) < most_slices:
-        hits = look(tuple(finding.key for finding in findings))
+        earlier = tuple(finding.key for finding in findings)
+        hits = look(earlier)
         first = first or hits
         if hits.p.size == 0:
             break
@@ -135,5 +136,5 @@ def cover(
             break
         best = narrowed(encoded, hits, best, good)
         result = SliceTestResult(float(hits.p[best]), float(q[best]), int(hits.size[best]))
-        findings.append(SliceFinding(key_of(encoded, hits, best), result))
+        findings.append(SliceFinding(key_of(encoded, hits, best), result, earlier=earlier))
     return findings, first or Hits()
