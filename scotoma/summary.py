@@ -14,7 +14,7 @@ from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.gate import VariantVerdict
-from scotoma.verdict.words import sentences, too_small
+from scotoma.verdict.words import admission_lines, sentences, too_small
 
 __all__ = ["printable", "summary"]
 
@@ -185,6 +185,9 @@ def _verdicts(gate: Gate) -> list[str]:
             lines += _wrapped(f"waived  {printable(f'{variant.name}: ' + ', '.join(waived))}")
     if small := too_small(gate.variants):
         lines += _wrapped(small)
+    above = {line for variant in gate.variants for line in sentences(variant)}
+    for line in admission_lines(gate.admission):
+        lines += [] if line in above else _wrapped(f"note    {line}.")
     return lines
 
 

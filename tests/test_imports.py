@@ -42,6 +42,8 @@ SERVING |= {
 }
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
+    {"inputs"},
+    {"uncertainty"},
     {"answers"},
     {"detection"},
     {"datasets", "readers"},
@@ -49,8 +51,8 @@ CHAIN = [
     {"training", "corruptions"},
     {"quantization"},
     {"inference"},
-    {"predictions", "inputs"},
-    {"uncertainty", "power"},
+    {"predictions"},
+    {"power"},
     {"divergence", "impact", "bias", "variance", "slices", "robustness"},
     {"comparison", "tournament", "verdict"},
     {"summary", "costs"},
@@ -61,8 +63,6 @@ TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "st
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {
     ("audit", "answers"),
-    ("predictions", "inputs"),
-    ("power", "uncertainty"),
     ("review", "study"),
 }  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges

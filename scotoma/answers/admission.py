@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AdmissionNote"]
+from scotoma.inputs import Codes, Floats, cluster_ids
+from scotoma.uncertainty import Estimate, combine, of_variance, undefined
+from scotoma.uncertainty.influences import Influences, member_variance
+
+__all__ = [
+    "AdmissionNote",
+    "chance_note",
+    "class_skill",
+    "notes_metadata",
+    "number_skill",
+    "read_notes",
+    "share_words",
+    "unasked_chance",
+]
+
+METADATA = "scotoma.admission"  # key in the metadata of files
+ROUNDING = 1e-12  # a skill below it is none
+CAUSES = "preprocessing, class order or labels are probably wrong"
 
 
 class AdmissionNote(BaseModel):
-    """One thing that was folded, dropped, renamed, guessed or not read, told in the same words on
-    the page, on the terminal and in audit.json.
+    """One thing that was folded, dropped, renamed, guessed or not read.
 
-    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank.")
+    It is told in the same words on the page, on the terminal and in audit.json.
+
+    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank")
     >>> note.variant, note.blocks_pass
     ('', False)
     """
@@ -27,8 +50,234 @@ class AdmissionNote(BaseModel):
         "were asked the same."
     )
     subject: str = Field(description="The column, file, group or variant that it is about.")
-    sentence: str = Field(description="The note, as a sentence.")
+    sentence: str = Field(description="The note, as a sentence without a full stop.")
     variant: str = Field("", description="The variant that it is about; empty where it is all.")
     blocks_pass: bool = Field(
         False, description="Whether it turns a PASS into UNSURE, with its sentence."
     )
+
+    def as_dict(self) -> dict[str, str | bool]:
+        """Give the fields for JSON."""
+        return self.model_dump()
+
+
+def notes_metadata(notes: Iterable[AdmissionNote]) -> dict[str, str]:
+    """Write notes as metadata of a file; a file without notes has none.
+
+    >>> notes_metadata([])
+    {}
+    """
+    texts = [note.as_dict() for note in notes]
+    return {METADATA: json.dumps(texts)} if texts else {}
+
+
+def read_notes(metadata: Mapping[str, str]) -> tuple[AdmissionNote, ...]:
+    """Read what `notes_metadata` wrote.
+
+    Raises:
+        ValueError: It is something else.
+
+    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank")
+    >>> read_notes(notes_metadata([note])) == (note,)
+    True
+    """
+    return tuple(map(AdmissionNote.model_validate, json.loads(metadata.get(METADATA, "[]"))))
+
+
+def class_skill(
+    answers: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    clusters: npt.ArrayLike | None = None,
+    strata: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> Estimate:
+    """Cohen's kappa of answers and labels, averaged over models.
+
+    0 says that the answers are right as often as they would be if they were dealt to other
+    examples, 1 that all are right. The interval is over examples and, from five models on, over
+    training runs, with the floor of a change: four examples more that turn.
+
+    Args:
+        answers: Class ids, integers of at least 0, shape (N, K).
+        labels: True class ids, shape (N,).
+        clusters: Integer id of each row's cluster, shape (N,); None where each row is its own.
+        strata: Which label each row is about, where examples have several, shape (N,): answers are
+            dealt to other rows of the same label only. None for one label.
+        level: Coverage of the interval, a fraction.
+
+    Returns:
+        Kappa; undefined where every label is the same.
+
+    References:
+        Cohen (1960), Educational and Psychological Measurement 20:37-46; Fleiss, Cohen and Everitt
+        (1969), Psychological Bulletin 72:323-327, the variance.
+
+    >>> labels = np.arange(200) % 2
+    >>> right = np.where(np.arange(200) % 10 < 2, 1 - labels, labels)
+    >>> kappa = class_skill(right[:, None], labels)
+    >>> round(kappa.value, 2), round(kappa.low, 2), round(kappa.high, 2)
+    (0.6, 0.48, 0.72)
+    """
+    a, y = np.asarray(answers), np.asarray(labels)
+    n, k = a.shape
+    of_stratum = np.zeros(n, np.int64) if strata is None else np.asarray(strata, np.int64)
+    if not n or len(np.unique(y)) < 2:
+        reason = "undefined (every label is the same)" if n else "undefined (no examples)"
+        return _undefined(reason, n, k, level)
+    width = int(max(a.max(), y.max())) + 1
+    cells = of_stratum * width
+    size = int(of_stratum.max() + 1) * width
+    sizes = np.bincount(of_stratum)[of_stratum]
+    label_share = np.bincount(cells + y, minlength=size)
+    values, columns, chances = [], [], []
+    for member in range(k):
+        own = a[:, member].astype(np.int64)
+        answer_share = np.bincount(cells + own, minlength=size)
+        # Of a dealt answer: how often its label, and of a label: how often its answer is dealt.
+        hit = (label_share[cells + own] + answer_share[cells + y]) / sizes
+        dealt = np.bincount(of_stratum, hit / 2)[of_stratum] / sizes  # of the row's own stratum
+        right, chance = own == y, float(hit.mean() / 2)
+        share = float(right.mean())
+        if chance == 1:
+            return _undefined("undefined (every answer is the same)", n, k, level)
+        values.append((share - chance) / (1 - chance))
+        move = (right - share) * (1 - chance) - (1 - share) * (hit - dealt - chance)
+        columns.append(move / (1 - chance) ** 2)
+        chances.append(chance)
+    unit = 1 / (1 - float(np.mean(chances)))
+    return _mean_over_models(values, columns, clusters, unit=unit, level=level)
+
+
+def number_skill(
+    answers: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> Estimate:
+    """Pearson's correlation of predicted and true numbers, averaged over models.
+
+    The mean squared error is smaller than that of the same answers dealt to other examples exactly
+    where it is above 0.
+
+    Args:
+        answers: Predicted numbers, shape (N, K).
+        truth: True numbers, shape (N,).
+        clusters: As for `class_skill`.
+        level: Coverage of the interval, a fraction.
+
+    Returns:
+        The correlation; undefined where the truth or an answer never varies.
+
+    >>> truth = np.arange(100.0)
+    >>> skill = number_skill(np.stack([truth + 20 * np.sin(truth)], 1), truth)
+    >>> round(skill.value, 2), skill.low > 0.8
+    (0.9, True)
+    """
+    a, y = np.asarray(answers, np.float64), np.asarray(truth, np.float64)
+    n, k = a.shape
+    if n < 2 or not np.ptp(y) > 0:
+        return _undefined("undefined (every true number is the same)", n, k, level)
+    z = (y - y.mean()) / y.std()
+    values, columns = [], []
+    for member in range(k):
+        own = a[:, member]
+        if not np.ptp(own) > 0:
+            return _undefined("undefined (every predicted number is the same)", n, k, level)
+        w = (own - own.mean()) / own.std()
+        r = float((z * w).mean())
+        values.append(r)
+        columns.append(z * w - r * (z**2 + w**2) / 2)
+    return _mean_over_models(values, columns, clusters, unit=1.0, level=level)
+
+
+def chance_note(skill: Estimate, right: str, name: str = "dense") -> AdmissionNote | None:
+    """Refuse a PASS where the baseline is not shown to be better than guessing.
+
+    Args:
+        skill: From `class_skill` or `number_skill`.
+        right: How good its answers are, in words: "right on 20%".
+        name: What the baseline is called.
+
+    Returns:
+        The note; None where the whole interval lies above 0, or nothing can be guessed.
+
+    >>> labels = np.arange(400) % 4
+    >>> chance_note(class_skill(labels[:, None], labels), "right on 100%") is None
+    True
+    >>> print(chance_note(class_skill((labels[:, None] + 1) % 4, labels), "right on 0%").sentence)
+    dense is right on 0%, no better than its answers dealt at random: preprocessing, class order \
+or labels are probably wrong
+    """
+    if math.isnan(skill.value) and "label" in skill.reason:
+        return unasked_chance("every label is the same")
+    if math.isnan(skill.value) and "true number" in skill.reason:
+        return unasked_chance("every true number is the same")
+    if skill.low > 0:
+        return None
+    sentence = f"{name} is {right}, no better than its answers dealt at random: {CAUSES}"
+    if skill.low <= 0 and skill.value > ROUNDING:
+        sentence = (
+            f"{name} is {right}, not surely better than its answers dealt at random: "
+            f"{skill.n:,} examples are too few to tell, or {CAUSES}"
+        )
+    return AdmissionNote(rule="chance", subject=name, sentence=sentence, blocks_pass=True)
+
+
+def share_words(share: float) -> str:
+    """Write a share of examples in per cent.
+
+    >>> share_words(0.2), share_words(0.0384), share_words(0.9996)
+    ('20%', '3.8%', '99.96%')
+    """
+    digits = 1 if share < 0.999 or share == 1 else 2
+    return f"{100 * share:.{digits}f}".removesuffix(".0") + "%"
+
+
+def unasked_chance(reason: str, name: str = "dense") -> AdmissionNote:
+    """Say that nobody asked whether the baseline is better than guessing.
+
+    >>> unasked_chance("the examples have no labels").sentence
+    'whether dense is better than guessing was not asked: the examples have no labels'
+    """
+    sentence = f"whether {name} is better than guessing was not asked: {reason}"
+    return AdmissionNote(rule="chance", subject=name, sentence=sentence)
+
+
+def _undefined(reason: str, n: int, k: int, level: float) -> Estimate:
+    return undefined(reason, n=n, members=k, level=level)
+
+
+def _mean_over_models(
+    values: list[float],
+    influences: list[Floats],
+    clusters: npt.ArrayLike | None,
+    *,
+    unit: float,
+    level: float,
+) -> Estimate:
+    """The mean of a number of each model, with the crossed variance of its influences.
+
+    Args:
+        values: The number of each model.
+        influences: Of each row on it, shape (N,) each, their mean 0.
+        clusters: Ids of the rows' clusters.
+        unit: Influence of an answer that turns.
+        level: Coverage.
+    """
+    codes = cluster_ids(clusters, len(influences[0]))
+    table = np.stack([_by_cluster(own, codes) for own in influences], axis=1)
+    known = Influences.of(table)
+    examples, excess = known.of_examples(known.means)
+    _, residual, k = known.of_members
+    runs = member_variance(np.array(values)) if k > 1 else np.float64(0.0)
+    variance = combine(examples, excess, known.n, [(np.asarray(runs), residual, k)], unit)
+    return of_variance(float(np.mean(values)), variance, n=int(known.n), members=k, level=level)
+
+
+def _by_cluster(influence: Floats, codes: Codes | None) -> Floats:
+    if codes is None or not codes.size:
+        return influence
+    sums = np.bincount(codes, influence)
+    return np.asarray(sums * len(sums) / len(influence))

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
@@ -222,6 +223,11 @@ class Audit(Part):
     examples: TestData = Field(description="The data.")
     inputs: tuple[InputFiles, ...] = Field(
         (), description="What the audit read; empty where that is not known."
+    )
+    admission: tuple[AdmissionNote, ...] = Field(
+        (),
+        description="What was folded, dropped, guessed or not read, and what keeps a PASS from "
+        "being given.",
     )
     groups: tuple[GroupSize, ...] = Field(
         min_length=1, description="The groups; the first is all examples."

@@ -159,6 +159,10 @@ class JudgedVariant(Part):
     top1: Fraction | None = Field(description="Accuracy of its population; null without labels.")
     cies: Count = Field(description="Number of CIEs.")
     outlook: str | None = Field(description="What would settle an UNSURE variant; else null.")
+    blocked: tuple[str, ...] = Field(
+        (),
+        description="What turns a PASS into UNSURE: sentences of `admission` in audit.json.",
+    )
     too_small: tuple[str, ...] = Field(
         description="What was too small to judge, with its size: no PASS rests on it."
     )

@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ScoreChange",
     "ScoreReport",
     "ScoredMeans",
+    "ScoredSection",
 ]
 
 
@@ -70,7 +72,7 @@ class ChangedScore(Part):
 
 
 class ScoredMeans(Part):
-    """Means and quantiles: what the step `bias` leaves of an audit of scores."""
+    """Means and quantiles of every group."""
 
     variants: dict[str, MeanOfVariant] = Field(description="By variant, dense too.")
     means: dict[str, tuple[ScoreChange, ...]] = Field(
@@ -78,6 +80,14 @@ class ScoredMeans(Part):
     )
     quantiles: dict[str, tuple[QuantileRow, ...]] = Field(
         description="Quantiles of every group, by compressed variant."
+    )
+
+
+class ScoredSection(ScoredMeans):
+    """What the step `bias` leaves of an audit of scores."""
+
+    admission: tuple[AdmissionNote, ...] = Field(
+        (), description="How the scores were read, and whether they are better than guessing."
     )
 
 

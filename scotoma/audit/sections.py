@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.audit.base import Count, Part
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
@@ -37,6 +38,9 @@ class BiasSection(Part):
     one_model: FewModels = Field(description="How often a few models contradict all of them.")
     collapsed: tuple[str, ...] = Field(
         description="Members that predict one class for every example, as sentences."
+    )
+    admission: tuple[AdmissionNote, ...] = Field(
+        (), description="Whether the baseline is better than guessing."
     )
     class_rates: Count = Field(description="Rates of single classes that only the table holds.")
     labels: SeveralLabels | None = Field(

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.errors import DataError
@@ -66,6 +67,7 @@ class Examples:
         attributes: Names of the attribute columns.
         intersections: Sets of attributes whose combinations are groups too.
         notes: Sentences about the data that a reader of the results should know.
+        admission: What was folded, dropped, guessed or not read.
         size: To which size decoded images are brought; None keeps theirs, which is the same.
         over_indexed: Columns that are no groups and whose share among the CIEs is measured too,
             each with the value that counts.
@@ -81,6 +83,7 @@ class Examples:
     size: ImageSize | None = None
     over_indexed: tuple[tuple[str, str], ...] = ()
     several: tuple[str, ...] = ()
+    admission: tuple[AdmissionNote, ...] = ()
 
     def split(self, name: str) -> Examples:
         """Select the examples of one split, in their order."""
@@ -203,6 +206,7 @@ class Examples:
                 "scotoma.notes": json.dumps(self.notes),
                 "scotoma.size": json.dumps(self.size),
                 "scotoma.over_indexed": json.dumps(self.over_indexed),
+                **notes_metadata(self.admission),
                 **({"scotoma.several": json.dumps(self.several)} if self.several else {}),
             },
         )
@@ -236,6 +240,7 @@ class Examples:
             table = (scan if images else scan.drop("image", strict=False)).collect()
         try:
             several = tuple(map(str, json.loads(metadata.get("scotoma.several", "[]"))))
+            admission = read_notes(metadata)
             classes, attributes, intersections, notes, size = (
                 json.loads(metadata[f"scotoma.{key}"])
                 for key in ("classes", "attributes", "intersections", "notes", "size")
@@ -259,7 +264,7 @@ class Examples:
                 table = table.with_columns(shown)
         return cls(
             table, tuple(classes), tuple(attributes), crossed, tuple(notes), resized, over_indexed,
-            several,
+            several, admission,
         )  # fmt: skip
 
 

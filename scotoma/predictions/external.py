@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
@@ -77,12 +78,14 @@ class ExternalPredictions:
             most 10 classes, or a file has no column `predicted_top5`.
         every_score: Scores of all classes, logarithms of probabilities where files have these,
             shape (K, N, C); None where they were not asked for.
+        admission: How they were read.
     """
 
     predicted: NDArray[Any]
     scores: NDArray[np.float16] | None
     top5: NDArray[Any] | None = None
     every_score: NDArray[np.float32] | None = None
+    admission: tuple[AdmissionNote, ...] = ()
 
 
 def read_external(

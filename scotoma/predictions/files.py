@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import TOP, Predictions, smallest_type
 from scotoma.unreadable import readable, reason
@@ -46,6 +47,7 @@ def write_predictions(
     keep_scores: bool = False,
     keep_top5: bool = False,
     runtimes: Sequence[str] = (),
+    admission: Sequence[AdmissionNote] = (),
 ) -> None:
     """Write the predictions of one variant as they come, a row group at a time.
 
@@ -64,6 +66,7 @@ def write_predictions(
         keep_scores: Whether parts bring scores.
         keep_top5: Whether parts bring top-5 class ids.
         runtimes: What ran the members, in words.
+        admission: How the answers were read.
 
     Raises:
         DataError: A part has another shape, or a class id out of range.
@@ -119,6 +122,7 @@ def write_predictions(
         "scotoma.classes": json.dumps(list(classes)),
         "scotoma.paired_with": paired_with,
         "scotoma.runtimes": json.dumps(list(runtimes)),
+        **notes_metadata(admission),
     }
     register_io_source(source, schema=schema).sink_parquet(
         path, row_group_size=ROWS, maintain_order=True, metadata=metadata
@@ -165,6 +169,7 @@ class PredictionFile:
         has_scores: Whether it keeps scores.
         has_top5: Whether it keeps top-5 class ids.
         runtimes: What ran the members, in words.
+        admission: How the answers were read.
     """
 
     path: Path
@@ -176,6 +181,7 @@ class PredictionFile:
     has_scores: bool
     has_top5: bool
     runtimes: tuple[str, ...]
+    admission: tuple[AdmissionNote, ...] = ()
 
     @classmethod
     def open(cls, path: Path) -> PredictionFile:
@@ -217,6 +223,7 @@ class PredictionFile:
                 has_scores="score" in columns,
                 has_top5=top5 is not None,
                 runtimes=tuple(map(str, json.loads(metadata.get("scotoma.runtimes", "[]")))),
+                admission=read_notes(metadata),
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
@@ -255,6 +262,7 @@ class PredictionFile:
             scores=_matrix(table["score"], wide) if self.has_scores else None,
             runtimes=self.runtimes,
             top5=_matrix(table["predicted_top5"], wide, TOP) if top5 else None,
+            admission=self.admission,
         )
 
 

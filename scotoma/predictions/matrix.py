@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference, integers
 
@@ -45,6 +46,7 @@ class Predictions:
         scores: Softmax probability of each predicted class, float16, shape (N, K), or None.
         runtimes: What ran the members, in words, each way once.
         top5: The five classes of the highest scores, the highest first, shape (N, K, 5), or None.
+        admission: How the answers were read, where they are others'.
     """
 
     variant: str
@@ -56,6 +58,7 @@ class Predictions:
     scores: NDArray[np.float16] | None = None
     runtimes: tuple[str, ...] = ()
     top5: ClassIds | None = None
+    admission: tuple[AdmissionNote, ...] = ()
 
     def __post_init__(self) -> None:
         expected = (len(self.example_ids), len(self.members))
@@ -109,6 +112,7 @@ class Predictions:
             keep_scores=self.scores is not None,
             keep_top5=self.top5 is not None,
             runtimes=self.runtimes,
+            admission=self.admission,
         )
 
     @classmethod
@@ -160,6 +164,7 @@ class Predictions:
             scores=np.concatenate(scores, axis=1)[:, order] if len(scores) == len(parts) else None,
             runtimes=tuple(sorted({runtime for part in parts for runtime in part.runtimes})),
             top5=np.concatenate(top5, axis=1)[:, order] if len(top5) == len(parts) else None,
+            admission=tuple(dict.fromkeys(note for part in parts for note in part.admission)),
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
 from scotoma.predictions.files import NUMBERS
 from scotoma.unreadable import readable
@@ -31,6 +32,7 @@ class ScoredExamples:
         members: Indices of the members.
         predicted: Scores, float64, shape (N, K).
         paired_with: Variant that each member derives from, or "".
+        admission: How the numbers were read, and whether they are better than guessing.
     """
 
     variant: str
@@ -38,6 +40,7 @@ class ScoredExamples:
     members: tuple[int, ...]
     predicted: NDArray[np.float64]
     paired_with: str = ""
+    admission: tuple[AdmissionNote, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write Parquet: `example_id`, and `score`, a fixed-size list of K float64."""
@@ -55,6 +58,7 @@ class ScoredExamples:
                 "scotoma.variant": self.variant,
                 "scotoma.members": ",".join(map(str, self.members)),
                 "scotoma.paired_with": self.paired_with,
+                **notes_metadata(self.admission),
             },
         )
 
@@ -85,4 +89,5 @@ class ScoredExamples:
             tuple(map(int, members)),
             np.ascontiguousarray(table["score"].to_numpy()).reshape(-1, len(members)),
             metadata.get("scotoma.paired_with", ""),
+            read_notes(metadata),
         )

@@ -34,8 +34,11 @@ def verdict_sentence(gate: GateResult) -> str:
     by = {verdict: _of(gate, verdict) for verdict in ("PASS", "FAIL", "UNSURE")}
     parts = [f"{_names(by['PASS'])} may ship by these rules"] if by["PASS"] else []
     parts += [_failing(by["FAIL"])] if by["FAIL"] else []
-    if by["UNSURE"]:
-        parts.append(f"UNSURE for {_names(by['UNSURE'])}: the audit is too small to say")
+    # What keeps a PASS from being given is no matter of size, and its sentence ends the sentence.
+    blocked = [variant for variant in by["UNSURE"] if variant.blocked]
+    small = [variant for variant in by["UNSURE"] if not variant.blocked]
+    parts += [f"UNSURE for {_names(small)}: the test set is too small"] if small else []
+    parts += [f"UNSURE for {_names(blocked)}: {blocked[0].blocked[0]}"] if blocked else []
     text = "; ".join(parts) + "."
     if by["PASS"]:
         return text

@@ -43,7 +43,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             write_rates(rates, [])
             write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
         elif due:
-            from scotoma.stages.measures.accuracy import constant_members
+            from scotoma.stages.measures.accuracy import baseline_notes, constant_members
             from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
             from scotoma.stages.measures.clarify import ClarifyMetrics
             from scotoma.stages.measures.rates import write_rates
@@ -94,6 +94,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                     )
                     if clarify
                     else [],
+                    "admission": members.admission,
                     "collapsed": list(constant_members(members, examples.known_labels)),
                 }
 
@@ -101,6 +102,12 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             write_rates(rates, [] if labelled is None else [labelled.rates(v) for v in variants])
             against = {name: measures["labelled"] for name, measures in variants.items()}
             parts = without_labels() if labelled is None else labelled.sections(against)
+            of_label = None if whole is None else whole.codes
+            parts["admission"] = [
+                *dense.admission,
+                *(note for own in variants.values() for note in own["admission"]),
+                *baseline_notes(examples, dense, of_label),
+            ]
             if whole is not None:
                 parts["labels"] = whole.sections({k: own["whole"] for k, own in variants.items()})
             parts["run_to_run"] = {}

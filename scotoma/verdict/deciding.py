@@ -28,8 +28,9 @@ Correction = Literal["holm", "bh", "none"]
 class Deciding:
     """The interval that decided, or that shows why nothing could be decided.
 
-    Beyond the rule's margin in a FAIL; inside the margin that clears in a PASS, beyond it in an
-    UNSURE.
+    Beyond the rule's margin in a FAIL; inside the margin that clears in a PASS. In an UNSURE it
+    holds a margin: the rule's, at the level of a FAIL, where the estimate lies beyond; else the
+    margin that clears, at the level of a PASS.
 
     Attributes:
         kind: `relative`, `absolute` or `score` (a difference of fractions, or in the unit of a
@@ -59,7 +60,8 @@ class Finding:
         noninferiority_p: P-value that they are not exceeded; nan without interval.
         deciding: The interval that decided; None where there is none.
         outlook: What would settle an UNSURE; None where it is settled, or there is no interval.
-        reason: Why it was not judged, as a sentence to print; else empty.
+        reason: Why it was not judged, or why no harm can be shown of a rise beyond its margins, as
+            a sentence to print; else empty.
         waiver: The waiver that lets the variant break this rule, if one holds.
     """
 
@@ -112,6 +114,7 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
                 alpha=rules.alpha,
                 multiplier=1.0 if math.isnan(multiplier) else float(multiplier),
                 together=opened,
+                min_events=rules.min.effective_events,
             ),
         )
         if finding.verdict == "UNSURE" and finding.deciding is not None
@@ -166,9 +169,11 @@ def _harm_p(question: Question, rules: GateRules) -> float:
     change = question.change
     if change is None or _too_few_models(question, rules):
         return math.nan
-    if change.events < rules.min.effective_events:
+    least = rules.min.effective_events
+    if question.events < least:
         return math.nan
-    return change.harm_p(question.relative, question.absolute)
+    p = [estimate.p_above(margin) for _, estimate, margin in question.harm_margins(least)]
+    return math.nan if not p or any(map(math.isnan, p)) else max(p)
 
 
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
@@ -177,7 +182,10 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
     if question.level is not None:
         return _of_level(question, question.level, rules, harm, multiplier)
     if adjusted <= tail:
-        return _failed(question, harm, adjusted, tail / multiplier)
+        clear = min((e.p_below(m) for _, e, m in question.clearing_margins), default=math.nan)
+        return Finding(
+            question, "FAIL", harm, adjusted, clear, _harmful(question, rules, tail / multiplier)
+        )
     cleared = [] if _too_few_models(question, rules) else question.clearing_margins
     best = min(cleared, key=lambda margin: margin[1].p_below(margin[2]), default=None)
     clear = math.nan if best is None else best[1].p_below(best[2])
@@ -187,7 +195,13 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
     if best is None:
         return replace(finding, reason=_unknown(question, rules))
     kind, estimate, margin = best
-    return replace(finding, deciding=Deciding(kind, margin, _at(estimate, tail)))
+    finding = replace(finding, deciding=Deciding(kind, margin, _at(estimate, tail)))
+    if finding.verdict == "PASS" or not question.beyond:
+        return finding
+    # What decides is whether harm is shown: its interval, or why there can be none.
+    if math.isnan(harm):
+        return replace(finding, reason=_unshown(question, rules))
+    return replace(finding, deciding=_harmful(question, rules, tail / multiplier))
 
 
 def _of_level(
@@ -215,12 +229,22 @@ def _of_level(
     return replace(finding, deciding=Deciding("level", level.limit, held, level.clearing.subject))
 
 
-def _failed(question: Question, harm: float, adjusted: float, chance: float) -> Finding:
-    assert question.change is not None
-    kind, estimate, margin = max(question.margins, key=lambda one: one[1].p_above(one[2]))
-    clear = min((e.p_below(limit) for _, e, limit in question.clearing_margins), default=math.nan)
-    deciding = Deciding(kind, margin, _at(estimate, chance))
-    return Finding(question, "FAIL", harm, adjusted, clear, deciding)
+def _harmful(question: Question, rules: GateRules, chance: float) -> Deciding:
+    """The interval that shows harm, or would: of the margins the one that is hardest to exceed."""
+    margins = question.harm_margins(rules.min.effective_events)
+    kind, estimate, margin = max(margins, key=lambda one: one[1].p_above(one[2]))
+    return Deciding(kind, margin, _at(estimate, chance))
+
+
+def _unshown(question: Question, rules: GateRules) -> str:
+    """Say why no harm can be shown of a rise that lies beyond its margins."""
+    events = question.events
+    if events < rules.min.effective_events:
+        return (
+            f"{math.floor(events):,} effective events are too few to show harm "
+            f"({rules.min.effective_events:g} are needed)"
+        )
+    return ""
 
 
 def _too_few_models(question: Question, rules: GateRules) -> bool:

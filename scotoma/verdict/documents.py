@@ -14,6 +14,7 @@ from scotoma.printable import code_span, printable
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.gate import Gate
 from scotoma.verdict.words import (
+    admission_lines,
     interval,
     level_words,
     margin_words,
@@ -58,6 +59,12 @@ def junit(gate: Gate) -> str:
         facts = {"verdict": variant.verdict, "members": f"{variant.members}"}
         for key, value in facts.items():
             ElementTree.SubElement(properties, "property", name=key, value=value)
+        for sentence in variant.blocked:
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=name, name="admission", time="0"
+            )
+            kind = "failure" if gate.rules.on_unsure == "fail" else "skipped"
+            ElementTree.SubElement(case, kind, message=printable(f"UNSURE: {sentence}"))
         for finding in variant.findings:
             question = finding.question
             case = ElementTree.SubElement(
@@ -155,7 +162,7 @@ def markdown(gate: Gate) -> str:
     lines += ["", "## Read this", ""]
     if small := too_small(gate.variants):
         lines.append(f"- {code_span(small)}")
-    lines += [f"- {code_span(warning)}" for warning in gate.warnings]
+    lines += [f"- {code_span(line)}" for line in (*admission_lines(gate.admission), *gate.warnings)]
     if len(gate.variants) > 1:
         lines.append(
             f"- {len(gate.variants)} variants were judged, each on its own: "
@@ -170,7 +177,8 @@ def markdown(gate: Gate) -> str:
         "carry it."
         if scored
         else "- A PASS rests on margins of at least two standard errors of the dense rate.\n- To "
-        f"show harm, a rate needs {rules.min.effective_events:g} effective events.",
+        f"show harm, a rate needs {rules.min.effective_events:g} effective events in the "
+        "compressed population.",
         f"- Judged as of {gate.as_of.isoformat()}.",
     ]
     return "\n".join(lines) + "\n"

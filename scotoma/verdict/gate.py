@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.groups import RATE_NAMES
@@ -42,6 +43,7 @@ class VariantVerdict:
         findings: One a question, in the order of the rules.
         top1: Accuracy of its population, a fraction.
         cies: Number of CIEs.
+        blocked: What keeps a PASS from being given: sentences of admission.
     """
 
     name: str
@@ -49,6 +51,7 @@ class VariantVerdict:
     findings: tuple[Finding, ...]
     top1: float = math.nan
     cies: int = 0
+    blocked: tuple[str, ...] = ()
 
     @property
     def counted(self) -> list[Finding]:
@@ -60,10 +63,11 @@ class VariantVerdict:
         """FAIL if any question is, else UNSURE if any is, else PASS.
 
         What was waived, or too small to judge before compression, does not count; where nothing was
-        judged, nothing is known.
+        judged, or the answers do not admit a PASS, nothing is known.
         """
         outcomes = [f.verdict for f in self.counted if f.verdict != "NOT JUDGED"]
-        return _worst(outcomes) if outcomes or not self.counted else "UNSURE"
+        outcomes += ["UNSURE"] if self.blocked or (self.counted and not outcomes) else []
+        return _worst(outcomes)
 
     @property
     def too_small(self) -> list[Finding]:
@@ -75,8 +79,10 @@ class VariantVerdict:
         """The finding that says what would settle an UNSURE variant.
 
         One harm is enough: the first that would be shown. Where no test leans to FAIL, all must be
-        cleared: the last to be.
+        cleared: the last to be. Nothing would settle one whose answers do not admit a PASS.
         """
+        if self.blocked:
+            return None
         opened = [f for f in self.counted if f.verdict == "UNSURE" and f.outlook is not None]
         harmful = [f for f in opened if f.outlook is not None and f.outlook.leaning == "FAIL"]
         if harmful:
@@ -117,6 +123,7 @@ class Gate:
         variants: A verdict a compressed variant, in the order of the audit.
         warnings: What a reader has to know: sentences.
         facts: What it says of the audit.
+        admission: What was folded, dropped, guessed or not read, and what admits no PASS.
     """
 
     rules: GateRules
@@ -124,6 +131,7 @@ class Gate:
     variants: tuple[VariantVerdict, ...]
     warnings: tuple[str, ...]
     facts: AuditFacts
+    admission: tuple[AdmissionNote, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -197,6 +205,11 @@ def judge(
             findings=_waived(variant.name, decide(by_variant[variant.name], rules), standing),
             top1=known(audit.accuracy[variant.name].top1.value) if audit.labelled else math.nan,
             cies=0 if audit.scores else audit.divergence[variant.name].cie.cie.count,
+            blocked=tuple(
+                note.sentence
+                for note in audit.admission
+                if note.blocks_pass and note.variant in ("", variant.name)
+            ),
         )
         for variant in audit.compressed
     )
@@ -230,25 +243,22 @@ def judge(
         examples=JudgedExamples(test=audit.examples.test, clusters=audit.examples.clusters),
         previous=compared,
     )
-    return Gate(rules, as_of, variants, tuple(warnings), facts)
+    return Gate(rules, as_of, variants, tuple(warnings), facts, audit.admission)
 
 
 def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
-    """Name rates with too few effective events for a test, which rose beyond an absolute margin.
-
-    A rate that hardly occurs among the dense members is one, however far it rises.
-    """
+    """Name rates with too few effective events for a test, which rose beyond an absolute margin."""
     lines = []
     for finding in variant.counted:
         question, change = finding.question, finding.question.change
-        if change is None or question.metric not in RATES or not change.events < min_events:
+        if change is None or question.metric not in RATES or not question.events < min_events:
             continue
         low, margin = change.absolute.low, question.absolute or 0.0
         if low > margin:
             lines.append(
                 f"{variant.name}: {question.where} has too few effective events to show harm "
-                f"({math.floor(change.events):,}), but it rises by at least {100 * low:.2f} points "
-                f"(margin {100 * margin:g}); look at it"
+                f"({math.floor(question.events):,}), but it rises by at least {100 * low:.2f} "
+                f"points (margin {100 * margin:g}); look at it"
             )
     return lines
 

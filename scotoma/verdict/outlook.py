@@ -153,7 +153,7 @@ def _scales(df: float) -> Floats:
 
 
 def outlook(
-    question: Question, *, alpha: float, multiplier: float, together: int
+    question: Question, *, alpha: float, multiplier: float, together: int, min_events: float = 10
 ) -> Outlook | None:
     """Forecast what settles a test that is UNSURE.
 
@@ -165,6 +165,7 @@ def outlook(
         alpha: Of the gate.
         multiplier: What Holm's correction multiplies the p-value of harm with.
         together: Number of UNSURE tests that must all be settled for a PASS.
+        min_events: Effective events that harm must rest on.
 
     Returns:
         The forecast; None where there is no interval to start from.
@@ -174,18 +175,19 @@ def outlook(
     if change is None or not margins:
         return None
     upper = change.absolute.at(1 - alpha).high
-    harmful = all(estimate.value > margin for _, estimate, margin in margins)
+    harmful = question.beyond
+    beyond = question.harm_margins(min_events)
     ways = [
         way
-        for margin in (question.margins if harmful else margins)
+        for margin in (beyond if harmful else margins)
         if (way := _way(question, margin, alpha, multiplier, harmful=harmful)) is not None
     ]
     leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
     members = change.absolute.members
     scored = question.unit == "score"
     none = Outlook(leaning, None, math.nan, math.nan, members, upper, score=scored)
-    wanted = len(question.margins) if harmful else 1
-    if len(ways) < wanted or change.events == 0:
+    wanted = len(beyond) if harmful else 1
+    if len(ways) < wanted or (question.events if harmful else change.events) == 0:
         return none
     sure = SURE if harmful else SURE ** (1 / together)
     # Harm exceeds every margin, a PASS keeps one of them.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from scotoma.audit.groups import RATE_NAMES
 from scotoma.bias.results import GroupChange
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.level import Level
@@ -79,6 +80,46 @@ class Question:
         if self.absolute is not None:
             margins.append((self.unit, self.change.absolute, self.absolute))
         return margins
+
+    @property
+    def events(self) -> float:
+        """Effective events that harm rests on: those of the compressed population."""
+        return math.nan if self.change is None else self.change.compressed.events
+
+    def harm_margins(self, min_events: float) -> list[Margin]:
+        """List the margins that harm exceeds, all of them.
+
+        A rate that hardly occurs in the dense models has no ratio to judge. The rise in points
+        then has to exceed the absolute margin, and the relative one of the highest dense rate that
+        its interval allows.
+
+        Args:
+            min_events: Effective events that a rate must have to be divided by.
+
+        >>> rate = Estimate.on_scale(0.01, 0.005, 9.0, n=400, members=1, events=4.0, scale="logit")
+        >>> from scotoma.uncertainty import Variance
+        >>> rise = Estimate.on_scale(0.08, 0.015, 9.0, n=400, members=1, events=4.0)
+        >>> none = Variance(0.0, 0.0, 0.0, 0.0, 9.0)
+        >>> change = GroupChange("all", "error", None, rate, rate, rise, rise, none, none)
+        >>> question = Question("e", "error", "all", None, "error", 0.2, 0.005, change)
+        >>> [(name, margin) for name, _, margin in question.harm_margins(10)]
+        [('absolute', 0.005)]
+        """
+        if self.change is None or self.relative is None:
+            return self.margins
+        dense, relative = self.change.dense, self.change.relative
+        if dense.events >= min_events and not math.isnan(relative.low):
+            return self.margins
+        if self.metric not in RATE_NAMES or math.isnan(dense.high):
+            return self.margins
+        widest = max(self.relative * dense.high, self.absolute or 0.0)
+        return [(self.unit, self.change.absolute, widest)]
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the estimate lies beyond every margin that would clear it."""
+        margins = self.clearing_margins
+        return bool(margins) and all(estimate.value > margin for _, estimate, margin in margins)
 
     @property
     def clearing_margins(self) -> list[Margin]:

@@ -65,6 +65,7 @@ def _variant(variant: VariantVerdict) -> JudgedVariant:
         top1=_known(variant.top1),
         cies=variant.cies,
         outlook=None if outlook is None else f"{outlook.question.where} {outlook.outlook}",
+        blocked=variant.blocked,
         too_small=tuple(size_of(finding) for finding in variant.too_small),
         sentences=tuple(sentences(variant)),
         tests=tuple(map(_test, variant.findings)),

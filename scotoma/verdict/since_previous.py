@@ -85,7 +85,7 @@ def rise_since(before: Estimate, after: Estimate) -> Estimate:
     rests: dict[str, Any] = {
         "n": min(before.n, after.n),
         "members": min(before.members, after.members),
-        "events": float(np.fmin(before.events, after.events)),
+        "events": after.events,  # what has become worse carries the harm
     }
     variances = [_variance(estimate) for estimate in (before, after)]
     total = sum(variances)

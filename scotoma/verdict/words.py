@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Deciding, Finding
@@ -12,6 +13,7 @@ from scotoma.verdict.gate import Gate, VariantVerdict
 from scotoma.verdict.level import Level
 
 __all__ = [
+    "admission_lines",
     "amount",
     "interval",
     "level_words",
@@ -23,6 +25,7 @@ __all__ = [
     "why",
 ]
 
+NOTES = 8  # notes of admission that are listed; audit.json has them all
 SHOWN = 3  # findings named beside a verdict; gate.json has them all
 
 
@@ -105,9 +108,10 @@ def why(finding: Finding) -> str:
     estimate = deciding.estimate
     if finding.question.level is not None:
         return _why_level(finding.question.level, deciding)
+    reason = f"; {finding.reason}" if finding.reason else ""
     return (
         f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, margin "
-        f"{amount(deciding.margin, deciding.kind)}"
+        f"{amount(deciding.margin, deciding.kind)}{reason}"
     )
 
 
@@ -135,9 +139,11 @@ def sentences(variant: VariantVerdict) -> list[str]:
         variant: The verdict on one variant.
 
     Returns:
-        The worst findings of a FAIL; for an UNSURE what is open, and what would settle it; for a
-        PASS what was ruled out, and how finely.
+        The worst findings of a FAIL; for an UNSURE what admits no PASS, or what is open and what
+        would settle it; for a PASS what was ruled out, and how finely.
     """
+    if variant.verdict == "UNSURE" and variant.blocked:
+        return [printable(sentence) for sentence in variant.blocked]
     return {"FAIL": _failed, "UNSURE": _unsure, "PASS": _passed}[variant.verdict](variant)
 
 
@@ -149,6 +155,20 @@ def too_small(variants: Sequence[VariantVerdict]) -> str:
         return ""
     more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return printable(f"Too small to judge: {', '.join(names[:SHOWN])}{more}.")
+
+
+def admission_lines(notes: Sequence[AdmissionNote]) -> list[str]:
+    """Tell what was folded, dropped, guessed or not read, and what admits no PASS: a line a note.
+
+    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank")
+    >>> admission_lines([note])
+    ['age: 3 cells are blank']
+    """
+    whole = list(dict.fromkeys(note.sentence.rstrip(".") for note in notes))
+    more = len(whole) - NOTES
+    if more <= 0:
+        return [printable(line) for line in whole]
+    return [*map(printable, whole[:NOTES]), f"{more:,} more notes are in audit.json, admission"]
 
 
 def size_of(finding: Finding) -> str:

@@ -186,5 +186,5 @@ def test_what_to_do_names_every_kind_of_verdict() -> None:
     assert second == "Hold b and c until settled: about 12 to 30 members would settle this."
     assert third.startswith("Before a ships: read the rules.")
     assert verdict_sentence(gate_of(gate)) == (
-        "a may ship by these rules; d fails; UNSURE for b and c: the audit is too small to say."
+        "a may ship by these rules; d fails; UNSURE for b and c: the test set is too small."
     )

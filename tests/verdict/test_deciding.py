@@ -167,10 +167,75 @@ def test_a_number_without_interval_is_unsure_with_its_reason() -> None:
     asked = question(2.0)
     assert asked.change is not None
     gone = undefined("relative change not estimable", n=9, members=10, events=40.0)
-    values = {**vars(asked), "change": GroupChange(**{**vars(asked.change), "relative": gone})}
+    both = {"dense": gone, "relative": gone}
+    values = {**vars(asked), "change": GroupChange(**{**vars(asked.change), **both})}
     del values["absolute"]
     found = one(Question(**values, absolute=None), "min: {effective_events: 0}")
     assert (found.verdict, found.reason) == ("UNSURE", "relative change not estimable")
+
+
+def rare(dense: float, compressed: float, n: int = 100, events: float | None = None) -> Question:
+    """A rate that hardly occurs in the dense models; `events` are those after compression."""
+    own = {"dense": n * dense, "compressed": n * compressed if events is None else events}
+    moved = math.sqrt(compressed / n) + 0.01
+    common: dict[str, Any] = {"n": n, "members": 1}
+    nothing = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+    change = GroupChange(
+        group="old",
+        metric="error",
+        class_id=None,
+        dense=none_seen(0.0, lowest=0.0, highest=1.0, events=0.0, **common)
+        if dense == 0
+        else Estimate.on_scale(dense, 0.3, math.inf, scale="logit", events=own["dense"], **common),
+        compressed=Estimate.on_scale(
+            compressed, 0.3, math.inf, scale="logit", events=own["compressed"], **common
+        ),
+        relative=undefined("relative change not estimable", events=0.0, **common),
+        absolute=Estimate.on_scale(
+            compressed - dense, moved, math.inf, events=min(own.values()), **common
+        ),
+        relative_variance=nothing,
+        absolute_variance=Variance(moved**2, moved**2, 0.0, 0.0, math.inf),
+    )
+    return Question("error", "error", "old", None, "error old", 0.2, 0.005, change)
+
+
+def test_a_group_without_a_dense_error_can_fail() -> None:
+    """16 of 100 lost where the baseline is right on all: on the rise in points alone."""
+    found = one(rare(0.0, 0.16))
+    assert found.verdict == "FAIL"
+    assert found.deciding is not None
+    # The relative margin is that of the highest dense rate that 100 examples without error allow.
+    assert (found.deciding.kind, found.deciding.margin) == ("absolute", pytest.approx(0.2 * 0.03))
+    assert found.harm_p == pytest.approx(stats.norm.sf((0.16 - 0.006) / 0.05))
+
+
+def test_nine_events_after_compression_show_no_harm() -> None:
+    found = one(rare(0.0, 0.2, events=9.0))
+    assert (found.verdict, found.reason) == (
+        "UNSURE", "9 effective events are too few to show harm (10 are needed)"
+    )  # fmt: skip
+
+
+def test_ten_dense_events_are_judged_by_their_ratio_too() -> None:
+    """Where the ratio is known, both margins must be exceeded as ever."""
+    found = one(question(1.35, 0.12))
+    assert found.question.harm_margins(10) == found.question.margins
+
+
+def test_the_interval_beside_an_unsure_is_the_one_that_decides() -> None:
+    """Beyond the margin at 95%, and not at the level of a family of tests: no FAIL, no puzzle."""
+    others = [question(1.0, 0.2) for _ in range(11)]
+    first, *_ = decide([question(1.44, 0.085), *others], rules())
+    assert first.verdict == "UNSURE"
+    assert first.deciding is not None
+    assert first.deciding.kind == "relative"
+    assert first.question.change is not None
+    assert first.question.change.relative.low > 20  # the pointwise interval reads as a FAIL
+    assert first.deciding.estimate.low < 20 == first.deciding.margin
+    assert first.deciding.estimate.level == pytest.approx(1 - 0.05 / 12)
+    # Of a rise inside the margins it is the interval that would have cleared it.
+    assert decide([question(1.1, 0.2)], rules())[0].deciding.estimate.level == 0.95  # type: ignore[union-attr]
 
 
 def test_the_same_predictions_on_both_sides_pass() -> None:

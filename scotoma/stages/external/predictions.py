@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
+from scotoma.answers.admission import AdmissionNote
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
@@ -36,7 +37,7 @@ from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.external.precision import leave_precision, precision_file
-from scotoma.stages.external.scores import as_scores
+from scotoma.stages.external.scores import as_scores, skill_notes
 from scotoma.stages.gather import population_facts
 from scotoma.stages.members.files import score_files
 from scotoma.storage.files import written
@@ -218,7 +219,7 @@ def prepare_predicted(run: Run, supplied: Supplied) -> None:
     digests = PartDigests(examples)
     with written(run.examples) as temporary:
         parts = digests.passing([examples.table])
-        replace(examples, notes=(*examples.notes, *left)).write_parts(temporary, parts)
+        replace(examples, admission=(*examples.admission, *left)).write_parts(temporary, parts)
     digests.write(run)
     progress.advance("read examples")
 
@@ -261,14 +262,21 @@ def prediction_sources(source: PredictionsSource) -> storage.StampedFiles:
     return storage.StampedFiles(split_pattern(source.files)[0], names)
 
 
-def _left_out(config: Config, supplied: Supplied) -> list[str]:
-    """Notes on what the files hold and the audit does not take."""
+def _left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:
+    """Tell what the files hold and the audit does not take."""
     names = _named(config)
     notes = []
     if others := [name for name in supplied if name not in names.values()]:
-        notes.append(f"source.files also holds {', '.join(map(repr, others))}, not audited")
+        sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
+        notes.append(AdmissionNote(rule="reading", subject="source.files", sentence=sentence))
     notes += [
-        f"of {len(supplied[called])} models of {called!r} the first {models} by name are audited"
+        AdmissionNote(
+            rule="reading",
+            subject=called,
+            sentence=f"of {len(supplied[called])} models of {called!r} the first {models} by name "
+            "are audited",
+            variant=name,
+        )
         for name, called in names.items()
         if len(supplied[called]) > (models := config.models_of(name))
     ]
@@ -363,7 +371,12 @@ def _answers(
     for name, called in _named(config).items():
         own = answers[called]
         if isinstance(source, ScoresSource):
-            own = replace(own, predicted=as_scores(own.predicted, config, asked.ids))
+            notes = own.admission
+            if name == "dense":
+                clusters = None if examples.clusters is None else examples.clusters[::rows]
+                notes += skill_notes(own.predicted, config, asked.ids, clusters)
+            scores = as_scores(own.predicted, config, asked.ids)
+            own = replace(own, predicted=scores, admission=notes)
         yield name, join_reruns(own, reruns[called], rows)
 
 
@@ -446,7 +459,9 @@ def _write(
     ids, members = tuple(examples.ids), tuple(range(len(models)))
     held: Predictions | ScoredExamples
     if isinstance(run.config.source, ScoresSource):
-        held = ScoredExamples(name, ids, members, answers.predicted, paired or "")
+        held = ScoredExamples(
+            name, ids, members, answers.predicted, paired or "", answers.admission
+        )
     else:
         held = Predictions(
             variant=name,
@@ -458,6 +473,7 @@ def _write(
             scores=answers.scores,
             top5=answers.top5,
             runtimes=(ELSEWHERE,),
+            admission=answers.admission,
         )
     with written(run.predictions(name)) as temporary:
         held.write(temporary)

@@ -8,13 +8,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from scotoma.answers.admission import (
+    AdmissionNote,
+    chance_note,
+    number_skill,
+    unasked_chance,
+)
 from scotoma.config import Config, ScoresSource
 from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["as_scores"]
+__all__ = ["as_scores", "skill_notes"]
 
 
 def as_scores(
@@ -39,6 +45,35 @@ def as_scores(
         return numbers
     off = numbers - _truth(source, config, ids)[:, None]
     return np.abs(off) if source.measure == "absolute_error" else off**2
+
+
+def skill_notes(
+    numbers: NDArray[np.float64],
+    config: Config,
+    ids: Sequence[str],
+    clusters: NDArray[np.int64] | None,
+) -> tuple[AdmissionNote, ...]:
+    """Ask whether the numbers of the baseline are better than the same dealt to other examples.
+
+    Args:
+        numbers: As for `as_scores`.
+        config: Likewise.
+        ids: Likewise.
+        clusters: Ids of the examples' clusters, shape (N,); None where each is its own.
+
+    Returns:
+        A note where they are not shown to be, or where nobody can ask; else none.
+    """
+    source = config.source
+    assert isinstance(source, ScoresSource)
+    if source.measure == "given":
+        return (unasked_chance("examples have scores and no labels"),)
+    truth = _truth(source, config, ids)
+    off = float(np.abs(numbers - truth[:, None]).mean())
+    note = chance_note(
+        number_skill(numbers, truth, clusters=clusters), f"off by {off:.3g} on average"
+    )
+    return () if note is None else (note,)
 
 
 def _truth(source: ScoresSource, config: Config, ids: Sequence[str]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
 from scotoma.audit.robustness import RobustnessReport
-from scotoma.audit.scores import ChangedScore, ScoredMeans
+from scotoma.audit.scores import ChangedScore, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.config import ScoresSource
@@ -101,7 +101,10 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
     }
     measured = _scored(run) if scored else _classified(run)
-    return Audit.model_validate(content | measured)
+    notes = (*examples.admission, *measured.pop("admission"))
+    return Audit.model_validate(
+        content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}
+    )
 
 
 def _classified(run: Run) -> dict[str, Any]:
@@ -120,6 +123,7 @@ def _classified(run: Run) -> dict[str, Any]:
         "gallery": divergence.gallery,
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
+        "admission": bias.admission,
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
         if bias.class_rates
         else None,
@@ -135,13 +139,15 @@ def _scored(run: Run) -> dict[str, Any]:
     """What is measured where every example has a number of each model."""
     source = run.config.source
     assert isinstance(source, ScoresSource)
-    means = read_part(run.section("bias"), ScoredMeans)
+    section = read_part(run.section("bias"), ScoredSection)
+    means = {name: value for name, value in dict(section).items() if name != "admission"}
     parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
+        "admission": section.admission,
         "scores": {
-            **dict(means),
+            **means,
             "name": source.score_name,
             "unit": source.unit,
             "lower_is_better": source.is_lower_better,

@@ -9,13 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.admission import (
+    AdmissionNote,
+    chance_note,
+    class_skill,
+    share_words,
+    unasked_chance,
+)
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import cluster_sums
 from scotoma.uncertainty.rates import RateEvidence, Words
 from scotoma.verdict.one_model import Contradiction, one_model_trap
 
-__all__ = ["RISK_LIMITS", "PopulationAccuracy", "constant_members", "group_errors"]
+__all__ = [
+    "RISK_LIMITS",
+    "PopulationAccuracy",
+    "baseline_notes",
+    "constant_members",
+    "group_errors",
+]
 
 RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
 
@@ -70,6 +83,28 @@ class PopulationAccuracy:
             Rows of `one_model_trap`.
         """
         return one_model_trap(dense.errors, self.errors, paired=paired, seed=seed, **RISK_LIMITS)
+
+
+def baseline_notes(
+    examples: Examples, dense: Predictions, of_label: NDArray[np.int64] | None = None
+) -> tuple[AdmissionNote, ...]:
+    """Ask whether the baseline is better than its answers dealt to other examples.
+
+    Args:
+        examples: The test examples.
+        dense: Predictions of the dense members for them.
+        of_label: Which label each row is about, where examples have several, shape (N,).
+
+    Returns:
+        A note where it is not shown to be, or where nobody can ask; else none.
+    """
+    if not examples.labelled:
+        return (unasked_chance("the examples have no labels"),)
+    labels = examples.labels
+    skill = class_skill(dense.predicted, labels, clusters=examples.clusters, strata=of_label)
+    right = float((dense.predicted == labels[:, None]).mean())
+    note = chance_note(skill, f"right on {share_words(right)}")
+    return () if note is None else (note,)
 
 
 def group_errors(

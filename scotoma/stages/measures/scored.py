@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
+from scotoma.answers.admission import AdmissionNote, read_notes
 from scotoma.config import ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -68,7 +69,7 @@ def _read(run: Run, name: str, examples: Examples) -> ScoredExamples:
 
 
 def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
-    """Measure means and quantiles of every group, as `ScoredMeans` has them."""
+    """Measure means and quantiles of every group, as `ScoredSection` has them."""
     from scotoma.comparison.effects import group_effects
     from scotoma.comparison.quantiles import quantile_change
 
@@ -97,7 +98,13 @@ def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
             for share in SHARES
             for found in (quantile_change(table, share, mask),)
         ]
-    return {"variants": variants, "means": means, "quantiles": quantiles}
+    notes = [note for one in run.config.resolved_variants for note in _notes(run, one.name)]
+    return {"variants": variants, "means": means, "quantiles": quantiles, "admission": notes}
+
+
+def _notes(run: Run, name: str) -> tuple[AdmissionNote, ...]:
+    """How the scores of a variant were read: `_read` has seen that the file can be."""
+    return read_notes(pl.read_parquet_metadata(run.predictions(name)))
 
 
 def _of_variant(mean: Estimate, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
