@@ -15,11 +15,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from scotoma.answers import AdmissionNote
 from scotoma.audit import Audit, GateFile, Quantity, Spread
 from scotoma.audit.base import Part
 from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.layers import VariantsLayers
 
+OWN = (Part, AdmissionNote)  # models with a section here; others have pages of their own
 INTRO = """\
 # What the numbers say, and when not to trust them
 
@@ -79,7 +81,7 @@ def nested(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[
     """The models inside a model, in the order in which they are met, each once."""
     for field in model.model_fields.values():
         for part in models(field.annotation):
-            if part not in seen and issubclass(part, Part):
+            if part not in seen and issubclass(part, OWN):
                 seen.add(part)
                 yield part
                 yield from nested(part, seen)
@@ -110,7 +112,7 @@ def kind(annotation: Any) -> str:
         return f"list of {kind(inner[0])}"
     if origin is dict:
         return f"by name: {kind(inner[1])}"
-    if inspect.isclass(annotation) and issubclass(annotation, Part):
+    if inspect.isclass(annotation) and issubclass(annotation, OWN):
         return anchor(annotation)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return "the [gate file](gate.md), every default filled in"

@@ -192,8 +192,10 @@ def test_variants_of_unequal_size_are_cut_to_what_is_asked(tmp_path: Path) -> No
     write(tmp_path, models=2)
     (tmp_path / "preds" / "int8" / "seed1.csv").unlink()
     run = audited(tmp_path, CONFIG + "population: {models: 1}\n")
-    notes = read_json(run.path("audit.json"))["examples"]["notes"]
-    assert "of 2 models of 'fp32' the first 1 by name are audited" in notes
+    notes = read_json(run.path("audit.json"))["admission"]
+    assert "of 2 models of 'fp32' the first 1 by name are audited" in [
+        note["sentence"] for note in notes
+    ]
     assert not any("'int8'" in note for note in notes)
     assert run.config.population == Population(models=1)
 

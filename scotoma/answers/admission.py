@@ -35,10 +35,6 @@ class AdmissionNote(BaseModel):
     """One thing that was folded, dropped, renamed, guessed or not read.
 
     It is told in the same words on the page, on the terminal and in audit.json.
-
-    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank")
-    >>> note.variant, note.blocks_pass
-    ('', False)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

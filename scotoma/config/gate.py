@@ -76,7 +76,7 @@ class Minimum(FrozenGatePart):
     effective_events: float = Field(
         10,
         ge=0,
-        description="Effective events that harm must rest on, dense and compressed each.",
+        description="Effective events that harm must rest on, in the compressed population.",
     )
     models: int = Field(
         1,
