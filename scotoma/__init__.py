@@ -18,6 +18,11 @@ __all__ = ["__version__", "compare", "open"]
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
+def __dir__() -> list[str]:
+    """List what notebooks use, which is imported on first use."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what notebooks use on first use: numpy and polars take their time."""
     if name == "open":

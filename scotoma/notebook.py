@@ -93,7 +93,7 @@ class Chart:
     Attributes:
         title: What it is about.
         summary: What it shows, in words.
-        svg: The drawing.
+        svg: The drawing, an image of its own: it can be saved as a file.
         table: The same numbers.
     """
 
@@ -101,6 +101,10 @@ class Chart:
     summary: str
     svg: str
     table: pl.DataFrame
+
+    def __repr__(self) -> str:
+        """The title and what it shows, in words."""
+        return f"{self.title}: {self.summary}"
 
     def _repr_html_(self) -> str:
         """The drawing below its title, above what it shows."""
@@ -116,6 +120,10 @@ class Plots:
     """Charts of an audit, as its report draws them."""
 
     audit: Audit
+
+    def __repr__(self) -> str:
+        """The charts that there are."""
+        return "charts: groups(variant), slices(variant)"
 
     def groups(self, variant: str | None = None) -> Chart:
         """The rates of each group before and after compression.
@@ -160,7 +168,7 @@ class Plots:
         )
 
     def _chart(self, figure: Figure | None, what: str) -> Chart:
-        from scotoma.report.figures.drawing import drawn
+        from scotoma.report.figures.drawing import drawn, self_contained
 
         if figure is None:
             raise DataError(
@@ -170,7 +178,7 @@ class Plots:
         table = pl.DataFrame(
             [list(row) for row in made.table.rows], schema=list(made.table.columns), orient="row"
         )
-        return Chart(made.title, made.summary, str(made.svg), table)
+        return Chart(made.title, made.summary, self_contained(made.svg, made.title), table)
 
 
 @dataclass(frozen=True)
@@ -300,6 +308,17 @@ class OpenedAudit:
             for row in search.slices
         ]
         return pl.DataFrame(rows, schema=None if rows else SLICES)
+
+    def __repr__(self) -> str:
+        """A line on the audit, and one on each compressed variant."""
+        head = f"{self.audit.project}: {self.verdict}, {self.audit.examples.test:,} examples"
+        lines = [
+            f"{one.verdict} {one.name}: {one.sentences[0]}"
+            if one.sentences
+            else f"{one.verdict} {one.name}"
+            for one in self.gate.variants
+        ]
+        return "\n".join(map(printable, [f"{head} ({self.place})", *lines]))
 
     def _repr_html_(self) -> str:
         """The project, the verdict and the variants."""

@@ -47,6 +47,54 @@ def test_importing_scotoma_imports_nothing_heavy() -> None:
         scotoma.opne  # type: ignore[attr-defined]  # noqa: B018
 
 
+def test_completion_shows_what_notebooks_use() -> None:
+    import rlcompleter
+
+    completer, found = rlcompleter.Completer({"scotoma": scotoma}), []
+    while (name := completer.complete("scotoma.", len(found))) is not None:
+        found.append(name.rstrip("("))
+    assert set(found) >= {"scotoma.compare", "scotoma.open"}
+    assert {name for name in found if "._" not in name} == {"scotoma.compare", "scotoma.open"}
+
+
+def test_a_printed_audit_is_a_line_and_one_for_each_variant(audit: OpenedAudit) -> None:
+    head, *lines = str(audit).splitlines()
+    assert head.startswith(f"elsewhere: {audit.verdict}, {audit.audit.examples.test:,} examples")
+    assert [line.split(":")[0] for line in lines] == [f"{audit.verdict} int8"]
+    assert len(str(audit)) < 500
+    assert len(repr(audit.plot)) < 100
+    assert len(repr(audit.plot.groups())) < 400
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_chart_shows_in_a_page_that_has_no_style_of_ours(
+    theme: str, audit: OpenedAudit, browser: Any
+) -> None:
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    page = browser.new_page(color_scheme=theme)
+    ground = {"light": "#ffffff", "dark": "#111111"}[theme]
+    charts = [audit.plot.groups()]
+    if audit.slices.height:
+        charts.append(audit.plot.slices())
+    for chart in charts:
+        page.set_content(f'<body style="background:{ground}">{chart._repr_html_()}</body>')
+        picture = Image.open(io.BytesIO(page.locator("svg").screenshot())).convert("RGB")
+        pixels = np.asarray(picture).reshape(-1, 3).astype(int)
+        assert (pixels[0] == 255).all()  # paper of its own
+        marks = np.abs(pixels - (0xB8, 0x50, 0x0F)).max(1) < 8  # what stands for compressed
+        ink = pixels.max(1) < 100
+        assert marks.sum() > 20
+        assert ink.sum() > 100
+        # Nothing is cut off at the sides, whatever font the page has.
+        sides = np.asarray(picture)[:, [0, 1, -2, -1]]
+        assert (sides > 200).all()
+    page.close()
+
+
 def test_the_frames_hold_the_numbers_of_the_files(audit: OpenedAudit, home: Path) -> None:
     content: dict[str, Any] = json.loads((home / "run" / "audit.json").read_text())
     gate = json.loads((home / "run" / "gate.json").read_text())

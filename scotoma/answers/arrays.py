@@ -1,0 +1,298 @@
+"""Which columns do the values that a notebook holds form? Arrays, lists, frames of any library."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.errors import DataError
+from scotoma.printable import printable
+
+__all__ = ["columns_of", "group_columns", "series_of"]
+
+GROUP = "group"  # what an attribute is called that comes without a name
+NO_VALUES = ("NAType", "NaTType")  # of pandas, which is not imported
+TYPES: tuple[tuple[type | tuple[type, ...], pl.DataType], ...] = (  # bool before int, its parent
+    (bool, pl.Boolean()),
+    (str, pl.String()),
+    (datetime, pl.Datetime()),
+    (date, pl.Date()),
+    (time, pl.Time()),
+    (timedelta, pl.Duration()),
+)
+PLAIN = (str, numbers.Real, date, time, timedelta)
+
+
+def series_of(values: Any, name: str) -> pl.Series:
+    """Read one column of values, whichever library holds them.
+
+    Args:
+        values: A list, tuple or other iterable; an array of NumPy, PyTorch or JAX; a Series, Index
+            or Categorical of pandas; a Series of polars; an array of Arrow. Shape (N,), or (N, 1).
+        name: What messages call it.
+
+    Returns:
+        Numbers, truth values, text, dates or times, shape (N,), with null where there is no value:
+        None, nan, NaT, `pandas.NA` and masked entries.
+
+    Raises:
+        DataError: Values in more than one column, or none that a column can hold.
+
+    >>> series_of([1.0, float("nan")], "age").to_list(), series_of(["b", None, 2], "x").to_list()
+    ([1.0, None], ['b', None, '2'])
+    >>> series_of(np.ma.array([3, 4], mask=[False, True]), "age").to_list()
+    [3, None]
+    """
+    columns = _columns(values, name, None)
+    if len(columns) != 1:
+        raise DataError(
+            f"{name} must be one column with a value for each example, got {len(columns)}: pass "
+            "the one that is meant"
+        )
+    return next(iter(columns.values())).alias(name)
+
+
+def columns_of(values: Any, name: str, rows: int | None = None) -> dict[str, pl.Series]:
+    """Read the answers of one model, or of several.
+
+    Args:
+        values: What `series_of` takes, for one model. For several: an array of shape (N, K), a
+            frame with a column a model, a list of columns, or a mapping from the model's name to
+            its column, or to a list of columns.
+        name: What messages call it.
+        rows: N, by which a list of K columns is told from a list of N rows.
+
+    Returns:
+        Name of each model to its answers, shape (N,).
+
+    Raises:
+        DataError: Nothing, columns of different lengths, or values that no column can hold.
+
+    >>> list(columns_of(np.zeros((3, 2), int), "int8"))
+    ['int8 0', 'int8 1']
+    >>> {model: answers.to_list() for model, answers in columns_of({"a": [0, 1]}, "int8").items()}
+    {'a': [0, 1]}
+    """
+    columns = _columns(values, name, rows)
+    lengths = {len(column) for column in columns.values()}
+    if not columns or lengths == {0}:
+        raise DataError(f"{name} must hold an answer for each example, got nothing: pass one model")
+    if len(lengths) > 1:
+        raise DataError(
+            f"{name} must hold columns of one length, got {min(lengths):,} and {max(lengths):,} "
+            "rows: pass the same examples for every model"
+        )
+    return columns
+
+
+def group_columns(groups: Any, rows: int) -> dict[str, pl.Series]:
+    """Read attributes that form groups.
+
+    Args:
+        groups: A mapping from an attribute to what `series_of` takes, a frame with a column an
+            attribute, or one column, whose own name is the attribute's; None for none.
+        rows: N.
+
+    Raises:
+        DataError: An attribute without a value for each example.
+
+    >>> list(group_columns(pl.DataFrame({"sex": ["f", "m"], "age": [31, None]}), 2))
+    ['sex', 'age']
+    """
+    if groups is None:
+        return {}
+    named = groups if isinstance(groups, Mapping) else _columns(groups, _own_name(groups), rows)
+    columns: dict[str, pl.Series] = {}
+    for key, values in named.items():
+        name = str(key)
+        column = series_of(values, f"groups[{name!r}]")
+        if len(column) != rows:
+            raise DataError(
+                f"groups[{printable(name)!r}] must give a value for each of the {rows:,} examples, "
+                f"got {len(column):,}"
+            )
+        columns[name] = column.alias(name)
+    return columns
+
+
+def _own_name(values: Any) -> str:
+    name = getattr(values, "name", None)
+    return GROUP if name is None or name == "" else str(name)
+
+
+def _columns(values: Any, name: str, rows: int | None) -> dict[str, pl.Series]:
+    """Read columns of anything; those without a name are numbered."""
+    if isinstance(values, Mapping):
+        parts = {str(key): _columns(column, str(key), rows) for key, column in values.items()}
+        return {key: column for part in parts.values() for key, column in part.items()}
+    if isinstance(values, pl.Series):
+        return {name: _tidy(values, name)}
+    if isinstance(values, pl.DataFrame):
+        return {column: _tidy(values[column], name) for column in values.columns}
+    if hasattr(values, "iloc") and hasattr(values, "columns"):  # a frame of pandas
+        names = [str(column) for column in values.columns]
+        own = [_values(values.iloc[:, place].to_numpy(), name) for place in range(len(names))]
+        return dict(zip(_unique(names), own, strict=True))
+    if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
+        table = pl.DataFrame(values) if hasattr(values, "columns") else pl.Series(values)
+        return _columns(table, name, rows)
+    if hasattr(values, "__arrow_c_array__"):
+        return {name: _tidy(pl.Series(values), name)}
+    if isinstance(values, str | bytes) or not (
+        isinstance(values, Iterable) or hasattr(values, "__array__")
+    ):
+        raise DataError(
+            f"{name} must hold a value for each example, got {_shown(values)}: pass an array, a "
+            "list or a column of a frame"
+        )
+    if hasattr(values, "to_numpy") or hasattr(values, "__array__"):
+        return _of_array(_array(values, name), name)
+    items = list(values)
+    if items and all(_is_column(item) for item in items):
+        return _of_lists(items, name, rows)
+    return {name: _values(items, name)}
+
+
+def _array(values: Any, name: str) -> np.ndarray[Any, Any]:
+    """The array of an object that offers one."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor on a GPU, or with gradients
+        raise DataError(
+            f"{name} cannot be read as an array ({printable(str(error))}): pass an array of NumPy, "
+            "such as tensor.detach().cpu().numpy()"
+        ) from error
+
+
+def _of_array(array: np.ndarray[Any, Any], name: str) -> dict[str, pl.Series]:
+    if array.ndim == 2:
+        if array.shape[1] == 1:
+            return {name: _values(array[:, 0], name)}
+        return {f"{name} {place}": _values(own, name) for place, own in enumerate(array.T)}
+    if array.ndim != 1:
+        raise DataError(
+            f"{name} must have one row an example and at most one column a model, got shape "
+            f"{array.shape}: pass classes, not scores or pictures"
+        )
+    if array.dtype == object and array.size and all(_is_column(item) for item in array):
+        return _of_lists(list(array), name, None)
+    return {name: _values(array, name)}
+
+
+def _is_column(item: Any) -> bool:
+    if isinstance(item, str | bytes | Mapping):
+        return False
+    if isinstance(item, np.ndarray) or hasattr(item, "__array__"):
+        return bool(getattr(item, "ndim", 1))
+    return isinstance(item, Sequence) or hasattr(item, "__arrow_c_stream__")
+
+
+def _of_lists(items: list[Any], name: str, rows: int | None) -> dict[str, pl.Series]:
+    """A list of columns, or of rows: a column has a value for each example."""
+    lengths = {len(item) for item in items}
+    if len(lengths) > 1:
+        raise DataError(
+            f"{name} must be a list of columns of one length, got {min(lengths):,} and "
+            f"{max(lengths):,} values: pass the same examples for every model"
+        )
+    length = lengths.pop()
+    written_out = all(isinstance(item, list | tuple) for item in items)
+    by_row = length != rows if rows is not None else written_out
+    if by_row or (len(items) == rows and written_out):
+        items = [list(column) for column in zip(*items, strict=True)]
+    columns = [series_of(item, name) for item in items]
+    if len(columns) == 1:
+        return {name: columns[0]}
+    return {f"{name} {place}": column for place, column in enumerate(columns)}
+
+
+def _values(values: Any, name: str) -> pl.Series:
+    """A column of what an array of one dimension, or a list, holds."""
+    if _is_plain_array(values):
+        exact = values.astype(np.float32) if values.dtype == np.float16 else values
+        return _tidy(pl.Series(np.ascontiguousarray(exact)), name)
+    items = [_plain(item) for item in (values.tolist() if hasattr(values, "tolist") else values)]
+    present = [item for item in items if item is not None]
+    for kind, dtype in TYPES:
+        if present and all(isinstance(item, kind) for item in present):
+            return pl.Series(name, items, dtype=dtype)
+    if all(isinstance(item, int) for item in present):
+        try:
+            return pl.Series(name, items, dtype=pl.Int64)
+        except (OverflowError, TypeError, pl.exceptions.PolarsError):
+            return pl.Series(name, _texts(items), dtype=pl.String)
+    if all(isinstance(item, numbers.Real) for item in present):
+        return pl.Series(name, [None if item is None else float(item) for item in items])
+    if odd := next((item for item in present if not isinstance(item, PLAIN)), None):
+        raise DataError(
+            f"{name} must hold words, numbers or dates, got {_shown(odd)}: pass one value an "
+            "example"
+        )
+    return pl.Series(name, _texts(items), dtype=pl.String)
+
+
+def _is_plain_array(values: Any) -> bool:
+    """Whether polars takes the array as it is."""
+    if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
+        return False
+    return values.dtype.kind in "biufMm" and values.dtype.itemsize <= 8
+
+
+def _texts(items: list[Any]) -> list[str | None]:
+    return [None if item is None else str(item) for item in items]
+
+
+def _plain(item: Any) -> Any:
+    """A value as Python has it; None where there is none."""
+    if item is None or type(item).__name__ in NO_VALUES:
+        return None
+    if isinstance(item, np.generic) or (hasattr(item, "item") and getattr(item, "ndim", 1) == 0):
+        item = item.item()
+    if isinstance(item, bytes):
+        return item.decode("utf-8", errors="replace")
+    if isinstance(item, Decimal):
+        item = float(item) if item % 1 else int(item)
+    if isinstance(item, float) and item != item:
+        return None
+    # Text of NumPy; periods and intervals of pandas, whose bins are groups.
+    written = isinstance(item, str) or type(item).__module__.startswith("pandas")
+    return str(item) if written and not isinstance(item, date) else item
+
+
+def _tidy(column: pl.Series, name: str) -> pl.Series:
+    """A column of a plain type, null where it is nan."""
+    kind = column.dtype
+    if isinstance(kind, pl.Categorical | pl.Enum):
+        column = column.cast(pl.String)
+    elif kind == pl.Object or kind.is_nested():
+        return _values(column.to_list(), name)
+    elif kind.is_float():
+        column = column.fill_nan(None)
+    return column.alias(name)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Number names that repeat.
+
+    >>> _unique(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unique
+
+
+def _shown(value: Any) -> str:
+    text = printable(repr(value))
+    return text if len(text) <= 40 else f"{text[:39]}…"
