@@ -21,14 +21,10 @@ import numpy as np
 from scotoma.comparison.effects import affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.precision import jackknife
-from scotoma.detection import (
-    box_table,
-    detection_scores,
-    image_groups,
-    outcomes,
-    read_detections,
-    read_ground_truth,
-)
+from scotoma.detection.average_precision import detection_scores, image_groups
+from scotoma.detection.matching import outcomes
+from scotoma.detection.table import box_table
+from scotoma.readers.boxes import read_detections, read_ground_truth
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "detections.py"
 IMAGES = 250

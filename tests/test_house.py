@@ -41,7 +41,7 @@ def test_continuous_integration_is_the_script_of_this_repository() -> None:
 
 
 # Rooms whose modules answer alike: readers of one kind of file each, the tables of one paper each.
-ALIKE = ("scotoma/readers", "scotoma/detection", "scotoma/papers")
+ALIKE = ("scotoma/readers", "scotoma/papers")
 NAMED_AFTER_WHAT_THEY_DO = ("scotoma/commands/", "scotoma/stages/", "pipelines/", "components/")
 
 

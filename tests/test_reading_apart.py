@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.detection.coco import truth_table
+from scotoma.readers.coco import truth_table
 from scotoma.untrusted import read_apart, table_apart
 
 pytestmark = pytest.mark.slow

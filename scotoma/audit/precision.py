@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.audit.base import Part, Quantity
 
-__all__ = ["PrecisionRow"]
+__all__ = ["MeasuredDetectors", "PrecisionRow"]
 
 
 class PrecisionRow(Part):
@@ -20,3 +21,10 @@ class PrecisionRow(Part):
         "detectors a side over training runs, too. Chance of one detector on one image is in both "
         "parts, which widens it."
     )
+
+
+class MeasuredDetectors(Part):
+    """What is measured and noted while files of detections are read; inside a run only."""
+
+    precision: dict[str, tuple[PrecisionRow, ...]]
+    admission: tuple[AdmissionNote, ...] = ()

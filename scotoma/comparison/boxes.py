@@ -8,16 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.comparison.effects import GroupScoreEffect, all_lose_alike, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, mean_change, score_table
 from scotoma.comparison.measure import SearchedSlices, sliced
 from scotoma.comparison.precision import jackknife
-from scotoma.detection import BoxOutcomes, DetectionScores
+from scotoma.detection.average_precision import DetectionScores
+from scotoma.detection.matching import BoxOutcomes
 from scotoma.inputs import Codes, Flags
 from scotoma.uncertainty import Estimate, undefined
 
-__all__ = ["BoxComparison", "PrecisionChange", "measure_boxes"]
+__all__ = ["BoxComparison", "PrecisionChange", "box_chance_note", "measure_boxes"]
+
+DEALT = {  # from `dealt_outcomes`: how answers were dealt, and what is wrong if that finds as much
+    "images": ("its answers dealt to other images",
+               "image ids, classes or boxes are probably wrong"),
+    "classes": ("its classes dealt to other detections",
+                "classes are probably in another order"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,35 @@ def measure_boxes(
         search=search,
         notes=(*notes, *search.notes),
     )
+
+
+def box_chance_note(
+    found: Flags, dealt: Mapping[str, Flags], image: Codes, name: str
+) -> AdmissionNote | None:
+    """Refuse a PASS where a detector is not shown to be better than guessing.
+
+    Args:
+        found: Which boxes the baseline finds, a column a model, shape (N, K).
+        dealt: From `dealt_outcomes`, the columns of all models beside one another.
+        image: Number of each box's image, shape (N,).
+        name: What the baseline is called.
+
+    Returns:
+        The note; None where it finds more boxes than with its answers dealt, at 95%.
+    """
+    for way, boxes in dealt.items():
+        change = mean_change(boxes, found, clusters=image).change
+        if change.low > 0:
+            continue
+        how, cause = DEALT[way]
+        sure = "no" if not change.value > 0 else "not surely"
+        few = "" if sure == "no" else f"{change.n:,} images are too few to tell, or "
+        sentence = (
+            f"{name} finds {100 * found.mean():.1f}% of the boxes, {sure} better than with {how} "
+            f"({100 * boxes.mean():.1f}%): {few}{cause}"
+        )
+        return AdmissionNote(rule="chance", subject=name, sentence=sentence, blocks_pass=True)
+    return None
 
 
 def _precision(

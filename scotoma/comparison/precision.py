@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.detection import DetectionScores
+from scotoma.detection.average_precision import DetectionScores
 from scotoma.inputs import Floats
 from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
 

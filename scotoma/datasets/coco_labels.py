@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.detection.coco import caption_table, label_tables
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.readers.coco import caption_table, label_tables
 
 __all__ = ["GENDER", "caption_gender", "captioned_genders", "coco_labels"]
 

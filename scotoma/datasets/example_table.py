@@ -17,9 +17,10 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
-from scotoma.detection import box_table, read_ground_truth
+from scotoma.detection.table import box_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.readers.boxes import read_ground_truth
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.detection.boxes import Codes, Detections, Floats, GroundTruth
+from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.detection.matching import AREAS, IOUS, Matching, box_pairs, match
+from scotoma.inputs import Codes, Floats
 
 __all__ = ["DetectionScores", "detection_scores", "image_groups"]
 

@@ -1,25 +1,29 @@
-"""Which detection finds which box, as COCO's evaluation matches them?
+"""Which detection finds which box, as COCO's evaluation matches them, and which would by chance?
 
 Lin et al. (2014), Microsoft COCO, and the reference implementation `pycocotools`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
-from scotoma.detection.boxes import Codes, Detections, Flags, Floats, GroundTruth
+from scotoma.answers.boxes import Detections, GroundTruth
+from scotoma.inputs import Codes, Flags, Floats
 
 __all__ = [
     "AREAS",
     "IOUS",
     "MOST_DETECTIONS",
+    "BoxOutcomes",
     "Matching",
     "Pairs",
     "box_pairs",
+    "dealt_outcomes",
     "match",
+    "outcomes",
     "overlaps",
 ]
 
@@ -33,6 +37,7 @@ AREAS = MappingProxyType(
     }
 )
 MOST_DETECTIONS = 100  # of one class in one image, those of the highest scores
+DEALS = 5  # of a detector's answers to other images: each box is then found in so many at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +167,112 @@ def match(
     taken = matched >= 0
     beyond = np.where(taken, ignored[matched] if len(ignored) else False, outside)
     return Matching(near, matched, beyond, ~ignored)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxOutcomes:
+    """What a detector makes of each box and image.
+
+    Attributes:
+        found: Whether each box of `GroundTruth.examples` is found, shape (N,).
+        share: At how many of COCO's ten IoU thresholds it is found, a fraction, shape (N,).
+        false_alarms: Detections of each image that find no box, shape (I,).
+    """
+
+    found: Flags
+    share: Floats
+    false_alarms: Floats
+
+
+def outcomes(
+    truth: GroundTruth, detections: Detections, *, iou: float = 0.5, least_score: float = 0.25
+) -> BoxOutcomes:
+    """Say which boxes are found.
+
+    Args:
+        truth: The boxes; crowds are neither found nor missed, and detections in them no false
+            alarms.
+        detections: The detections.
+        iou: Smallest intersection over union of a box that is found, a fraction.
+        least_score: The score from which on detections are used.
+
+    >>> nothing = np.full((1, 2), np.nan)
+    >>> truth = GroundTruth(("1",), ("",), nothing, ("cat",), ("1",), ("7",), np.zeros(1, int),
+    ...                     np.zeros(1, int), np.array([[0.0, 0, 10, 10]]), np.array([100.0]),
+    ...                     np.zeros(1, bool))
+    >>> found = Detections(np.zeros(2, int), np.zeros(2, int),
+    ...                    np.array([[0.0, 0, 10, 8], [50, 0, 9, 9]]), np.array([0.9, 0.8]))
+    >>> one = outcomes(truth, found)
+    >>> one.found.tolist(), one.share.tolist(), one.false_alarms.tolist()
+    ([True], [0.7], [1.0])
+    """
+    some = _used(detections, least_score)
+    at_one = match(truth, some, ious=np.array([iou]))
+    alarm = (at_one.box[0] < 0) & ~at_one.ignored[0]
+    images = some.image[at_one.pairs.kept][alarm]
+    return BoxOutcomes(
+        _found(truth, at_one)[0],
+        _found(truth, match(truth, some)).mean(axis=0),
+        np.bincount(images, minlength=truth.images).astype(np.float64),
+    )
+
+
+def dealt_outcomes(
+    truth: GroundTruth, detections: Detections, *, iou: float, least_score: float
+) -> dict[str, Flags]:
+    """Say which boxes would be found by chance, if the detector's answers were dealt anew.
+
+    Args:
+        truth: The boxes.
+        detections: The detections.
+        iou: As for `outcomes`.
+        least_score: As for `outcomes`.
+
+    Returns:
+        Whether each box of `GroundTruth.examples` is found in each deal, shape (N, DEALS):
+        `images`, all answers of an image dealt to another one, and `classes`, the class of each
+        detection dealt to another detection; each only where there are two or more to deal among.
+
+    >>> nothing, two = np.full((2, 2), np.nan), np.arange(2)
+    >>> boxes = np.array([[0.0, 0, 10, 10], [50, 50, 9, 9]])
+    >>> truth = GroundTruth(("1", "2"), ("", ""), nothing, ("cat",), ("1",), ("7", "8"), two,
+    ...                     np.zeros(2, int), boxes, np.full(2, 90.0), np.zeros(2, bool))
+    >>> found = Detections(two, np.zeros(2, int), boxes, np.full(2, 0.9))
+    >>> dealt = dealt_outcomes(truth, found, iou=0.5, least_score=0.25)
+    >>> [(name, found.any().item()) for name, found in dealt.items()]
+    [('images', False)]
+    """
+    rng, some = np.random.default_rng(0), _used(detections, least_score)
+    order = rng.permutation(truth.images)
+    place = np.argsort(order)
+    deals: dict[str, list[Flags]] = {}
+    for turn in range(1, DEALS + 1):
+        step = 1 + (turn - 1) * max(1, (truth.images - 1) // DEALS) % max(1, truth.images - 1)
+        dealt = {
+            "images": replace(some, image=order[(place[some.image] + step) % truth.images]),
+            "classes": replace(some, category=rng.permutation(some.category)),
+        }
+        for name, answers in dealt.items():
+            found = _found(truth, match(truth, answers, ious=np.array([iou])))[0]
+            deals.setdefault(name, []).append(found)
+    several = {"images": truth.images > 1, "classes": len(truth.classes) > 1}
+    return {name: np.stack(own, axis=1) for name, own in deals.items() if several[name]}
+
+
+def _used(detections: Detections, least_score: float) -> Detections:
+    used = detections.score >= least_score
+    return Detections(
+        detections.image[used], detections.category[used], detections.box[used],
+        detections.score[used],
+    )  # fmt: skip
+
+
+def _found(truth: GroundTruth, matching: Matching) -> Flags:
+    """Whether each box that can be found is, at each IoU, shape (T, N)."""
+    found = np.zeros((len(matching.box), len(truth.box)), np.bool_)
+    threshold, detection = np.nonzero(matching.box >= 0)
+    found[threshold, matching.box[threshold, detection]] = True
+    return found[:, truth.examples]
 
 
 def _turns(near: Pairs) -> Codes:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.detection.boxes import Codes, Floats, GroundTruth
-from scotoma.detection.matching import AREAS, overlaps
-from scotoma.detection.outcomes import outcomes
-from scotoma.detection.reading import read_detections, read_ground_truth
+from scotoma.answers.boxes import GroundTruth
+from scotoma.detection.matching import AREAS, outcomes, overlaps
+from scotoma.inputs import Codes, Floats
+from scotoma.readers.boxes import read_detections, read_ground_truth
 
 __all__ = ["FOUND", "GROUPING", "MEASURED", "MISSED", "BoxReading", "box_table", "found_table"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.detection import BoxReading
+from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.predictions.tables import KEY, PredictionTable
 from scotoma.printable import printable

@@ -14,7 +14,7 @@ from scotoma.array_files import read_arrays
 from scotoma.columns import doubled_column, refuse_doubled
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.csv_files import scan_csv
-from scotoma.detection import BoxReading, found_table
+from scotoma.detection.table import BoxReading, found_table
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.score_lists import SCORES

@@ -43,6 +43,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             write_rates(rates, [])
             write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
         elif due:
+            from scotoma.stages.external.precision import read_detectors
             from scotoma.stages.measures.accuracy import baseline_notes, constant_members
             from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
             from scotoma.stages.measures.clarify import ClarifyMetrics
@@ -106,7 +107,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             parts["admission"] = [
                 *dense.admission,
                 *(note for own in variants.values() for note in own["admission"]),
-                *baseline_notes(examples, dense, of_label),
+                *(baseline_notes(examples, dense, of_label) if read_detectors(run) is None else ()),
             ]
             if whole is not None:
                 parts["labels"] = whole.sections({k: own["whole"] for k, own in variants.items()})

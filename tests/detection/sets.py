@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.detection import Detections, GroundTruth, read_detections, read_ground_truth
+from scotoma.answers.boxes import Detections, GroundTruth
+from scotoma.readers.boxes import read_detections, read_ground_truth
 
 Set = tuple[dict[str, Any], list[dict[str, Any]]]
 

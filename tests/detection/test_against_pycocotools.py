@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.detection import detection_scores
+from scotoma.detection.average_precision import detection_scores
 from tests.detection.sets import Set, random_set, read
 
 pytest.importorskip("pycocotools")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.detection import outcomes, read_detections, read_ground_truth
+from scotoma.detection.matching import outcomes
+from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.run import read_json
 from tests.commands import measured, scotoma
 

@@ -7,16 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.comparison.precision import jackknife
-from scotoma.detection import (
-    IOUS,
-    Detections,
-    GroundTruth,
-    detection_scores,
-    image_groups,
-    match,
-    outcomes,
-)
+from scotoma.detection.average_precision import detection_scores, image_groups
+from scotoma.detection.matching import IOUS, match, outcomes
 from tests.detection.sets import random_set, read
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scotoma.comparison.precision import jackknife, precision_estimates
-from scotoma.detection import DetectionScores, detection_scores, image_groups
+from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from tests.detection.sets import random_set, read
 
 

@@ -16,7 +16,7 @@ from scotoma.config import Config, load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
-from scotoma.detection import FOUND
+from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError
 from scotoma.run import Run
 from scotoma.run.folder import INPUTS
@@ -111,7 +111,7 @@ def judge_tables(write: Callable[[Path], Path], judging: Judging) -> ComparedVer
         judging: Rules and day.
     """
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = write(Path(folder, "inputs"))
+        path = write(Path(folder, "run", INPUTS))
         run = Run.create(Path(folder, "run"), complete(load_config(path)))
         rules = judging.rules or _rules(run.config)
         Judging(rules, judging.as_of).leave(run)

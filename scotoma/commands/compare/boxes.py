@@ -10,32 +10,23 @@ import numpy as np
 import polars as pl
 import yaml
 
+from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.boxes import GroundTruth
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
 from scotoma.commands.compare.logs import Model
 from scotoma.commands.shared.tables import read_table
-from scotoma.comparison.boxes import BoxComparison, measure_boxes
+from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
 from scotoma.config.groups import GroupColumn
-from scotoma.detection import (
-    FOUND,
-    GROUPING,
-    MEASURED,
-    MISSED,
-    BoxOutcomes,
-    DetectionScores,
-    GroundTruth,
-    box_table,
-    detection_scores,
-    image_groups,
-    outcomes,
-    read_detections,
-    read_ground_truth,
-)
+from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
+from scotoma.detection.matching import BoxOutcomes, dealt_outcomes, outcomes
+from scotoma.detection.table import FOUND, GROUPING, MEASURED, MISSED, box_table
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Codes
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
-from scotoma.stages.external.precision import precision_file, write_precision
+from scotoma.readers.boxes import read_detections, read_ground_truth
+from scotoma.stages.external.precision import precision_file, write_detectors
 from scotoma.stages.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
@@ -66,6 +57,7 @@ class ComparedBoxes:
         found: Name of each detector, the original first, to what it finds.
         scores: Their AP and AR, without the same groups of images.
         images: How many there are.
+        admission: What was guessed while files were read, and what admits no PASS.
     """
 
     table: pl.DataFrame
@@ -73,6 +65,7 @@ class ComparedBoxes:
     found: dict[str, BoxOutcomes]
     scores: dict[str, DetectionScores]
     images: int
+    admission: tuple[AdmissionNote, ...]
 
 
 def compared_boxes(
@@ -102,15 +95,30 @@ def compared_boxes(
     values = grouped(table, _asked(question, table))
     parts = image_groups(truth.images)
 
-    def measured_alone(model: Model) -> tuple[BoxOutcomes, DetectionScores, tuple[str, ...]]:
-        detections = read_detections(model.places[0], truth)
-        what = outcomes(truth, detections, iou=question.iou, least_score=question.least_score)
-        return what, detection_scores(truth, detections, groups=parts), detections.notes
+    known = {"iou": question.iou, "least_score": question.least_score}
+    baseline = read_detections(models[0].places[0], truth)
+
+    def measured_alone(
+        model: Model,
+    ) -> tuple[BoxOutcomes, DetectionScores, tuple[AdmissionNote, ...]]:
+        detections = baseline
+        if model is not models[0]:
+            detections = read_detections(model.places[0], truth, numbering=baseline.numbering)
+        own = detection_scores(truth, detections, groups=parts)
+        return outcomes(truth, detections, **known), own, detections.notes
 
     names = [model.name for model in models]
     alone = dict(zip(names, map_in_order(measured_alone, models, AT_ONCE), strict=True))
     found = {name: what for name, (what, _, _) in alone.items()}
     first, *others = found
+    notes = [*truth.notes]
+    for name, (_, _, own) in alone.items():
+        variant = "" if name == first else name
+        notes += [one.model_copy(update={"variant": variant}) for one in own]
+    dealt = dealt_outcomes(truth, baseline, **known)
+    of_image = truth.image[truth.examples]
+    if chance := box_chance_note(found[first].found[:, None], dealt, of_image, first):
+        notes.append(chance)
     masks, image, features = compared_group_masks(values), _images(truth), _features(table, values)
     measured = [
         measure_boxes(
@@ -118,12 +126,13 @@ def compared_boxes(
             models=(first, other),
             image=image, classes=truth.classes, masks=masks, features=features, iou=question.iou,
             least_score=question.least_score,
-            notes=list(dict.fromkeys([*truth.notes, *alone[first][2], *alone[other][2]])),
+            notes=[one.sentence for one in notes
+                   if one.variant in ("", other) and not one.blocks_pass],
         )
         for other in others
     ]  # fmt: skip
     scores = {name: own for name, (_, own, _) in alone.items()}
-    return ComparedBoxes(table, values, found, scores, truth.images), measured
+    return ComparedBoxes(table, values, found, scores, truth.images, tuple(notes)), measured
 
 
 def judged_boxes(
@@ -230,7 +239,7 @@ def _write(compared: ComparedBoxes, folder: Path) -> Path:
     by_variant = {("dense" if name == first else name): [own] for name, own in (
         compared.scores.items()
     )}  # fmt: skip
-    write_precision(precision_file(folder), by_variant, compared.images, {})
+    write_detectors(precision_file(folder), by_variant, compared.images, {}, compared.admission)
     path = folder / "audit.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path

@@ -123,8 +123,12 @@ def run_compare_boxes(
     compared, found = compared_boxes(question, models_of(CompareQuestion(logs=logs)))
     verdict = judged_boxes(compared, out, judging, quiet=quiet)
     lines = [line for one in found for line in [*box_lines(one), ""]]
-    content = {"version": 1, "comparisons": [jsonable(one) for one in found],
-               "gate": json.loads(verdict.content)}  # fmt: skip
+    content = {
+        "version": 1,
+        "comparisons": [jsonable(one) for one in found],
+        "admission": [note.as_dict() for note in compared.admission],
+        "gate": json.loads(verdict.content),
+    }
     _print([*lines, *verdict_lines(verdict)], content if as_json else None)
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")

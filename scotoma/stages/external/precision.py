@@ -1,121 +1,130 @@
-"""AP and AR of detectors made elsewhere: computed while their files are read, kept as JSON."""
+"""AP and AR of external detectors, and what admits them: from their files, kept as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from scotoma import storage
-from scotoma.audit.precision import PrecisionRow
+from scotoma.answers.admission import AdmissionNote
+from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.reading import read_part
-from scotoma.config import Config, DetectionsSource
-from scotoma.detection import (
-    DetectionScores,
-    detection_scores,
-    image_groups,
-    read_detections,
-    read_ground_truth,
-)
+from scotoma.config import DetectionsSource, PredictionsSource
+from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
+from scotoma.detection.matching import dealt_outcomes, outcomes
+from scotoma.errors import DataError
+from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
+from scotoma.printable import printable
+from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
 
-__all__ = ["leave_precision", "precision_file", "read_precision", "write_precision"]
+__all__ = ["measure_detectors", "precision_file", "read_detectors", "write_detectors"]
 
 
 def precision_file(folder: Path) -> Path:
-    """Name the file of AP and AR in a folder."""
+    """Name the file in a folder."""
     return folder / "precision.json"
 
 
-def write_precision(
+def write_detectors(
     path: Path,
     scores: Mapping[str, Sequence[DetectionScores]],
     images: int,
     paired: Mapping[str, bool],
+    notes: Iterable[AdmissionNote],
 ) -> None:
     """Write what changes between the first population and each other.
 
     Args:
         path: The file.
-        scores: Scores of each detector by variant, the dense one first.
+        scores: Scores of each detector by variant, the dense one first; none for no change.
         images: How many images there are.
         paired: Whether members of a variant derive from dense ones.
+        notes: What was guessed while files were read, and what admits no PASS.
     """
     from scotoma.comparison.precision import precision_estimates
 
-    dense, *others = scores
+    dense, *others = scores or [""]
     rows = {
         name: precision_estimates(
             scores[dense], scores[name], images=images, paired=paired.get(name, False)
         )
         for name in others
     }
-    write_json(path, jsonable(rows), indent=None)
+    told = [note.as_dict() for note in dict.fromkeys(notes)]
+    write_json(path, jsonable({"precision": rows, "admission": told}), indent=None)
 
 
-def read_precision(run: Run) -> dict[str, tuple[PrecisionRow, ...]] | None:
-    """Read AP and AR of the detectors of a run; None where it audits no detectors."""
+def read_detectors(run: Run) -> MeasuredDetectors | None:
+    """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
+    if not isinstance(run.config.source, PredictionsSource):
+        return None
     for folder in (run.root, run.path(INPUTS)):
         path = precision_file(folder)
         run.fetch(path)
         if path.exists():
-            return read_part(path, dict[str, tuple[PrecisionRow, ...]])
+            return read_part(path, MeasuredDetectors)
     return None
 
 
-def _scores(
-    config: Config,
+def measure_detectors(
+    run: Run,
     tables: Sequence[PredictionTable],
     supplied: Mapping[str, tuple[str, Sequence[str]]],
-) -> tuple[dict[str, list[DetectionScores]], int]:
-    """Compute AP and AR of every detector of an audit.
+) -> None:
+    """Measure and write AP and AR of the detectors of a run, and whether dense ones are admitted.
 
     Args:
-        config: Its source says where the boxes are.
-        tables: The files of detections.
+        run: The run.
+        tables: The files of detections; where a model has several, there is no AP.
         supplied: Variant to what the files call it, and its models in the order of the members.
 
-    Returns:
-        Scores by variant, and the number of images; no scores where a model has reruns.
+    Raises:
+        DataError: Files number classes differently.
     """
-    source = config.source
+    from scotoma.comparison.boxes import box_chance_note
+
+    source, limits = run.config.source, run.config.limits
     assert isinstance(source, DetectionsSource)
     files: dict[tuple[str, str], list[PredictionTable]] = {}
     for table in tables:
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
     with storage.at_hand(source.examples) as path:
-        truth = read_ground_truth(path, limits=config.limits)
-    groups = image_groups(truth.images)
-    scores: dict[str, list[DetectionScores]] = {}
+        truth = read_ground_truth(path, limits=limits)
+    groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
+    scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
+    found: list[Flags] = []
+    dealt: dict[str, list[Flags]] = {}
+    notes, numbered = [*truth.notes], dict[str, str]()
     for name, (called, models) in supplied.items():
-        for model in models:
-            own = files.get((called, model), [])
-            if len(own) != 1:
-                return {}, truth.images
-            with storage.at_hand(own[0].place, listed=True) as path:
-                found = read_detections(path, truth, limits=config.limits)
-            scores.setdefault(name, []).append(detection_scores(truth, found, groups=groups))
-    return scores, truth.images
-
-
-def leave_precision(
-    run: Run,
-    tables: Sequence[PredictionTable],
-    supplied: Mapping[str, tuple[str, Sequence[str]]],
-) -> None:
-    """Compute and write AP and AR of the detectors of a run; none where one has several files.
-
-    Args:
-        run: The run.
-        tables: The files of detections.
-        supplied: Variant to what the files call it, and its models in the order of the members.
-    """
-    scores, images = _scores(run.config, tables, supplied)
+        for table in (table for model in models for table in files.get((called, model), [])):
+            with storage.at_hand(table.place, listed=True) as path:
+                detections = read_detections(path, truth, limits=limits)
+            numbered.setdefault(detections.numbering, table.place)
+            variant = "" if name == "dense" else name
+            notes += [note.model_copy(update={"variant": variant}) for note in detections.notes]
+            scores[name].append(detection_scores(truth, detections, groups=groups))
+            if name == "dense":
+                found.append(outcomes(truth, detections, **known).found)
+                for way, boxes in dealt_outcomes(truth, detections, **known).items():
+                    dealt.setdefault(way, []).append(boxes)
+    if len(numbered) > 1:
+        (one, other), how = list(numbered.values())[:2], [way or "as the truth" for way in numbered]
+        raise DataError(
+            f"detections must number classes alike, got {printable(one)} (from {how[0]}) and "
+            f"{printable(other)} (from {how[1]}); write the ids of the ground truth in both"
+        )
+    if found:
+        image = truth.image[truth.examples]
+        beside = {way: np.concatenate(own, axis=1) for way, own in dealt.items()}
+        chance = box_chance_note(np.stack(found, axis=1), beside, image, "dense")
+        notes += [] if chance is None else [chance]
     paired = {variant.name: variant.paired for variant in run.config.resolved_variants}
-    if scores:
-        write_precision(precision_file(run.root), scores, images, paired)
-    else:
-        write_json(precision_file(run.root), {})
+    alone = all(len(scores[name]) == len(models) for name, (_, models) in supplied.items())
+    write_detectors(precision_file(run.root), scores if alone else {}, truth.images, paired, notes)

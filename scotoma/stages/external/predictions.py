@@ -20,7 +20,7 @@ from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
 from scotoma.datasets import Examples, load_examples
 from scotoma.datasets.parts import PartDigests, part_digest
-from scotoma.detection import BoxReading
+from scotoma.detection.table import BoxReading
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
@@ -36,7 +36,7 @@ from scotoma.predictions.tables import (
 from scotoma.printable import nearest, printable
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.stages.external.precision import leave_precision, precision_file
+from scotoma.stages.external.precision import measure_detectors, precision_file
 from scotoma.stages.external.scores import as_scores, skill_notes
 from scotoma.stages.gather import population_facts
 from scotoma.stages.members.files import score_files
@@ -332,7 +332,7 @@ def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> 
         progress.advance("import predictions")
     if isinstance(config.source, DetectionsSource):
         models = {name: (called, list(reruns[called])) for name, called in names.items()}
-        leave_precision(run, tables, models)
+        measure_detectors(run, tables, models)
 
 
 def _answers(

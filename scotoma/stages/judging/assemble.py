@@ -19,7 +19,7 @@ from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
-from scotoma.stages.external.precision import read_precision
+from scotoma.stages.external.precision import read_detectors
 from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
@@ -111,6 +111,7 @@ def _classified(run: Run) -> dict[str, Any]:
     """What is measured where every example has a class of each model."""
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
+    detectors = read_detectors(run)
     return {
         "accuracy": bias.accuracy,
         "divergence": divergence.divergence,
@@ -123,12 +124,12 @@ def _classified(run: Run) -> dict[str, Any]:
         "gallery": divergence.gallery,
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
-        "admission": bias.admission,
+        "admission": (*bias.admission, *(detectors.admission if detectors else ())),
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
         if bias.class_rates
         else None,
         "labels": bias.labels,
-        "precision": read_precision(run) or None,
+        "precision": None if detectors is None else detectors.precision or None,
         "robustness": None
         if run.config.robustness is None
         else read_part(run.section("robustness"), RobustnessReport),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     | BOX
     | {"area": pl.Float64, "iscrowd": pl.Boolean},
 }
+NAMES = dict.fromkeys(("file_name", "category_name"), pl.String)  # null where a tool writes none
 DETECTIONS: dict[str, Any] = (
-    {"image_id": pl.String, "category_id": pl.String} | BOX | {"score": pl.Float64}
+    {"image_id": pl.String, "category_id": pl.String} | BOX | {"score": pl.Float64} | NAMES
 )
 ROWS: dict[str, dict[str, Any]] = {
     "detections": DETECTIONS,
@@ -121,19 +122,66 @@ def detection_table(path: Path, called: str) -> pl.DataFrame:
     """Read results: a row a detection, with the columns of `DETECTIONS`.
 
     Args:
-        path: The file.
+        path: COCO's results; its instances with a score in each annotation, as annotation tools
+            export predictions; or what torchvision's detectors return, a dictionary an image.
         called: What messages call it.
 
     Raises:
         DataError: It is no such JSON, or an entry lacks a key.
     """
     content = _loaded(path, called)
-    if not isinstance(content, list):
+    rows = _results(content)
+    if not isinstance(rows, list):
         raise DataError(
             f"{printable(called)} must hold a list of detections, each with image_id, category_id, "
             f"bbox and score, got {_shown(content)}; {WAY_OUT}"
         )
-    return _table(content, "detections", _detection, called, "detection")
+    return _table(rows, "detections", _detection, called, "detection")
+
+
+def _results(content: Any) -> Any:
+    """Detections as a list with an entry each; what is none of these forms stays as it is."""
+    if isinstance(content, dict) and isinstance(content.get("annotations"), list):
+        return _with_names(content)
+    if isinstance(content, dict) and content and all(map(_is_image, content.values())):
+        content = [{"image_id": key, **image} for key, image in content.items()]
+    if isinstance(content, list) and content and _is_image(content[0]):
+        return [row for image in content for row in _of_image(image)]
+    return content
+
+
+def _with_names(content: Mapping[str, Any]) -> Any:
+    """Annotations of a whole dataset, each with the names of its image and category."""
+    names = []
+    for key, name in (("images", "file_name"), ("categories", "name")):
+        listed = content.get(key)
+        entries = (
+            [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        )
+        names.append({str(one.get("id")): one.get(name) for one in entries})
+    return [
+        {"file_name": names[0].get(str(one.get("image_id"))),
+         "category_name": names[1].get(str(one.get("category_id"))), **one}
+        if isinstance(one, dict)
+        else one
+        for one in content["annotations"]
+    ]  # fmt: skip
+
+
+def _is_image(entry: Any) -> bool:
+    return isinstance(entry, dict) and {"boxes", "labels", "scores"} <= entry.keys()
+
+
+def _of_image(image: Any) -> Iterator[Any]:
+    """Each detection of an image as torchvision has it: corners of boxes, labels and scores."""
+    try:
+        for box, label, score in zip(image["boxes"], image["labels"], image["scores"], strict=True):
+            left, top, right, bottom = box
+            sides = [left, top, right - left, bottom - top]
+            yield {"image_id": image["image_id"], "category_id": label, "bbox": sides,
+                   "score": score}  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        yield image  # which `_detection` refuses
 
 
 def _loaded(path: Path, called: str) -> Any:
@@ -186,6 +234,7 @@ def _table(
 def _boxes(entries: list[Any], schema: Mapping[str, Any]) -> pl.DataFrame | None:
     """Boxes as columns, five times as fast as rows; None where an entry is not as usual."""
     columns: dict[str, Any] = {}
+    usual = {"area": math.nan, "iscrowd": 0} | dict.fromkeys(NAMES)
     try:
         boxes = np.array([one["bbox"] for one in entries])
         if boxes.ndim != 2 or boxes.shape[1] != 4 or boxes.dtype.kind not in "if":
@@ -194,11 +243,12 @@ def _boxes(entries: list[Any], schema: Mapping[str, Any]) -> pl.DataFrame | None
             if name in BOX:
                 columns[name] = boxes[:, len(columns.keys() & BOX.keys())].astype(np.float64)
                 continue
-            usual = {"area": math.nan, "iscrowd": 0}
             values = [one.get(name, usual[name]) if name in usual else one[name] for one in entries]
-            if not set(map(type, values)) <= ({int, float} if name in ("area", "score") else {int}):
+            kinds = {int, float} if name in ("area", "score") else {int}
+            if not set(map(type, values)) <= ({str, type(None)} if name in NAMES else kinds):
                 return None
-            columns[name] = pl.Series(name, np.array(values))
+            held = values if name in NAMES else np.array(values)
+            columns[name] = pl.Series(name, held, pl.String if name in NAMES else None)
         return pl.DataFrame(columns).cast(pl.Schema(schema))
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, *UNREADABLE):
         return None
@@ -213,7 +263,12 @@ def _id(value: Any) -> str:
     return str(value)
 
 
-def _box(value: Any) -> Iterable[float]:
+def _box(entry: Mapping[str, Any]) -> Iterable[float]:
+    value = entry.get("bbox")
+    if value is None:
+        held = [key for key in ("segmentation", "keypoints", "segments_info") if key in entry]
+        way = "; for masks pycocotools.mask.toBbox computes it" if held else ""
+        raise ValueError(f"no bbox{', but ' + held[0] if held else ''}{way}")
     if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"bbox must be [left, top, width, height], got {value!r:.60}")
     return map(_number, value)
@@ -236,7 +291,7 @@ def _category(entry: Mapping[str, Any]) -> Sequence[Any]:
 
 def _annotation(entry: Mapping[str, Any]) -> Sequence[Any]:
     return (
-        _id(entry["id"]), _id(entry["image_id"]), _id(entry["category_id"]), *_box(entry["bbox"]),
+        _id(entry["id"]), _id(entry["image_id"]), _id(entry["category_id"]), *_box(entry),
         _number(entry.get("area", math.nan)), bool(entry.get("iscrowd", 0)),
     )  # fmt: skip
 
@@ -250,5 +305,6 @@ def _caption(entry: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _detection(entry: Mapping[str, Any]) -> Sequence[Any]:
-    box, score = _box(entry["bbox"]), _number(entry["score"])
-    return (_id(entry["image_id"]), _id(entry["category_id"]), *box, score)
+    names = (None if entry.get(name) is None else str(entry[name]) for name in NAMES)
+    ids = _id(entry["image_id"]), _id(entry["category_id"])
+    return (*ids, *_box(entry), _number(entry["score"]), *names)

@@ -1,17 +1,19 @@
-"""What are a ground truth and a detector's answers, as arrays?"""
+"""What are a ground truth and a detector's answers, as arrays?
+
+An image without a detection is an answer: nothing was found there. Tools list only images with
+boxes, so that one which is absent from their results is an image without a detection.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["Codes", "Detections", "Flags", "Floats", "GroundTruth"]
+from scotoma.answers.admission import AdmissionNote
+from scotoma.inputs import Codes, Flags, Floats
 
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
+__all__ = ["Detections", "GroundTruth"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class GroundTruth:
         box: Left, top, width and height in pixels, shape (G, 4).
         area: Pixels of each object: of its mask where the annotation has one, shape (G,).
         crowd: Whether a box stands for a crowd, in which any number may be found, shape (G,).
-        notes: Sentences that a reader should know.
+        notes: What was guessed or is unusual.
     """
 
     image_ids: tuple[str, ...]
@@ -44,7 +46,7 @@ class GroundTruth:
     box: Floats
     area: Floats
     crowd: Flags
-    notes: tuple[str, ...] = ()
+    notes: tuple[AdmissionNote, ...] = ()
 
     @property
     def images(self) -> int:
@@ -66,11 +68,14 @@ class Detections:
         category: Number of its class, shape (D,).
         box: Left, top, width and height in pixels, shape (D, 4).
         score: Its confidence, shape (D,).
-        notes: Sentences that a reader should know.
+        notes: What was guessed or is unusual.
+        numbering: From where on its file numbers classes; empty where it has the ids of the ground
+            truth. Files that are compared must have it in common.
     """
 
     image: Codes
     category: Codes
     box: Floats
     score: Floats
-    notes: tuple[str, ...] = ()
+    notes: tuple[AdmissionNote, ...] = ()
+    numbering: str = ""

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scotoma.detection import BoxReading, box_table, outcomes, read_detections, read_ground_truth
+from scotoma.detection.matching import outcomes
+from scotoma.detection.table import BoxReading, box_table
 from scotoma.errors import DataError
 from scotoma.predictions.patterns import files_of, find_tables
 from scotoma.predictions.tables import read_columns
+from scotoma.readers.boxes import read_detections, read_ground_truth
 
 TRUTH: dict[str, Any] = {
     "images": [
@@ -146,9 +148,11 @@ def test_boxes_outside_their_image_and_no_detection_are_said(tmp_path: Path) -> 
     truth["annotations"][0]["bbox"] = [90, 10, 20, 20]
     paths = written(tmp_path, truth, [])
     read = read_ground_truth(paths[0], apart=False)
-    assert read.notes == (
-        "1 boxes of truth.json reach beyond their image, and are taken as they are",
-    )
+    assert [note.sentence for note in read.notes] == [
+        "1 boxes of truth.json reach beyond their image, and are taken as they are"
+    ]
     none = read_detections(paths[1], read, apart=False)
-    assert none.notes == ("found.json holds no detection: every box is missed",)
+    assert [note.sentence for note in none.notes] == [
+        "found.json holds no detection: every box is missed"
+    ]
     assert not outcomes(read, none).found.any()
