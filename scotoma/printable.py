@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["code_span", "nearest", "printable"]
+__all__ = ["code_span", "listed", "nearest", "printable", "quoted"]
 
 
 def printable(text: str) -> str:
@@ -36,6 +36,26 @@ def nearest(word: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def quoted(text: str) -> str:
+    r"""Quote a name from a table or a command line inside a message: printable, not too long.
+
+    >>> quoted("a\x1b[31m")
+    "'a [31m'"
+    """
+    shown = printable(text)
+    return f"'{shown if len(shown) <= 60 else shown[:59] + '…'}'"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Quote the first names for a message.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(quoted(name) for name in names[:8]) + more
 
 
 def code_span(text: str) -> str:

@@ -11,7 +11,8 @@ import gzip
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError
 from scotoma.storage.regular import bytes_on_disk, open_regular
 from scotoma.unreadable import UNREADABLE, reason
 
-__all__ = ["read_apart", "table_apart"]
+__all__ = ["read_apart", "surely_small", "table_apart"]
 
 # Of a table that no configuration names, for each byte on disk, beside what limits give: a cell of
 # CSV takes two bytes on disk and 16 in memory.
 MORE_BYTES, MORE_S = 20, 6e-7
 SMALL_BYTES = 2**20  # of text
+SEPARATORS = (b",", b";", b"\t", b"|")
 SMALL_CELLS = 2**20  # in memory some 16 bytes each
 _one_call = threading.RLock()
 
@@ -59,8 +61,9 @@ def table_apart(
     Raises:
         DataError: Reading takes more memory or time, ends the process, or `read` refuses it.
     """
-    if _surely_small(path, called):
-        return read(*arguments).lazy().collect()
+    if surely_small(path, called):
+        with _readable(called):
+            return read(*arguments).lazy().collect()
     with _one_call:
         left = read_apart(
             _leave, read, _absolute(arguments), called, path=path, called=called, limits=limits
@@ -90,7 +93,7 @@ def read_apart(
     Raises:
         DataError: As in `table_apart`.
     """
-    size = bytes_on_disk(path)
+    size = _size(path)
     name = printable(called)
     memory_bytes, limit_s = (limits or LIMITS).memory_bytes(size), (limits or LIMITS).seconds(size)
     if limits is None:
@@ -113,6 +116,13 @@ def read_apart(
     except CrashedError as error:
         how = "was stopped by the system" if error.killed else "crashed"
         raise DataError(f"the reader of {name} {how}; write the file again") from error
+
+
+def _size(path: Path) -> int:
+    """Count the bytes of a file, or of all files of a folder."""
+    if not path.is_dir():
+        return bytes_on_disk(path)
+    return sum(bytes_on_disk(file) for file in path.rglob("*") if file.is_file())
 
 
 def _absolute(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -146,24 +156,32 @@ def _leave(
         before.unlink()
     path = folder / f"{os.urandom(8).hex()}.arrow"
     table = read(*arguments).lazy()
-    try:
+    with _readable(called):
         table.sink_ipc(path)
+    return str(path)
+
+
+@contextmanager
+def _readable(called: str) -> Iterator[None]:
+    """Refuse a file whose fault is found as its rows are read."""
+    try:
+        yield
     except UNREADABLE as error:
         if exhausted(error):
             raise
         raise DataError(
-            f"{printable(called)} cannot be read as Parquet ({reason(error)}); replace the file"
+            f"{printable(called)} cannot be read ({reason(error)}); write the file again, with as "
+            "many values in every row"
         ) from error
-    return str(path)
 
 
-def _surely_small(path: Path, called: str) -> bool:
+def surely_small(path: Path, called: str) -> bool:
     """Whether a table is small whatever it holds: a CSV of few characters, lines and columns.
 
     What Parquet declares of its sizes may be wrong, so it is never surely small.
     """
     name = called.lower()
-    if not name.endswith((".csv", ".csv.gz")):
+    if not name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")) or path.is_dir():
         return False
     try:
         with open_regular(path) as file:
@@ -175,5 +193,6 @@ def _surely_small(path: Path, called: str) -> bool:
     if len(text) > SMALL_BYTES or text[1:2] == b"\1" or b"\r" in text.replace(b"\r\n", b"\n"):
         return False
     # The header may be any line, and with quotes it may be several.
-    commas = [text.count(b",")] if b'"' in text else (t.count(b",") for t in text.split(b"\n"))
-    return (text.count(b"\n") + 1) * (max(commas) + 1) <= SMALL_CELLS
+    lines = [text] if b'"' in text else text.split(b"\n")
+    columns = max(line.count(separator) for line in lines for separator in SEPARATORS) + 1
+    return (text.count(b"\n") + 1) * columns <= SMALL_CELLS

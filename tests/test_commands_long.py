@@ -113,10 +113,6 @@ BAD = {
         "model '10' of 'int8' has no prediction for example 'face-3': predict it, or leave the "
         "model out",
     ),
-    "an empty prediction": (
-        lambda e, p: (e, first(p, predicted=None)), INT8, 4,
-        "column 'predicted' is empty in 1 of 2,700 rows, first in row 1: fill or remove them",
-    ),
     "a prediction twice": (
         lambda e, p: (e, pl.concat([p, p.filter(variant="int8").head(1)])), INT8, 4,
         "model '0' of 'int8' predicts example 'face-",

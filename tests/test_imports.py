@@ -32,11 +32,8 @@ SERVING |= {
     "run",
 }
 SERVING |= {
-    "array_files",
     "credentials",
     "own_code",
-    "columns",
-    "csv_files",
     "exhausted",
     "published",
 }
@@ -64,6 +61,7 @@ TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "st
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {
     ("audit", "answers"),
+    ("config", "answers"),
     ("review", "study"),
 }  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges

@@ -67,14 +67,6 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         lambda t: pl.concat([t, t.filter(example_id="img/5.jpg")]),
         "example id 'img/5.jpg' stands in DIR/examples.csv twice; ids must be unique",
     ),
-    "an example without label": (
-        "examples.csv",
-        lambda t: t.with_columns(
-            pl.when(example_id="img/5.jpg").then(None).otherwise("label").alias("label")
-        ),
-        "label column 'label' is empty in 1 of 300 rows of DIR/examples.csv, the first is "
-        "'img/5.jpg'; fill or remove them",
-    ),
 }  # fmt: skip
 
 

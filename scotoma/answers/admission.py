@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
+from scotoma.answers.values import number_in
+from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, cluster_ids
+from scotoma.natural import natural_order
+from scotoma.printable import listed, quoted
 from scotoma.uncertainty import Estimate, combine, of_variance, undefined
 from scotoma.uncertainty.influences import Influences, member_variance
 
 __all__ = [
     "AdmissionNote",
+    "Translation",
     "chance_note",
+    "check_language",
     "class_skill",
     "notes_metadata",
     "number_skill",
     "read_notes",
     "share_words",
+    "speak_of_classes",
+    "translate",
     "unasked_chance",
 ]
 
+MOST_CLASSES, EXAMPLES_A_CLASS = 100, 5  # beyond which answers are free text
+MOST_STRANGE = 0.05  # of the answers of a side, that are no label
+SHOWN = 3  # values in a message
 METADATA = "scotoma.admission"  # key in the metadata of files
 ROUNDING = 1e-12  # a skill below it is none
 CAUSES = "preprocessing, class order or labels are probably wrong"
@@ -277,3 +288,135 @@ def _by_cluster(influence: Floats, codes: Codes | None) -> Floats:
         return influence
     sums = np.bincount(codes, influence)
     return np.asarray(sums * len(sums) / len(influence))
+
+
+class Translation(NamedTuple):
+    """How one side's answers are written in the language of the labels.
+
+    Attributes:
+        labels: Each label that is written otherwise, to how all write it.
+        answers: The same of answers.
+        how: `numbers`, or `case`, which tells what was folded; empty where nothing was.
+    """
+
+    labels: dict[str, str]
+    answers: dict[str, str]
+    how: Literal["", "numbers", "case"] = ""
+
+
+def translate(labels: Iterable[str], answers: Iterable[str]) -> Translation:
+    """Find how answers are written in the language of the labels (rule 1).
+
+    Values are compared as numbers where both sides are wholly numbers or truth values. Case is
+    folded where the sides share no value and folding merges none of either side.
+
+    Args:
+        labels: Distinct labels, and classes that models know beside them.
+        answers: Distinct answers of one side.
+
+    >>> translate(["0", "1"], ["0.0", "True"]).answers
+    {'0.0': '0', 'True': '1'}
+    >>> translate(["cat", "dog"], ["Cat", "DOG"])
+    Translation(labels={}, answers={'Cat': 'cat', 'DOG': 'dog'}, how='case')
+    >>> translate(["cat", "dog"], ["cat", "DOG"]).how
+    ''
+    """
+    names, said = natural_order(labels), natural_order(answers)
+    numbers = {one: number_in(one) for one in (*names, *said)}
+    if None not in numbers.values():
+        written: dict[float | None, str] = {}
+        for name in sorted(names, key=len):
+            written.setdefault(numbers[name], name)
+        for one in sorted(said, key=len):
+            written.setdefault(numbers[one], one)
+        own = {name: way for name in names if (way := written[numbers[name]]) != name}
+        theirs = {one: way for one in said if (way := written[numbers[one]]) != one}
+        return Translation(own, theirs, "numbers" if own or theirs else "")
+    if said and not set(names) & set(said):
+        folded = {name.casefold(): name for name in names}
+        apart = len(folded) == len(names) and len({one.casefold() for one in said}) == len(said)
+        theirs = {one: folded[one.casefold()] for one in said if one.casefold() in folded}
+        if apart and theirs:
+            return Translation({}, theirs, "case")
+    return Translation({}, {})
+
+
+def speak_of_classes(labels: int, examples: int) -> bool:
+    """Whether answers with so many distinct labels are classes, and not free text."""
+    return labels <= min(MOST_CLASSES, max(2, examples // EXAMPLES_A_CLASS))
+
+
+def check_language(
+    subject: str,
+    labels: Sequence[str],
+    answers: Mapping[str, int],
+    *,
+    variant: str = "",
+    way_out: str = "write both with the same names",
+) -> tuple[Translation, tuple[AdmissionNote, ...]]:
+    """Admit the answers of one side, if they speak the language of the labels (rule 1).
+
+    Args:
+        subject: What messages call the side, such as `column 'int8'`.
+        labels: Distinct labels, and classes that models know beside them.
+        answers: Distinct answers to how many rows have each.
+        variant: Whose PASS is blocked.
+        way_out: The end of a refusal.
+
+    Returns:
+        How answers are translated, and notes on what was folded and what is no label.
+
+    Raises:
+        DataError: None of the answers is a label.
+
+    >>> check_language("int8", ["no", "yes"], {"no": 90, "perhaps": 10})[1][0].sentence
+    "int8: 10.0% of its answers are no label ('perhaps'); they count as wrong, and no PASS is given"
+    """
+    found = translate(labels, answers)
+    known = set(labels)
+    strange = {
+        one: rows for one, rows in answers.items() if found.answers.get(one, one) not in known
+    }
+    numbers = [number_in(one) for one in strange]
+    scores = None not in (*numbers, *map(number_in, labels)) and any(
+        one % 1 for one in numbers if one is not None
+    )
+    if answers and (len(strange) == len(answers) or scores):
+        raise DataError(_refusal(subject, labels, answers, way_out))
+    notes = []
+    if found.how:
+        pairs = list((found.answers or found.labels).items())
+        shown = ", ".join(f"{quoted(one)} as {quoted(way)}" for one, way in pairs[:3])
+        more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+        what = "numbers are compared" if found.how == "numbers" else "case is folded"
+        sentence = f"{subject}: {what}: {shown}{more}"
+        notes.append(AdmissionNote(rule="language", subject=subject, sentence=sentence))
+    if strange:
+        rows, every = sum(strange.values()), sum(answers.values())
+        most = sorted(strange, key=lambda one: (-strange[one], one))[:SHOWN]
+        blocks = rows > MOST_STRANGE * every
+        sentence = (
+            f"{subject}: {rows / every:.1%} of its answers are no label ({listed(most)}); they "
+            f"count as wrong{', and no PASS is given' if blocks else ''}"
+        )
+        notes.append(
+            AdmissionNote(
+                rule="language", subject=subject, sentence=sentence, variant=variant,
+                blocks_pass=blocks,
+            )
+        )  # fmt: skip
+    return found, tuple(notes)
+
+
+def _refusal(subject: str, labels: Sequence[str], answers: Mapping[str, int], way_out: str) -> str:
+    said, names = natural_order(set(answers) - set(labels)), natural_order(labels)
+    numbers = [number_in(one, truths=False) for one in said]
+    known = [one for one in numbers if one is not None]
+    if len(known) == len(said) and any(one % 1 for one in known):
+        way_out = "turn scores into labels with a threshold"
+    elif len(known) == len(said) and any(number_in(name) is None for name in names):
+        way_out = "these are numbers of classes: write their names instead"
+    return (
+        f"{subject} must answer with labels, but {listed(said[:SHOWN])} is none of "
+        f"{listed(names[:SHOWN])}; {way_out}"
+    )

@@ -13,10 +13,9 @@ __all__ = ["FrontierRow", "WorstRate"]
 
 
 class WorstRate(Part):
-    """The most affected group: of those that lose more than the rest, the surest rise in points.
+    """The most affected group: the rate whose rise in points has the highest lower end.
 
-    It is all examples where no group does. Only rates with at least 10 effective events after
-    compression are compared.
+    Only rates with at least 10 effective events after compression are compared.
     """
 
     group: str = Field(description="What readers call the group.")

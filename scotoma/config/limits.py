@@ -1,9 +1,10 @@
-"""How much memory and time a file from outside may take of what reads it."""
+"""What a file from outside may take of what reads it, and which of its cells are empty."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
+from scotoma.answers.values import MISSING_TEXTS
 from scotoma.config.variants import Frozen
 
 __all__ = ["GIB", "LIMITS", "ReaderLimits"]
@@ -20,6 +21,12 @@ class ReaderLimits(Frozen):
     )
     reader_seconds: float = Field(
         10.0, gt=0, le=86400, description="Seconds, and 60 s more for each GB on disk."
+    )
+
+    missing: list[str] = Field(
+        list(MISSING_TEXTS),
+        description="Whole cells that stand for a missing value; one in lower case matches any "
+        "case.",
     )
 
     def memory_bytes(self, on_disk: int) -> int:

@@ -15,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.groups import GroupColumn, Groups
+from scotoma.answers.groups import GroupColumn
+from scotoma.config.groups import GroupSection
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.label import (
     Label,
@@ -80,7 +81,7 @@ __all__ = [
     "Float16",
     "FolderSource",
     "GroupColumn",
-    "Groups",
+    "GroupSection",
     "Int4",
     "Int8",
     "Kubeflow",
@@ -146,7 +147,7 @@ class Config(Frozen):
     label: Annotated[
         Label, BeforeValidator(spelled_out, json_schema_input_type=Label | Literal["none"])
     ] = Label(column="digit")
-    groups: Groups = Groups()
+    groups: GroupSection = GroupSection()
     cluster: Cluster | None = None
     advantaged: dict[str, GroupValue] = Field(
         default_factory=dict, description="Attribute: the value that others are compared with."

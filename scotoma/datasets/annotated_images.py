@@ -8,7 +8,6 @@ from typing import NamedTuple
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import refuse_doubled
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.sources import CocoSource, ImsituSource
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
@@ -17,6 +16,7 @@ from scotoma.datasets.imsitu import situations
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.readers.tables import refuse_doubled
 from scotoma.untrusted import table_apart
 
 __all__ = ["AnnotatedImages", "annotated_image_folder", "annotation_files", "annotations_place"]

@@ -10,18 +10,17 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.array_files import read_arrays
-from scotoma.columns import refuse_doubled
+from scotoma.answers.values import read_values
 from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.csv_files import scan_csv
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
 from scotoma.detection.table import box_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.boxes import read_ground_truth
-from scotoma.unreadable import UNREADABLE, reason
+from scotoma.readers.tables import refuse_doubled, scan_table
+from scotoma.unreadable import reason
 from scotoma.untrusted import table_apart
 
 __all__ = ["load_example_table"]
@@ -132,7 +131,8 @@ def _test_examples(place: str, key: str | None, limits: ReaderLimits) -> pl.Data
     if named:
         _refuse_outside(table["image"], place)
         table = table.rename({"image": "image_name"})
-    return table.with_columns(pl.col(KEY).cast(pl.String), pl.lit("test").alias("split"))
+    ids_read = read_values(table[KEY], missing=("",)).values
+    return table.with_columns(ids_read, pl.lit("test").alias("split"))
 
 
 def _refuse_outside(names: pl.Series, place: str) -> None:
@@ -146,7 +146,7 @@ def _refuse_outside(names: pl.Series, place: str) -> None:
 
 
 def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFrame:
-    if not storage.is_remote(place) and not os.path.isfile(place):
+    if not storage.is_remote(place) and not os.path.exists(place):
         raise DataError(
             f"{key} {printable(place)} is not a file; name a CSV or Parquet file with {columns}"
         )
@@ -154,23 +154,6 @@ def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFr
         return table_apart(_table, path, place, path=path, called=place, limits=limits)
 
 
-def _table(path: Path, place: str) -> pl.DataFrame:
-    if place.lower().endswith(".npz"):
-        return read_arrays(path, place)
-    if place.lower().endswith(".json"):
-        return coco_labels(path, place)
-    try:
-        is_parquet = place.lower().endswith(".parquet")
-        table = (
-            pl.read_parquet(path, glob=False, hive_partitioning=False)
-            if is_parquet
-            else scan_csv(path).collect()
-        )
-    except pl.exceptions.NoDataError:
-        return pl.DataFrame({KEY: []})
-    except UNREADABLE as error:
-        raise DataError(
-            f"{printable(place)} cannot be read ({reason(error)}); write it as "
-            "Parquet, or as CSV in UTF-8 with one header line"
-        ) from error
-    return table
+def _table(path: Path, place: str) -> pl.DataFrame | pl.LazyFrame:
+    table = coco_labels(path, place) if place.lower().endswith(".json") else scan_table(path, place)
+    return table if table.lazy().collect_schema() else pl.DataFrame({KEY: []})

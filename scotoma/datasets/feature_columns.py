@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from scotoma.answers.values import as_numbers
 from scotoma.config import Config, PredictionsSource
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.datasets.text_columns import text_column
@@ -11,6 +12,8 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 
 __all__ = ["feature_columns", "features_of_source"]
+
+CODE = r"^[+-]?0\d"
 
 
 def feature_columns(config: Config) -> dict[str, str]:
@@ -31,14 +34,14 @@ def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> lis
     """Read the columns that are features: numbers as float64, all others as text."""
     features = []
     for name, key in feature_columns(config).items():
-        value = text_column(source, name, key, origin)
+        text = text_column(source, name, key, origin, config.limits.missing).values
+        number = as_numbers(text)
         if name in config.clarify.features:
-            number = value.str.strip_chars().cast(pl.Float64, strict=False)
             _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
-            value = number
-        elif source.schema[name].is_numeric():
-            value = pl.col(name).cast(pl.Float64)
-        features.append(value.alias(name))
+        # A column of numbers is one in CSV as in Parquet; codes such as 02139 stay text.
+        wholly = number.null_count() == text.null_count() and not text.str.contains(CODE).any()
+        value = number if name in config.clarify.features or wholly else text
+        features.append(pl.lit(value).alias(name))
     return features
 
 

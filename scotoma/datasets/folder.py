@@ -11,14 +11,12 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.columns import refuse_doubled
 from scotoma.config import FolderSource, OnnxSource, Split
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.csv_files import scan_csv
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.unreadable import UNREADABLE
+from scotoma.readers.tables import refuse_doubled, scan_table
 from scotoma.untrusted import table_apart
 
 __all__ = ["SUFFIXES", "attributes_table", "image_files", "load_folder", "read_images"]
@@ -117,16 +115,7 @@ def attributes_table(uri: str, limits: ReaderLimits) -> pl.DataFrame:
             f"source.attributes {uri} is not a file; name a CSV with a row for each image"
         )
     with storage.at_hand(uri) as path:
-        return table_apart(_table, path, uri, path=path, called=uri, limits=limits)
-
-
-def _table(path: Path, uri: str) -> pl.DataFrame:
-    try:
-        return scan_csv(path).collect()
-    except (*UNREADABLE, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{uri} cannot be read as CSV: {printable(' '.join(str(error).split()))}"
-        ) from error
+        return table_apart(scan_table, path, uri, path=path, called=uri, limits=limits)
 
 
 def image_files(folder: str, names: list[str], table: str) -> tuple[set[str], str]:

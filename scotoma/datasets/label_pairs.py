@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from scotoma.columns import refuse_doubled
 from scotoma.config.label import ABSENT, EXAMPLE, IS_PRESENT, PRESENT, Label
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.readers.tables import refuse_doubled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present
+from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.groups import group_values
+from scotoma.answers.pair import label_notes, read_labels, reading_note
+from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
 from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, Examples
 from scotoma.datasets.feature_columns import features_of_source
-from scotoma.datasets.group_values import group_values
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
@@ -21,7 +23,6 @@ from scotoma.printable import nearest, printable
 __all__ = ["examples_from_source", "refuse_empty_labels"]
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
-MISSING = "(missing)"
 
 
 def examples_from_source(
@@ -48,26 +49,33 @@ def examples_from_source(
     attributes = config.groups.attributes
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
-    chosen = [pl.col("example_id"), pl.col("split")]
-    if config.label.column is not None:
-        chosen.append(_label(source, config.label.column, config.label.threshold, origin))
-    tested = source["split"] == "test"
     put_together: list[str] = []
+    admission: list[AdmissionNote] = []
+    label: list[pl.Expr] = []
+    if config.label.column is not None:
+        truths, said = _labels(source, config, origin)
+        source = source.filter(truths.is_not_null())
+        label = [pl.lit(truths.drop_nulls()).alias("label")]
+        admission += said
+    chosen = [pl.col("example_id"), pl.col("split"), *label]
+    missing = config.limits.missing
+    tested = source["split"] == "test"
     for name, group in attributes.items():
-        text = source.select(
-            text_column(source, group.column, f"groups.{name}", origin)
-        ).to_series()
-        formed = group_values(text, group, tested, repr(printable(name)))
+        read = text_column(source, group.column, f"groups.{name}", origin, missing)
+        formed = group_values(read.values, group, tested, repr(printable(name)))
         chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
         put_together += formed.notes
+        admission += [
+            reading_note(name, note) for note in (*read.notes, *look_alikes(name, formed.values))
+        ]
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
-        cluster = text_column(source, config.cluster.column, "cluster", origin)
-        chosen.append(cluster.fill_null(alone).alias("cluster"))
+        cluster = text_column(source, config.cluster.column, "cluster", origin, missing)
+        chosen.append(pl.lit(cluster.values).fill_null(alone).alias("cluster"))
     if features := features_of_source(source, config, origin):
         chosen.append(pl.struct(features).alias(FEATURES))
     binary = _binary_columns(source, config) if config.over_index == "all" else {}
-    chosen += [value.fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
+    chosen += [pl.lit(value).fill_null(MISSING).alias(name) for name, (value, _) in binary.items()]
     shown = [name for name in ("image", "image_name") if name in source.columns]
     table = source.select(*chosen, *shown)
 
@@ -92,10 +100,11 @@ def examples_from_source(
         size=ImageSize.of_source(config.source),
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
         several=tuple(config.label.columns),
+        admission=tuple(admission),
     )
 
 
-def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Expr, str]]:
+def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.Series, str]]:
     """Columns of two values beside label, groups and cluster: each, and the value that counts.
 
     That is the one that sorts last: `1` of `-1` and `1`, `yes` of `no` and `yes`.
@@ -108,8 +117,8 @@ def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.
     for name in source.columns:
         if name in used or not is_plain(source.schema[name]):
             continue
-        value = text_column(source, name, "over_index", "the source")
-        known = source.select(value.drop_nulls().unique()).to_series()
+        value = text_column(source, name, "over_index", "the source", config.limits.missing).values
+        known = value.drop_nulls().unique()
         if len(known) == 2:
             binary[name] = (value, natural_order(known)[-1])
     return binary
@@ -147,15 +156,24 @@ fill or remove them
         )
 
 
-def _label(source: pl.DataFrame, column: str, threshold: float | None, origin: str) -> pl.Expr:
-    label = text_column(source, column, "label", origin)
-    if threshold is not None:
-        label = _thresholded(source.select("example_id", label.alias(column)), threshold, origin)
-    return label.alias("label")
+def _labels(
+    source: pl.DataFrame, config: Config, origin: str
+) -> tuple[pl.Series, tuple[AdmissionNote, ...]]:
+    """The label of every row, null where it has none, and what a reader should know of them."""
+    column, threshold = str(config.label.column), config.label.threshold
+    text_column(source, column, "label", origin)  # refuses what is no column of words or numbers
+    truth = read_labels(source[column], config.limits.missing)
+    if truth.values.null_count() == len(truth.values):
+        refuse_empty_labels(truth.values, source["example_id"], origin)
+    notes = label_notes(column, truth)
+    if threshold is None:
+        return truth.values, notes
+    labels = pl.DataFrame({"example_id": source["example_id"], column: truth.values})
+    return labels.select(_thresholded(labels, threshold, origin)).to_series(), notes
 
 
 def _is_present(name: str) -> bool:
-    return pl.select(present(pl.lit(name))).item() is not None
+    return bool(name.strip()) and name.lower() not in NEVER_A_CLASS
 
 
 def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
@@ -195,7 +213,6 @@ def _classes(
     if config.label.column is None:
         return _unlabelled_classes(known, config), iter(())
     column, positive = config.label.column, config.label.positive
-    refuse_empty_labels(table["label"].alias(column), table["example_id"], origin)
     classes = natural_order({*train["label"].unique(), *known})
     if len(classes) < 2:
         raise DataError(

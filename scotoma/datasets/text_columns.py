@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from scotoma.columns import is_plain, present, refuse_doubled
+from scotoma.answers.values import MISSING_TEXTS, ReadValues, is_plain, read_values
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.readers.tables import refuse_doubled
 
 __all__ = ["absent_column", "text_column"]
 
@@ -26,26 +27,31 @@ def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> 
     )
 
 
-def text_column(source: pl.DataFrame, name: str, role: str, origin: str) -> pl.Expr:
-    """Read the values of a column as text; null where there is none."""
+def text_column(
+    source: pl.DataFrame,
+    name: str,
+    role: str,
+    origin: str,
+    missing: Sequence[str] = MISSING_TEXTS,
+) -> ReadValues:
+    """Read the values of a column as text; null where there is none.
+
+    Args:
+        source: The table.
+        name: The column.
+        role: What the configuration wants it for.
+        origin: What messages call the table.
+        missing: See `read_values`.
+
+    Raises:
+        DataError: The column is absent, stands twice, or holds lists.
+    """
     if name not in source.columns:
         raise absent_column(name, role, source.columns, origin)
     refuse_doubled(name, source.columns, origin)
-    kind, value = source.schema[name], pl.col(name)
-    refusal = DataError(
-        f"{role} column {name!r} of {origin} must hold words or numbers, got {kind}; name "
-        "another column"
-    )
-    if not is_plain(kind):
-        raise refusal
-    if kind.is_float():
-        value = value.fill_nan(None)
-        # What other libraries make of whole numbers as soon as one of them is missing.
-        if source.select((value == value.round()).all() & value.is_finite().all()).item():
-            value = value.cast(pl.Int64, strict=False)
-    text = value.cast(pl.String)
-    try:
-        source.select(text)
-    except pl.exceptions.PolarsError as error:  # a span of time, which has no text
-        raise refusal from error
-    return present(text)
+    if not is_plain(source.schema[name]):
+        raise DataError(
+            f"{role} column {name!r} of {origin} must hold words or numbers, got "
+            f"{source.schema[name]}; name another column"
+        )
+    return read_values(source[name], missing=missing)

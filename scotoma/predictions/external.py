@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.admission import AdmissionNote, check_language
+from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
@@ -52,6 +54,7 @@ class PredictionRequest:
         limits: Memory and time for reading each file.
         numbers: The column of a number that is kept as it is, instead of a class; empty for
             classes.
+        left_out: Ids of examples that have no label; what models say of them is passed over.
         every_score: Whether the column `scores` is to be read, one for each class, which gives the
             probabilities of the predicted classes, too.
     """
@@ -65,6 +68,7 @@ class PredictionRequest:
     labels: Mapping[str, float] = field(default_factory=dict)
     numbers: str = ""
     every_score: bool = False
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,10 @@ def read_external(
         if request.every_score
     }
     read = dict.fromkeys(shape, 0)
+    notes: dict[str, list[AdmissionNote]] = {}
     places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
-        for variant, part in _parts(table, request, places):
+        for variant, part in _parts(table, request, places, notes):
             cells = part["row"].to_numpy() * shape[variant][1] + part["place"].to_numpy()
             read[variant] += cells.size
             times[variant].flat[cells] += 1  # once, however often this file says it
@@ -155,13 +160,17 @@ def read_external(
             scores.get(v),
             None if (best := top5.get(v)) is None else best.reshape(*shape[v], TOP),
             every.get(v),
+            tuple(dict.fromkeys(notes.get(v, ()))),
         )
         for v in request.models
     }
 
 
 def _parts(
-    table: PredictionTable, request: PredictionRequest, places: pl.DataFrame
+    table: PredictionTable,
+    request: PredictionRequest,
+    places: pl.DataFrame,
+    notes: dict[str, list[AdmissionNote]],
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of a file by variant: row of the example, place of the model, class id, score."""
     named = table.from_name.get("variant")
@@ -182,6 +191,8 @@ def _parts(
         kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
         if not kept.height:
             continue
+        if request.left_out:
+            kept = kept.filter(~pl.col("example_id").is_in(list(request.left_out)))
         rows = kept["example_id"].to_frame("id").join(
             places, on="id", how="left", maintain_order="left"
         )["row"]  # fmt: skip
@@ -192,7 +203,7 @@ def _parts(
             "place": kept["model"].cast(pl.Enum(models)).to_physical().cast(pl.Int64),
             "code": _finite(kept, value, table)
             if request.numbers
-            else _codes(kept, request, table),
+            else _codes(kept, request, table, notes.setdefault(variant, [])),
         }
         if request.scores:
             columns["score"] = _probabilities(kept, table)
@@ -208,9 +219,24 @@ def _parts(
         yield variant, pl.DataFrame(columns)
 
 
-def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTable) -> pl.Series:
-    """Class ids of the predicted names."""
+def _codes(
+    frame: pl.DataFrame,
+    request: PredictionRequest,
+    table: PredictionTable,
+    notes: list[AdmissionNote],
+) -> pl.Series:
+    """Class ids of the predicted names; what was folded is added to the notes."""
     values, rule = frame["predicted"], "which is no example's label"
+    spoken = values
+    if request.threshold is None:
+        read = read_values(values, missing=request.limits.missing, classes=request.classes).values
+        counts = dict(read.drop_nulls().value_counts().iter_rows())
+        translation, own = check_language(
+            f"{frame['variant'][0]} in {PurePath(table.place).name}", request.classes, counts,
+            way_out="write both with the same names, or name the classes in source.classes",
+        )  # fmt: skip
+        spoken = read.replace(translation.answers) if translation.answers else read
+        notes += [note for note in own if not note.blocks_pass and translation.how]
     if request.threshold is not None:
         number = values.cast(pl.Float64, strict=False).fill_nan(None)
         above, below = threshold_classes(request.threshold)
@@ -220,7 +246,7 @@ def _codes(frame: pl.DataFrame, request: PredictionRequest, table: PredictionTab
         ).to_series()  # fmt: skip
         rule = "and label.threshold needs numbers"
     else:
-        classes = values
+        classes = spoken
     names = list(request.classes)
     codes = classes.cast(pl.Enum(names), strict=False).to_physical()
     if wrong := codes.null_count():

@@ -10,15 +10,14 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.array_files import read_arrays
-from scotoma.columns import doubled_column, refuse_doubled
+from scotoma.answers.values import column_text, read_values
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.csv_files import scan_csv
 from scotoma.detection.table import BoxReading, found_table
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
+from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
@@ -225,7 +224,7 @@ def _read_apart(
 
 
 def _rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
-    return _collected(_with_names(_scan(path, table, needed), table), table)
+    return _with_names(_collected(_scan(path, table, needed), table), table)
 
 
 def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
@@ -235,7 +234,8 @@ def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Da
         again = [table.from_name[RERUN]] if RERUN in table.from_name else []
         model = AGAIN.join([ONLY_MODEL, *again])
         return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [model]})
-    return _collected(_with_names(scan, table).select(NAME_COLUMNS).unique(), table)
+    names = _collected(scan.unique(), table)
+    return _with_names(names, table).select(NAME_COLUMNS).unique()
 
 
 def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
@@ -258,8 +258,8 @@ def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> p
                     f"{nearest(name, known)}; {way}"
                 )
             )
-    kinds = scan.collect_schema()
-    frame = _collected(scan.select(_text(name, kinds[name]) for name in names), table)
+    frame = _collected(scan.select(names), table)
+    frame = frame.with_columns(_text(frame[name], table) for name in names)
     return pl.concat(
         frame.select(
             *ids,
@@ -277,12 +277,8 @@ def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]
     try:
         if table.boxes is not None:
             scan = found_table(path, table.boxes).lazy()
-        elif table.place.lower().endswith(".parquet"):
-            scan = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        elif table.place.lower().endswith(".npz"):
-            scan = read_arrays(path, table.place).lazy()
         else:
-            scan = scan_csv(path)
+            scan = scan_table(path, table.place)
         known = scan.collect_schema().names()
         if table.key is None and known:
             scan = scan.drop(KEY, strict=False).with_row_index(KEY)
@@ -321,37 +317,37 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     return scan.select(*dict.fromkeys((*needed, *own)))
 
 
-def _with_names(scan: pl.LazyFrame, table: PredictionTable) -> pl.LazyFrame:
+def _with_names(frame: pl.DataFrame, table: PredictionTable) -> pl.DataFrame:
     """Read the columns as text, and add those that the name of the file stands for."""
-    kinds = scan.collect_schema()
     kept = ("score", SCORES, TOP5)
     texts = [
-        _text(name, kind)
-        for name, kind in kinds.items()
-        if name not in kept and not isinstance(kind, pl.Array | pl.List)
+        _text(column, table)
+        for column in frame
+        if column.name not in kept and not isinstance(column.dtype, pl.Array | pl.List)
     ]
     added = [pl.lit(value).alias(name) for name, value in table.from_name.items()]
-    only = [] if "model" in [*kinds, *table.from_name] else [pl.lit(ONLY_MODEL).alias("model")]
-    scan = scan.with_columns(*texts, *added, *only)
+    only = [] if "model" in [*frame.columns, *table.from_name] else [
+        pl.lit(ONLY_MODEL).alias("model")
+    ]  # fmt: skip
+    frame = frame.with_columns(*texts, *added, *only)
     if table.by_condition:
         parts = [pl.col("variant"), *(pl.col(name).fill_null("") for name in CONDITION)]
         named = pl.format(condition_name("{}", "{}", "{}"), *parts)
-        scan = scan.with_columns(named.alias("variant"))
-    if RERUN not in [*kinds, *table.from_name]:
-        return scan
+        frame = frame.with_columns(named.alias("variant"))
+    if RERUN not in [*frame.columns, *table.from_name]:
+        return frame
     again = pl.concat_str("model", pl.lit(AGAIN), RERUN).alias("model")
-    return scan.with_columns(again).drop(RERUN)
+    return frame.with_columns(again).drop(RERUN)
 
 
-def _text(name: str, kind: pl.DataType) -> pl.Expr:
-    """Cast a column to text; whole numbers lose the fraction that gaps give them elsewhere."""
-    value = pl.col(name)
-    if kind.is_float():
-        value = value.fill_nan(None)
-        whole = (value == value.round()).all() & value.is_finite().all()
-        text = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String))
-        return text.otherwise(value.cast(pl.String)).alias(name)
-    return value.cast(pl.String)
+def _text(column: pl.Series, table: PredictionTable) -> pl.Series:
+    """A column as text; of names and ids without outer blanks, null where they are empty."""
+    try:
+        if column.name in (KEY, *NAME_COLUMNS, RERUN):
+            return read_values(column, missing=("",)).values
+        return column_text(column)
+    except DataError as error:
+        raise DataError(f"{printable(table.place)}: {error}") from error
 
 
 def _collected(scan: pl.LazyFrame, table: PredictionTable) -> pl.DataFrame:

@@ -19,6 +19,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.readers.evaluation_tables import LogColumns, is_timm, table_format
 from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER, is_every_eval_ever
 from scotoma.readers.files import ZipMembers, column_names, json_lines
 from scotoma.readers.helm import HELM
@@ -36,7 +37,6 @@ from scotoma.readers.record import (
     masked_settings,
     quoted_id,
 )
-from scotoma.readers.tables import LogColumns, is_timm, table_format
 from scotoma.storage.regular import open_regular
 
 __all__ = [

@@ -15,20 +15,19 @@ from typing import Any
 import polars as pl
 import zstandard
 
-from scotoma.csv_files import scan_csv
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.readers.tables import scan_table, sniff, unreadable_table
 from scotoma.storage.regular import open_regular
-from scotoma.unreadable import UNREADABLE, reason
+from scotoma.unreadable import UNREADABLE
 
 __all__ = [
     "ZipMembers",
     "column_names",
-    "csv_rows",
     "json_file",
     "json_lines",
-    "parquet_rows",
     "parsed",
+    "rows_of_table",
 ]
 
 BATCH = 5_000  # rows that are read at a time
@@ -87,58 +86,31 @@ def json_file(path: Path) -> Any:
         return parsed(file.read(), path.name, "it")
 
 
-def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the rows of a Parquet file.
+def rows_of_table(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the rows of a table, some at a time; of CSV every cell as text.
 
     Raises:
         DataError: It cannot be read.
     """
-    return _rows(pl.scan_parquet(path, glob=False, hive_partitioning=False), path, "Parquet")
-
-
-def csv_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the rows of a CSV file, every cell as text.
-
-    Raises:
-        DataError: It cannot be read.
-    """
+    scan = scan_table(path, path.name)
     try:
-        yield from scan_csv(path).collect().iter_rows(named=True)
-    except UNREADABLE as error:
-        raise _unreadable(path, "CSV", error) from error
-
-
-def column_names(path: Path) -> list[str]:
-    """Read the names of the columns of a Parquet or CSV file.
-
-    Raises:
-        DataError: It cannot be read.
-    """
-    parquet = path.name.lower().endswith(".parquet")
-    try:
-        scan = (
-            pl.scan_parquet(path, glob=False, hive_partitioning=False)
-            if parquet
-            else scan_csv(path)
-        )
-        return scan.collect_schema().names()
-    except UNREADABLE as error:
-        raise _unreadable(path, "Parquet" if parquet else "CSV", error) from error
-
-
-def _rows(scan: pl.LazyFrame, path: Path, kind: str) -> Iterator[dict[str, Any]]:
-    try:
+        if sniff(path) != "parquet":
+            yield from scan.collect().iter_rows(named=True)
+            return
         height = scan.select(pl.len()).collect().item()
         for start in range(0, height, BATCH):
             yield from scan.slice(start, BATCH).collect().iter_rows(named=True)
     except UNREADABLE as error:
-        raise _unreadable(path, kind, error) from error
+        raise unreadable_table(path.name, sniff(path) or "csv", error) from error
 
 
-def _unreadable(path: Path, kind: str, error: BaseException) -> DataError:
-    return DataError(
-        f"{printable(path.name)} cannot be read as {kind} ({reason(error)}); write it again"
-    )
+def column_names(path: Path) -> list[str]:
+    """Read the names of the columns of a table.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    return scan_table(path, path.name).collect_schema().names()
 
 
 class ZipMembers:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotoma.readers.files import json_file, parquet_rows
+from scotoma.readers.files import json_file, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["LIGHTEVAL", "LIGHTEVAL_COLUMNS"]
@@ -25,7 +25,7 @@ NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.parq
 def records(path: Path) -> Iterator[Record]:
     """Read the rows of a file, in its order."""
     evaluation = Evaluation(_model(path), _named(path)[0])
-    for number, row in enumerate(parquet_rows(path)):
+    for number, row in enumerate(rows_of_table(path)):
         doc, said, metric = (_object(row.get(name)) for name in ("doc", "model_response", "metric"))
         choices = [str(one) for one in doc.get("choices") or []]
         gold = doc.get("gold_index")

@@ -14,6 +14,7 @@ from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
+from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.extract import (
     FORMATS,
     MOST_VALUES,
@@ -23,7 +24,6 @@ from scotoma.readers.extract import (
     list_attributes,
 )
 from scotoma.readers.record import SCORE, AttributePath, EvaluationLog, quoted_id
-from scotoma.readers.tables import LogColumns
 from scotoma.untrusted import read_apart
 
 __all__ = ["attributes_of", "read_logs"]

@@ -1,269 +1,332 @@
-"""What does a table of answers hold: CSV, Parquet or JSONL, of timm, of MLflow, or anybody's?
-
-timm's `inference.py` writes `filename`, `index`, `label` (what the model says) and `prob` or
-`logit`, of one class or of the best k; MLflow's `eval_results_table.json` is read by column too.
-"""
+"""Which rows does a table hold? CSV, Parquet or arrays, a file or a folder, as people send them."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+import codecs
+import gzip
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal, NamedTuple
 
-from scotoma.columns import MISSING_TEXTS
+import numpy as np
+import polars as pl
+
+from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, printable
-from scotoma.readers.files import column_names, csv_rows, json_file, json_lines, parquet_rows
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.printable import printable, quoted
+from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import read_apart, surely_small, table_apart
 
-__all__ = ["LogColumns", "is_timm", "table_format"]
+__all__ = [
+    "TABLES",
+    "Table",
+    "doubled_column",
+    "open_arrays",
+    "read_table",
+    "refuse_doubled",
+    "scan_table",
+    "sniff",
+    "table_files",
+    "table_notes",
+    "unreadable_table",
+]
 
-CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
-TASK, MODEL = "task", "model"
-MLFLOW_TABLE = "eval_results_table.json"  # of every run
-USUAL = {
-    "example_id": ("example_id", "sample_id", "instance_id", "id", "filename"),
-    "rerun": ("rerun", "epoch"),
-    "content_hash": ("content_hash", "sample_hash", "doc_hash"),
-    "label": ("label", "target", "targets", "ground_truth", "expected_response"),
-    "answer": ("predicted", "prediction", "predictions", "answer", "outputs", "output"),
-    "text": ("text", "response"),
-    "prompt": ("prompt", "inputs", "input", "question"),
-}
-SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
-TIMM_OUTPUTS = ("prob", "logit")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
+Kind = Literal["csv", "parquet", "npz"]
+SEPARATORS = (",", ";", "\t", "|")
+BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MOST_HEADER_BYTES = 2**16
+CHUNK_BYTES = 2**20
+MOST_COLUMNS = 1000  # that one array may become
+AGAIN = "save the arrays with numpy.savez, text and numbers only"
+SHEETS = (".xlsx", ".xls", ".ods")
 
 
-@dataclass(frozen=True)
-class LogColumns:
-    """Which columns of a table say what; empty for the usual names.
+class Table(NamedTuple):
+    """A table, and what a reader should know of how it was read.
 
     Attributes:
-        example_id: What each example is called.
-        rerun: Number of the rerun.
-        content_hash: A hash of the example's content.
-        label: The true answer.
-        answer: The model's answer.
-        text: The raw text in which that answer stood.
-        prompt: What the model was asked.
+        frame: Its rows: of CSV every column as text, of Parquet and arrays in their own types.
+        notes: Sentences, such as the one on text that is not in UTF-8.
     """
 
-    example_id: str = ""
-    rerun: str = ""
-    content_hash: str = ""
-    label: str = ""
-    answer: str = ""
-    text: str = ""
-    prompt: str = ""
+    frame: pl.DataFrame
+    notes: tuple[str, ...] = ()
 
 
-def is_timm(names: Sequence[str]) -> bool:
-    """Whether columns are those of timm's `inference.py`.
+def sniff(place: str | Path) -> Kind | None:
+    """Tell the kind of a table by its name, or by the files of its folder; None of no table.
 
-    >>> is_timm(["filename", "index", "prob"]), is_timm(["filename", "label"])
-    (True, False)
+    >>> sniff("a/t.CSV.gz"), sniff("t.parquet"), sniff("t.json")
+    ('csv', 'parquet', None)
     """
-    bases = {name.rstrip("0123456789").rstrip("_") for name in names}
-    return (
-        "filename" in bases and bool(bases & {"index", "label"}) and bool(bases & {*TIMM_OUTPUTS})
+    name = str(place).lower()
+    if os.path.isdir(place):
+        files = table_files(Path(place))
+        return sniff(files[0]) if files else None
+    if name.endswith((".parquet", ".pq")):
+        return "parquet"
+    if name.endswith(".npz"):
+        return "npz"
+    return "csv" if re.search(r"\.(csv|tsv|txt)(\.gz)?$", name) else None
+
+
+def table_files(folder: Path) -> list[Path]:
+    """List the parts of a table that Spark, Dask or Hive wrote as a folder, in order; else none.
+
+    Parts are Parquet files at any depth, or files `part-*` of CSV; names that begin with `_` or `.`
+    are none.
+    """
+    paths = [
+        Path(above, name)
+        for above, folders, names in os.walk(folder)
+        if not folders.sort()  # walk then follows this order
+        for name in sorted(names)
+        if not any(part[:1] in "_." for part in Path(above, name).relative_to(folder).parts)
+    ]
+    parquet = [path for path in paths if path.name.lower().endswith((".parquet", ".pq"))]
+    text = [path for path in paths if re.match(r"part-.*\.csv(\.gz)?$", path.name.lower())]
+    return parquet or text
+
+
+def read_table(path: Path, limits: ReaderLimits | None = None) -> Table:
+    """Read a table, in a process of its own unless it is surely small.
+
+    Args:
+        path: CSV (separated by commas, semicolons, tabs or bars; also gzipped, in UTF-16 or
+            Windows-1252), Parquet, or arrays of NumPy (.npz); or a folder of parts.
+        limits: Memory and time; None where no configuration sets them.
+
+    Raises:
+        ConfigError: No such file, or one of another kind.
+        DataError: It cannot be read, has no rows, or its parts differ.
+    """
+    if not os.path.exists(path):  # of a name that is too long a Path would raise
+        raise ConfigError(f"table {quoted(str(path))} does not exist: check the path")
+    if sniff(path) is None:
+        raise ConfigError(_no_table(path))
+    path = path.absolute()  # the process that reads it may have been started elsewhere
+    frame = table_apart(scan_table, path, path.name, path=path, called=path.name, limits=limits)
+    if not frame.height:
+        raise DataError(
+            f"table {quoted(path.name)} holds no rows: give it one row per example or run"
+        )
+    notes = table_notes(path, limits)
+    if "" in frame.columns and frame.width > 1:  # what pandas and R write before the first column
+        frame = frame.drop("")
+        notes = (*notes, f"{printable(path.name)}: the column without a name was left out")
+    return Table(frame, notes)
+
+
+def _no_table(path: Path) -> str:
+    name = quoted(path.name)
+    if path.is_dir():
+        return (
+            f"folder {name} holds no table: name a folder of Parquet files, or of part-*.csv as "
+            "Spark writes them"
+        )
+    if path.name.lower().endswith(SHEETS):
+        return f"table {name} is a spreadsheet: save its sheet as CSV in UTF-8, and name that file"
+    return f"table must be a .csv, .csv.gz, .tsv, .parquet or .npz file, got {name}: convert it"
+
+
+def table_notes(path: Path, limits: ReaderLimits | None = None) -> tuple[str, ...]:
+    """Say of a table what was guessed to read it: the encoding of text that is not in UTF-8."""
+    if sniff(path) != "csv":
+        return ()
+    if surely_small(path, path.name) and not path.is_dir():  # surely small text is in UTF-8
+        return ()
+    first = table_files(path)[0] if path.is_dir() else path
+    name = read_apart(text_encoding, first, path=first, called=path.name, limits=limits)
+    if name == "utf-8":
+        return ()
+    spoken = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}[name]
+    return (f"{printable(path.name)} is not in UTF-8 and was read as {spoken}",)
+
+
+def scan_table(path: Path, called: str) -> pl.LazyFrame:
+    """Scan a table: of CSV every column as text, of Parquet in its own types.
+
+    Args:
+        path: As in `read_table`; must be a table by `sniff`, or by the name that messages use.
+        called: What messages call it; its ending decides where the path has none.
+
+    Raises:
+        DataError: It cannot be read; some faults are found only as rows are collected.
+    """
+    kind = sniff(path) or sniff(Path(called)) or "csv"
+    try:
+        if kind == "npz":
+            return _arrays(path, called).lazy()
+        parts = table_files(path) if path.is_dir() else [path]
+        if kind == "parquet":
+            return _scan_parquet(parts, path)
+        scans = [_scan_csv(part) for part in parts]
+        scan = scans[0] if len(scans) == 1 else pl.concat(scans, how="vertical")
+        scan.collect_schema()  # a file without a header is found here
+        return scan
+    except pl.exceptions.NoDataError:
+        return pl.LazyFrame()
+    except UNREADABLE as error:
+        raise unreadable_table(called, kind, error) from error
+
+
+def unreadable_table(called: str, kind: str, error: BaseException) -> DataError:
+    """Build the refusal of a table that cannot be read."""
+    spoken = {"csv": "CSV", "parquet": "Parquet", "npz": ".npz"}[kind]
+    way = {
+        "csv": "write it in UTF-8 with one header line and as many fields in every row",
+        "parquet": "write the file again",
+        "npz": AGAIN,
+    }[kind]
+    return DataError(f"table {quoted(called)} cannot be read as {spoken} ({reason(error)}); {way}")
+
+
+def _scan_parquet(parts: Sequence[Path], path: Path) -> pl.LazyFrame:
+    hive = path.is_dir() and any("=" in part.parent.name for part in parts)
+    scan = pl.scan_parquet(list(parts), glob=False, hive_partitioning=hive)
+    scan.collect_schema()
+    return scan
+
+
+def _scan_csv(path: Path) -> pl.LazyFrame:
+    """Scan a CSV file; what stands most often in its first line, outside quotes, separates."""
+    encoding = text_encoding(path)
+    with _opened(path) as file:
+        raw = file.readline(MOST_HEADER_BYTES) if encoding != "utf-16" else file.read(2**16)
+        header = raw.decode(encoding, "replace").lstrip("\ufeff")
+    declared = re.match(r"sep=(.)\r?\n", header)  # Excel's own line
+    if declared:
+        separator = declared[1]
+    else:
+        bare = "".join(header.split("\n")[0].split('"')[::2])  # what stands outside quotes
+        separator = max(SEPARATORS, key=bare.count)
+    source: Path | bytes = path
+    if encoding != "utf-8":
+        with _opened(path) as file:
+            source = file.read().decode(encoding, "replace").lstrip("\ufeff").encode()
+    return pl.scan_csv(
+        source, separator=separator, infer_schema=False, glob=False, skip_rows=bool(declared)
     )
 
 
-def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Format:
-    """Read tables whose columns are named like this.
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked if it is gzipped."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if zipped else path.open("rb") as opened:
+        yield opened  # type: ignore[misc]  # a GzipFile reads as a file does
+
+
+def text_encoding(path: Path) -> str:
+    """Tell the encoding of a text: utf-16 by its mark, utf-8 where it is, else cp1252 or latin-1.
+
+    Windows-1252 leaves five bytes without a meaning; text that has them is taken for Latin-1.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    unused = False
+    with _opened(path) as file:
+        chunk = file.read(CHUNK_BYTES)
+        if chunk[:2] in BYTE_ORDER_MARKS:
+            return "utf-16"
+        utf8 = True
+        while chunk:
+            if utf8 and (not chunk.isascii() or decoder.getstate()[0]):
+                try:
+                    decoder.decode(chunk)
+                except UnicodeDecodeError:
+                    utf8 = False
+            unused = unused or any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
+            chunk = file.read(CHUNK_BYTES)
+    if utf8 and not decoder.getstate()[0]:
+        return "utf-8"
+    return "latin-1" if unused else "cp1252"
+
+
+@contextmanager
+def open_arrays(path: Path, name: str) -> Iterator[Any]:
+    """Open a file of `numpy.savez`; nothing is unpickled.
 
     Args:
-        columns: Which columns say what.
-        scores: Columns of scores; empty for the usual names, and for whether label and answer are
-            equal.
-        kind: `mlflow` for a table of JSON, else `table`.
+        path: The file.
+        name: What messages call it, printable.
+
+    Yields:
+        Its arrays, as `numpy.load` has them.
+
+    Raises:
+        DataError: It cannot be read, then or in the block.
     """
-    return Format(kind, partial(_records, columns=columns, scores=tuple(scores)), _about)
-
-
-def _rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
-    """Read the names of columns, and the rows."""
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        return column_names(path), parquet_rows(path)
-    if name.endswith((".csv", ".csv.gz")):
-        return column_names(path), csv_rows(path)
-    if name.endswith(".json"):
-        return _split_rows(path)
-    first = next(json_lines(path), {})
-    return list(map(str, first)), json_lines(path)
-
-
-def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
-    table = json_file(path)
-    names, rows = table.get("columns"), table.get("data")
-    whole = isinstance(names, list) and isinstance(rows, list)
-    if not whole or any(not isinstance(row, list) or len(row) != len(names) for row in rows):
-        raise DataError(
-            f"{printable(path.name)} must have columns, and data with a value for each in every "
-            "row, as MLflow writes tables; log the table again"
-        )
-    names = list(map(str, names))
-    return names, (dict(zip(names, row, strict=True)) for row in rows)
-
-
-def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Iterator[Record]:
-    names, rows = _rows(path)
-    timm = is_timm(names)
-    known = _known(columns, names, path, timm=timm)
-    scored = _scored(scores, names, known, path)
-    # timm's score is how sure the model is, not whether it is right.
-    compared = (timm or not scored) and bool(known["label"] and known["answer"])
-    used = {*known.values(), *scored, TASK, MODEL}
-    times: Counter[str] = Counter()
-    own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
-    for number, row in enumerate(rows, 1):
-        cells = {role: _cell(row.get(name)) if name else None for role, name in known.items()}
-        if timm:
-            cells["answer"] = _best(row.get(known["answer"]))
-        example_id, content = cells["example_id"], cells["content_hash"]
-        if not known["example_id"]:  # an example is what was asked, however often it was asked
-            content = hash_text(cells["prompt"], cells["label"])
-            times[content] += 1
-            example_id = f"{content[:12]}-{times[content]}"
-        if example_id is None:
-            raise DataError(
-                f"{printable(path.name)} must give every row an id, and row {number:,} has none "
-                f"in column {printable(known['example_id'])!r}; fill or remove it"
-            )
-        values = {name: _score(row.get(name), timm=timm) for name in scored}
-        if compared:
-            asked = cells["label"] is not None and cells["answer"] is not None
-            right = float(cells["label"] == cells["answer"]) if asked else None
-            values = {CORRECT: right} | values
-        yield Record(
-            Evaluation(_cell(row.get(MODEL)) or own, _cell(row.get(TASK)) or ""),
-            example_id,
-            values,
-            {name: _whole(value) for name, value in row.items() if name not in used},
-            rerun=_rerun(cells["rerun"], path, number),
-            content_hash=content,
-            prompt=cells["prompt"],
-            target=cells["label"],
-            answer=cells["answer"],
-            text=cells["text"],
-        )
-
-
-def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
-    """Find the column of each role; empty where there is none."""
-    known = {}
-    for field in fields(LogColumns):
-        asked = getattr(columns, field.name)
-        if asked and asked not in names:
-            raise ConfigError(
-                f"column {printable(asked)!r} is not in {printable(path.name)}, which has "
-                f"{printable(', '.join(names))[:300]}{nearest(asked, names)}"
-            )
-        usual = [name for name in USUAL[field.name] if name in names]
-        known[field.name] = asked or (usual[0] if usual else "")
-    if timm and not columns.answer:  # its label is what the model says
-        own = [name for name in ("label", "label_0", "index", "index_0") if name in names]
-        known |= {"answer": own[0], "label": columns.label}
-    if not known["example_id"] and not known["prompt"]:
-        raise ConfigError(
-            f"{printable(path.name)} must have a column of ids, and has "
-            f"{printable(', '.join(names))[:300]}: name it with --id"
-        )
-    return known
-
-
-def _scored(
-    asked: Sequence[str], names: Sequence[str], known: Mapping[str, str], path: Path
-) -> list[str]:
-    """List the columns of scores: those asked for, else those with the usual names."""
-    taken = set(known.values())
-    usual = [
-        name
-        for name in names
-        if name not in taken and (name in SCORES or name.startswith("score.") or "/score" in name)
-    ]
-    missing = [name for name in asked if name not in names and name != CORRECT]
-    if missing:
-        raise ConfigError(
-            f"score {printable(missing[0])!r} is not a column of {printable(path.name)}, which has "
-            f"{printable(', '.join(names))[:300]}{nearest(missing[0], names)}"
-        )
-    return [name for name in asked if name in names] if asked else usual
-
-
-def _whole(value: Any) -> Any:
-    """An attribute; text that says that it is missing is None."""
-    return None if isinstance(value, str) and value.strip().lower() in MISSING_TEXTS else value
-
-
-def _cell(value: Any) -> str | None:
-    """A cell as text: whole numbers without a point, nested values as JSON, None where missing.
-
-    >>> _cell(3.0), _cell("x"), _cell(""), _cell([1])
-    ('3', 'x', None, '[1]')
-    """
-    if isinstance(value, str):
-        return None if value.strip().lower() in MISSING_TEXTS else value
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return str(int(value)) if value.is_integer() else repr(value)
-    if value is None or isinstance(value, int):
-        return None if value is None else str(value)
-    return json.dumps(value, default=str, sort_keys=True)
-
-
-def _best(value: Any) -> str | None:
-    """The first of the best k, as timm writes them to Parquet, or to CSV.
-
-    >>> _best([7, 2]), _best("[7 2]"), _best("['cat' 'dog']"), _best("cat")
-    ('7', '7', 'cat', 'cat')
-    """
-    if isinstance(value, list):
-        return _cell(value[0]) if value else None
-    text = _cell(value)
-    if text is None or not text.startswith("["):
-        return text
-    inside = text.strip("[]").strip()
-    quote = inside[:1]
-    if quote in ("'", '"'):
-        return inside[1:].partition(quote)[0]
-    return inside.split()[0].rstrip(",") if inside else None
-
-
-def _score(value: Any, *, timm: bool) -> Any:
-    """A score as a number where it is text that writes one, as in CSV."""
-    if timm and (isinstance(value, list) or str(value).startswith("[")):
-        value = _best(value)
-    if not isinstance(value, str):
-        return value
-    if value.strip().lower() in MISSING_TEXTS:
-        return None
-    if value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
     try:
-        return float(value)
-    except ValueError:
-        return value
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # numpy and zipfile raise many kinds of a damaged file
+        raise DataError(f"{name} cannot be read as .npz; {AGAIN}") from error
 
 
-def _rerun(value: str | None, path: Path, number: int) -> int:
-    if value is None:
-        return 0
-    if not value.isdecimal() or len(value) > 6:
+def _arrays(path: Path, called: str) -> pl.DataFrame:
+    """Read the arrays of a file, each a column; one of shape (N, K) becomes `NAME_0` and so on."""
+    name = printable(called)
+    columns: dict[str, pl.Series] = {}
+    with open_arrays(path, name) as arrays:
+        for key in arrays.files:
+            array = arrays[key]
+            if array.dtype.kind in "fc" and array.ndim == 2:
+                raise DataError(
+                    f"array {printable(key)!r} of {name} holds scores of shape {array.shape}; "
+                    "save predicted classes instead, such as scores.argmax(axis=1)"
+                )
+            if array.dtype.kind not in "biufUM" or array.ndim not in (1, 2):
+                raise DataError(
+                    f"array {printable(key)!r} of {name} must hold text or numbers, one an "
+                    f"example, got {array.dtype} of shape {array.shape}; {AGAIN}"
+                )
+            if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+                raise DataError(
+                    f"array {printable(key)!r} of {name} must hold at most {MOST_COLUMNS:,} "
+                    f"models, got shape {array.shape}; transpose it, or save fewer"
+                )
+            whole = {key: array} if array.ndim == 1 else {}
+            many = {} if whole else {f"{key}_{k}": one for k, one in enumerate(array.T)}
+            columns |= {column: pl.Series(column, one) for column, one in (whole | many).items()}
+    if len(lengths := {len(column): column.name for column in columns.values()}) > 1:
+        shown = " and ".join(f"{n:,} in {printable(one)!r}" for n, one in [*lengths.items()][:2])
         raise DataError(
-            f"{printable(path.name)} must number reruns by whole numbers, and row {number:,} has "
-            f"{printable(value)[:40]!r}; number them from 0"
+            f"arrays of {name} must have one value per example, got {shown}; save arrays of one "
+            "length"
         )
-    return int(value)
+    return pl.DataFrame(columns)
 
 
-def _about(path: Path, _: Evaluation) -> About:
-    note = f"{printable(path.name)} does not say how the model was asked: settings are not checked."
-    return About({}, {}, (note,))
+def refuse_doubled(name: str, columns: Sequence[str], where: str) -> None:
+    """Refuse to read a column whose name another one has.
+
+    Raises:
+        DataError: There are two.
+
+    >>> refuse_doubled("sex", ["label", "sex", "sex_duplicated_0"], "t.csv")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: t.csv has two columns 'sex'; rename one of them
+    """
+    if f"{name}_duplicated_0" in columns:
+        raise DataError(
+            f"{printable(where)} has two columns {printable(name)!r}; rename one of them"
+        )
+
+
+def doubled_column(columns: Sequence[str]) -> str:
+    """The name that two columns of a CSV share; empty where none does.
+
+    >>> doubled_column(["label", "sex", "sex_duplicated_0"]), doubled_column(["label", "sex"])
+    ('sex', '')
+    """
+    bases = (re.sub(r"_duplicated_\d+$", "", name) for name in columns)
+    return next((base for base, name in zip(bases, columns, strict=True)
+                 if base != name and base in columns), "")  # fmt: skip

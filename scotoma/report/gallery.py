@@ -15,8 +15,8 @@ from scotoma.report.texts import Texts
 __all__ = [
     "FIRST",
     "FLIPS",
+    "CardPair",
     "Filter",
-    "Pair",
     "PicturedCard",
     "filters",
     "kind_of_flip",
@@ -57,7 +57,7 @@ class PicturedCard:
 
 
 @dataclass(frozen=True)
-class Pair:
+class CardPair:
     """A CIE beside an example of its class that is none.
 
     Attributes:
@@ -143,7 +143,7 @@ def pairs(
     ratios: Mapping[str, Mapping[str, float]],
     most: int = MOST,
     texts: Texts | None = None,
-) -> dict[str, list[Pair]]:
+) -> dict[str, list[CardPair]]:
     """Pairs by variant; they and their images go out rank by rank, so that each variant gets some.
 
     Args:
@@ -157,12 +157,12 @@ def pairs(
     texts = texts or Texts()
     classes = {name: number for number, name in enumerate(_classes(gallery))}
     values = {value: number for number, value in enumerate(_values(gallery))}
-    by_variant: dict[str, list[Pair]] = {variant: [] for variant in variants}
+    by_variant: dict[str, list[CardPair]] = {variant: [] for variant in variants}
     for rank, variant in islice(_ranks(gallery, variants), most):
         pair = gallery[variant][rank]
         cie, other, ratio = pair.cie, pair.non_cie, ratios.get(variant, {})
         by_variant[variant].append(
-            Pair(
+            CardPair(
                 _card(cie, album, ratio, texts.take(variant, cie.example_id)),
                 None
                 if other is None

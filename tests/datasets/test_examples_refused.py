@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -57,8 +56,8 @@ def test_an_id_that_stands_twice_is_refused() -> None:
 
 
 def test_an_empty_label_is_refused() -> None:
-    assert refused(face=["10", "9", None, "9", None, "9"]) == (
-        "label column 'face' is empty in 2 of 6 rows of table.csv, the first is 'c'; fill or "
+    assert refused(face=[None] * 6) == (
+        "label column 'face' is empty in 6 of 6 rows of table.csv, the first is 'a'; fill or "
         "remove them"
     )
 
@@ -111,10 +110,6 @@ def test_an_attribute_with_a_reserved_name_is_refused(name: str) -> None:
     )
 
 
-def test_a_label_that_is_an_empty_word_is_empty() -> None:
-    assert "is empty in 1 of 6 rows" in refused(face=["10", "9", "10", " ", "10", "9"])
-
-
 def test_a_positive_class_that_is_never_tested_is_refused() -> None:
     text = CONFIG.replace("{column: face}", "{column: face, positive: 8}")
     assert refused(text, face=["8", "9", "10", "9", "10", "9"]) == (
@@ -126,9 +121,7 @@ def test_a_positive_class_that_is_never_tested_is_refused() -> None:
 EXTENSION = pl.Series(range(6), dtype=pl.Int64).ext.to(pl.Extension("made.up", pl.Int64))
 
 
-@pytest.mark.parametrize(
-    "values", [[[1]] * 6, [{"a": 1}] * 6, [b"x"] * 6, [timedelta(1)] * 6, EXTENSION]
-)
+@pytest.mark.parametrize("values", [[[1]] * 6, [{"a": 1}] * 6, EXTENSION])
 @pytest.mark.parametrize(
     ("column", "role"), [("face", "label"), ("male", "groups.sex"), ("person", "cluster")]
 )

@@ -132,11 +132,15 @@ def test_a_table_without_its_key_or_split_column_is_refused(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"image,part\na.png,0,more,than,that\n", b"image,part\na.png,\xff\xfe\n"]
+    ("content", "sentence"),
+    [
+        (b"", "key column 'image' is not in TABLE; it has "),
+        (b"image,part\na.png,0,more,than,that\n", "TABLE cannot be read (found more fields than"),
+    ],
 )
-def test_a_table_that_is_no_csv_is_refused(folder: Path, content: bytes) -> None:
+def test_a_table_that_is_no_csv_is_refused(folder: Path, content: bytes, sentence: str) -> None:
     (folder / "table.csv").write_bytes(content)
-    assert refused(folder).startswith(f"{folder / 'table.csv'} cannot be read as CSV: ")
+    assert refused(folder).startswith(sentence.replace("TABLE", str(folder / "table.csv")))
 
 
 def test_a_missing_image_is_refused(folder: Path) -> None:

@@ -7,8 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from scotoma.config.groups import GroupColumn, parse_group
-from scotoma.datasets.group_values import group_values
+from scotoma.answers.groups import GroupColumn, group_values, parse_group
 from scotoma.errors import ConfigError, DataError
 
 

@@ -209,13 +209,14 @@ def test_minus_one_against_one_are_two_classes(tmp_path: Path) -> None:
     assert load_examples(config(tmp_path)).classes == ("-1", "1")
 
 
-def test_an_empty_label_is_refused_with_its_row(tmp_path: Path) -> None:
+def test_an_example_without_a_label_is_left_out_and_told(tmp_path: Path) -> None:
     write(tmp_path, "train.parquet", rows(4))
     write(tmp_path, "test.parquet", rows(4, label=[0, 1, None, 1]))
-    assert refused(tmp_path) == (
-        f"label column 'label' is empty in 1 of 8 rows of {tmp_path}, the first is 'test-00002'; "
-        "fill or remove them"
-    )
+    examples = load_examples(config(tmp_path))
+    assert examples.split("test").ids == ["test-00000", "test-00001", "test-00003"]
+    assert [note.sentence for note in examples.admission] == [
+        "label 'label' is missing in 1 of 8 rows: they are left out"
+    ]
 
 
 # --- files that are refused -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ import polars as pl
 from scotoma.audit.logged import LoggedAudit
 from scotoma.commands.bias.table import BiasQuestion
 from scotoma.commands.shared.long_table import widened
-from scotoma.commands.shared.tables import numbers, read_table, texts
+from scotoma.commands.shared.tables import numbers, texts
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
@@ -42,6 +42,7 @@ from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.readers.logs import attributes_of, read_logs
+from scotoma.readers.tables import read_table
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record

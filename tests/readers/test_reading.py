@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from scotoma.errors import ConfigError, DataError
+from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.logs import attributes_of
-from scotoma.readers.tables import LogColumns
 from tests.readers.conftest import FILES, Read, Write, lm_eval_row
 
 pytestmark = pytest.mark.slow

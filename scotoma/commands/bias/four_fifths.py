@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.answers.values import MISSING
 from scotoma.bias.four_fifths import LEAST_SHARE, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
-from scotoma.commands.shared.tables import MISSING, aside, number, quoted, shown
+from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.group_keys import group_key
+from scotoma.printable import quoted
 from scotoma.uncertainty import FEW_RUNS
 
 __all__ = ["format_four_fifths", "measure_four_fifths"]

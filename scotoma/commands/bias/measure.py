@@ -15,8 +15,8 @@ from scotoma.commands.bias.four_fifths import format_four_fifths, measure_four_f
 from scotoma.commands.bias.page import format_bias
 from scotoma.commands.bias.table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.shared.long_table import widened
-from scotoma.commands.shared.tables import read_table
 from scotoma.jsonable import jsonable
+from scotoma.readers.tables import read_table
 
 __all__ = ["BiasQuestion", "measure_bias", "run_bias"]
 
@@ -45,12 +45,14 @@ def run_bias(
     Raises:
         ScotomaError: The options or the table do not fit together.
     """
-    table = read_table(path)
+    table, notes = read_table(path)
     if examples is not None:
-        table, question = widened(table, read_table(examples), question)
+        of_examples, more = read_table(examples)
+        table, question = widened(table, of_examples, question)
+        notes = (*notes, *more)
     audited = read_bias_table(table, question)
     if not quiet:
-        sys.stderr.writelines(f"{message}\n" for message in audited.messages)
+        sys.stderr.writelines(f"{message}\n" for message in (*notes, *audited.messages))
     if four_fifths:
         measures = measure_four_fifths(audited, question)
         lines = format_four_fifths(path.name, measures)

@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from scotoma.commands.bias.conclusions import conclude
-from scotoma.commands.shared.tables import aside, quoted, shown
+from scotoma.commands.shared.tables import aside, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
+from scotoma.printable import quoted
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row

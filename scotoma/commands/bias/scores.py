@@ -11,25 +11,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.commands.bias.table import BiasQuestion, group_columns, table_group_masks
-from scotoma.commands.shared.tables import (
-    check_compared,
-    column,
-    columns,
-    listed,
-    numbers,
-    quoted,
-    read_table,
-    texts,
-)
+from scotoma.answers.pair import read_clusters
+from scotoma.commands.bias.table import BiasQuestion, table_groups
+from scotoma.commands.shared.tables import check_compared, column, columns, numbers
 from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.errors import ConfigError
-from scotoma.inputs import Floats, cluster_ids
+from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
-from scotoma.printable import nearest
+from scotoma.printable import listed, nearest, quoted
+from scotoma.readers.tables import read_table
 from scotoma.uncertainty import Estimate
 
 __all__ = ["SCORES", "run_bias_of_scores"]
@@ -68,7 +61,7 @@ def run_bias_of_scores(
         )
     if unread:
         raise ConfigError(f"{unread[0]} is for classes, and --score measures numbers; leave it out")
-    table = read_table(path)
+    table, messages = read_table(path)
     after = columns(table, question.predicted, "--predicted")
     before = columns(table, question.baseline, "--baseline")
     if not after:
@@ -78,15 +71,15 @@ def run_bias_of_scores(
         raise ConfigError("--label is not read where the score is given; leave it out")
     label = "" if given else column(table, question.label, "--label")
     check_compared("predicted", after, before, label, paired=question.paired)
-    values, messages = group_columns(table, question.groups)
-    masks = table_group_masks(values, table.height, crossed=question.intersections)
+    groups = table_groups(table, question.groups, crossed=question.intersections)
+    messages, masks = (*messages, *groups.notes), groups.masks
     scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
     own = question.cluster
-    clusters = None if own is None else texts(table, column(table, own, "--cluster"))
+    clusters = None if own is None else read_clusters(table[column(table, own, "--cluster")])
     compared = score_table(
         scores[tuple(before)] if before else scores[tuple(after)],
         scores[tuple(after)],
-        cluster_ids(clusters, table.height),
+        clusters,
         paired=question.paired,
     )
     effects = group_effects(

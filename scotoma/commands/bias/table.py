@@ -4,39 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.answers.groups import GroupColumn, Groups, parse_groups
+from scotoma.answers.pair import Pair
+from scotoma.answers.values import tidy
 from scotoma.bias.clarify.arguments import standardised
-from scotoma.commands.shared.tables import (
-    MISSING,
-    Texts,
-    check_compared,
-    column,
-    columns,
-    listed,
-    numbers,
-    quoted,
-    texts,
-)
-from scotoma.config.groups import GroupColumn, parse_groups
-from scotoma.datasets.group_values import group_values
+from scotoma.commands.shared.tables import Texts, check_compared, column, columns, numbers, texts
 from scotoma.errors import ConfigError, DataError
-from scotoma.group_keys import group_key
-from scotoma.inputs import cluster_ids
-from scotoma.natural import natural_order
+from scotoma.printable import listed, quoted
 from scotoma.uncertainty import check_level
 
 __all__ = [
     "BiasQuestion",
     "BiasTable",
     "Facet",
-    "group_columns",
     "read_bias_table",
-    "table_group_masks",
+    "table_groups",
 ]
 
 Flags = npt.NDArray[np.bool_]
@@ -147,197 +134,113 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     if not after:
         raise ConfigError("--predicted must name at least one column, got none: name one per model")
     check_compared("predicted", after, before, label, paired=question.paired)
-    _unique_ids(table, question.identifier)
-    truth = texts(table, label)
-    predictions = {name: texts(table, name) for name in [*before, *after]}
-    classes, messages = _classes(truth, predictions, label)
-    favourable = list(dict.fromkeys(question.positive))
+    rules = group_rules(table, question.groups)
+    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
+    identifier = None if question.identifier is None else column(table, question.identifier, "--id")
+    strata = None if question.strata is None else column(table, question.strata, "--strata")
+    features = columns(table, question.features, "--feature")
+    more = [*features, *([strata] if strata else [])]
+    pair = Pair.of(
+        table[label],
+        {name: table[name] for name in after},
+        {name: table[name] for name in before},
+        groups={name: table[name] for name in rules},
+        rules=rules,
+        crossed=[list(rules)] if question.intersections and len(rules) > 1 else [],
+        cluster=None if cluster is None else table[cluster],
+        ids=None if identifier is None else table[identifier],
+        features=table.select(more) if more else None,
+        paired=question.paired,
+    )
+    messages = [note.sentence for note in pair.notes]
+    pair, positive, said = _with_positive(pair, question.positive)
+    messages += said
+    if len(pair.classes) < 2:
+        raise DataError(
+            f"label {quoted(label)} and all predictions are {quoted(pair.classes[0])}: bias needs "
+            "at least two classes"
+        )
+    groups = pair.examples.groups
+    _refuse_one_value(groups)
+    described = pair.examples.features
+    return BiasTable(
+        classes=pair.classes,
+        labels=pair.labels,
+        predicted=pair.coded(pair.compressed),
+        baseline=None if pair.dense is None else pair.coded(pair.dense),
+        positive=positive,
+        groups=groups.masks,
+        values=groups.coded,
+        facets=list(_facets(groups.coded, _advantaged(question.advantaged, groups.coded))),
+        clusters=pair.examples.cluster,
+        strata=None if strata is None or described is None
+        else texts(described, strata).astype(str),
+        features=None if described is None else _scaled(described, features),
+        messages=tuple(messages),
+    )  # fmt: skip
+
+
+def group_rules(table: pl.DataFrame, options: Sequence[str]) -> dict[str, GroupColumn]:
+    """Read which columns hold groups, and how their values form them.
+
+    Raises:
+        ConfigError: A column is absent or named twice.
+    """
+    rules: dict[str, GroupColumn] = {}
+    for rule in parse_groups(options, table.columns):
+        name = column(table, rule.column, "--group")
+        if name in rules:
+            raise ConfigError(f"--group names column {quoted(name)} twice: keep one of them")
+        rules[name] = rule
+    return rules
+
+
+def table_groups(table: pl.DataFrame, options: Sequence[str], *, crossed: bool) -> Groups:
+    """Form the groups of a table without labels; see `group_rules`."""
+    rules = group_rules(table, options)
+    groups = Groups.of(
+        {name: table[name] for name in rules}, rules, size=table.height,
+        crossed=[list(rules)] if crossed and len(rules) > 1 else [],
+    )  # fmt: skip
+    _refuse_one_value(groups)
+    return groups
+
+
+def _refuse_one_value(groups: Groups) -> None:
+    for name, (values, _) in groups.coded.items():
+        if len(values) < 2:
+            raise DataError(
+                f"column {quoted(name)} holds one value, {quoted(values[0])}: a comparison of "
+                "groups needs two"
+            )
+
+
+def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, list[str]]:
+    """Make one class of the favourable outcomes; its id, and what a reader should know."""
+    favourable, messages = list(dict.fromkeys(map(tidy, names))), list[str]()
+    classes = pair.examples.classes
     for value in favourable:
-        _known_label(value, classes)
+        if value not in classes:
+            raise ConfigError(
+                f"--positive must be a value of the label, got {quoted(value)}: choose among "
+                f"{listed(classes)}"
+            )
+    if not favourable:
+        messages.append(
+            "no --positive: measuring each class against the rest, without metrics of an outcome"
+        )
+        return pair, None, messages
+    one = " or ".join(favourable)
     if len(favourable) > 1:
-        one = " or ".join(favourable)
         messages.append(f"{listed(favourable)} count as one class, {quoted(one)}")
-        truth = _as_one(truth, favourable, one)
-        predictions = {name: _as_one(of, favourable, one) for name, of in predictions.items()}
         others = [value for value in classes if value not in favourable]
         if not others or one in others:
             raise ConfigError(
                 f"--positive must leave another label than {quoted(one)}, got "
                 f"{listed(favourable)} of {listed(classes)}: name fewer"
             )
-        classes, favourable = natural_order([*others, one]), [one]
-    positive = classes.index(favourable[0]) if favourable else None
-    values, said = group_columns(table, question.groups)
-    messages += said
-    if positive is None:
-        messages.append(
-            "no --positive: measuring each class against the rest, without metrics of an outcome"
-        )
-    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
-    strata = None if question.strata is None else column(table, question.strata, "--strata")
-    features = columns(table, question.features, "--feature")
-    return BiasTable(
-        classes=tuple(classes),
-        labels=_ids(truth, classes),
-        predicted=np.stack([_ids(predictions[name], classes) for name in after], axis=1),
-        baseline=np.stack([_ids(predictions[name], classes) for name in before], axis=1)
-        if before
-        else None,
-        positive=positive,
-        groups=table_group_masks(values, table.height, crossed=question.intersections),
-        values=values,
-        facets=list(_facets(values, _advantaged(question.advantaged, values))),
-        clusters=cluster_ids(None if cluster is None else texts(table, cluster), table.height),
-        strata=None if strata is None else texts(table, strata).astype(str),
-        features=_scaled(table, features),
-        messages=tuple(messages),
-    )
-
-
-def group_columns(
-    table: pl.DataFrame, options: Sequence[str]
-) -> tuple[dict[str, tuple[list[str], Codes]], list[str]]:
-    """Read the columns whose values are groups.
-
-    Args:
-        table: The table.
-        options: Columns, or COLUMN: and how values are put together, as `parse_group` reads them.
-
-    Returns:
-        Column to its values and each row's value as their place; and what a reader should know.
-
-    Raises:
-        ConfigError: A column is absent or named twice.
-        DataError: A column holds one value.
-    """
-    values: dict[str, tuple[list[str], Codes]] = {}
-    messages: list[str] = []
-    for rule in parse_groups(options, table.columns):
-        name = column(table, rule.column, "--group")
-        if name in values:
-            raise ConfigError(f"--group names column {quoted(name)} twice: keep one of them")
-        rows, said = _grouped(texts(table, name, missing=MISSING), rule)
-        messages += said
-        if empty := int((rows == MISSING).sum()):
-            messages.append(
-                f"column {quoted(name)} is empty in {empty:,} of {len(rows):,} rows: these form "
-                f"the group {quoted(MISSING)}"
-            )
-        values[name] = _coded(rows, name)
-    return values, messages
-
-
-def _grouped(rows: Texts, rule: GroupColumn) -> tuple[Texts, tuple[str, ...]]:
-    """The groups that the values of a column form, and what a reader should know of them."""
-    known = pl.Series(rows.tolist(), dtype=pl.String)
-    known = known.set(known == MISSING, None)
-    every = pl.repeat(True, len(rows), eager=True)
-    formed = group_values(known, rule, every, quoted(rule.column))
-    return np.array(formed.values.fill_null(MISSING).to_list(), dtype=object), formed.notes
-
-
-def _unique_ids(table: pl.DataFrame, name: str | None) -> None:
-    if name is None:
-        return
-    ids, times = np.unique(
-        texts(table, column(table, name, "--id")).astype(str), return_counts=True
-    )
-    if len(ids) < table.height:
-        most = int(times.argmax())
-        raise DataError(
-            f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
-            f"{times[most]:,} times: keep one row per example"
-        )
-
-
-def _classes(
-    truth: Texts, predictions: dict[str, Texts], label: str
-) -> tuple[list[str], list[str]]:
-    """List the values of labels and predictions, and messages where they differ."""
-    known, messages = set(truth), []
-    for name, rows in predictions.items():
-        new = natural_order(set(rows) - known)
-        if new and not set(rows) & known:
-            raise DataError(
-                f"predictions must be labels, but column {quoted(name)} holds {listed(new)} and "
-                f"label {quoted(label)} {listed(natural_order(known))}: write both with the same "
-                "names"
-            )
-        if fraction := next((value for value in new if _is_fraction(value)), None):
-            raise DataError(
-                f"predictions must be labels, got {quoted(fraction)} in column {quoted(name)}: "
-                "turn scores into labels with a threshold"
-            )
-        if new:
-            messages.append(
-                f"column {quoted(name)} predicts {listed(new)}, which is the label of no example"
-            )
-    classes = natural_order(known.union(*predictions.values()))
-    if len(classes) < 2:
-        raise DataError(
-            f"label {quoted(label)} and all predictions are {quoted(classes[0])}: bias needs at "
-            "least two classes"
-        )
-    return classes, messages
-
-
-def _is_fraction(value: str) -> bool:
-    try:
-        return float(value) % 1 != 0
-    except ValueError:
-        return False
-
-
-def _known_label(value: str, classes: list[str]) -> None:
-    if value not in classes:
-        raise ConfigError(
-            f"--positive must be a value of the label, got {quoted(value)}: choose among "
-            f"{listed(classes)}"
-        )
-
-
-def _as_one(rows: Texts, values: list[str], one: str) -> Texts:
-    """Give several values one name."""
-    return np.where(np.isin(rows, values), one, rows)
-
-
-def _ids(rows: Texts, classes: list[str]) -> Codes:
-    place = {name: number for number, name in enumerate(classes)}
-    return np.fromiter((place[value] for value in rows), np.intp, len(rows))
-
-
-def _coded(rows: Texts, name: str) -> tuple[list[str], Codes]:
-    values = natural_order(rows)
-    if len(values) < 2:
-        raise DataError(
-            f"column {quoted(name)} holds one value, {quoted(values[0])}: a comparison of groups "
-            "needs two"
-        )
-    return values, _ids(rows, values)
-
-
-def table_group_masks(
-    values: dict[str, tuple[list[str], Codes]], rows: int, *, crossed: bool
-) -> dict[str, Flags]:
-    """Key of each group to its members, shape (rows,); the first is all.
-
-    Args:
-        values: From `group_columns`.
-        rows: Rows of the table.
-        crossed: Whether every combination of values of the columns is a group, too.
-    """
-    groups = {group_key([]): np.ones(rows, np.bool_)}
-    cells = {
-        name: {(name, value): codes == place for place, value in enumerate(distinct)}
-        for name, (distinct, codes) in values.items()
-    }
-    for masks in cells.values():
-        groups |= {group_key([pair]): mask for pair, mask in masks.items()}
-    if crossed and len(cells) > 1:
-        for parts in product(*(masks.items() for masks in cells.values())):
-            pairs, crossed_masks = zip(*parts, strict=True)
-            groups[group_key(pairs)] = np.logical_and.reduce(crossed_masks)
-    return groups
+        pair = pair.renamed(dict.fromkeys(favourable, one))
+    return pair, pair.examples.classes.index(one), messages
 
 
 def _advantaged(
@@ -345,7 +248,7 @@ def _advantaged(
 ) -> dict[str, list[str]]:
     """The advantaged values of each column that has some."""
     chosen: dict[str, list[str]] = {}
-    for choice in choices:
+    for choice in map(tidy, choices):
         owners = [(name, choice) for name, (distinct, _) in values.items() if choice in distinct]
         name, _, value = choice.partition("=")
         if name in values and value in values[name][0]:

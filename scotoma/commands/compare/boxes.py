@@ -12,12 +12,11 @@ import yaml
 
 from scotoma.answers.admission import AdmissionNote
 from scotoma.answers.boxes import GroundTruth
+from scotoma.answers.groups import GroupColumn
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
 from scotoma.commands.compare.logs import Model
-from scotoma.commands.shared.tables import read_table
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
-from scotoma.config.groups import GroupColumn
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import BoxOutcomes, dealt_outcomes, outcomes
 from scotoma.detection.table import FOUND, GROUPING, MEASURED, MISSED, box_table
@@ -26,6 +25,7 @@ from scotoma.inputs import Codes
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
 from scotoma.readers.boxes import read_detections, read_ground_truth
+from scotoma.readers.tables import read_table
 from scotoma.stages.external.precision import precision_file, write_detectors
 from scotoma.stages.judging.terms import Judging
 
@@ -174,7 +174,7 @@ def _features(table: pl.DataFrame, values: dict[str, pl.Series]) -> pl.DataFrame
 
 def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     """Add the columns of a table of boxes or images."""
-    own = read_table(path)
+    own = read_table(path).frame
     keys = [name for name in (*BOX_KEYS, *IMAGE_KEYS) if name in own.columns]
     if not keys:
         raise ConfigError(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from scotoma.config.groups import GroupColumn, parse_groups
-from scotoma.datasets.group_values import group_values
+from scotoma.answers.groups import GroupColumn, group_values, parse_groups
 from scotoma.errors import ConfigError
 from scotoma.group_keys import group_key
 from scotoma.inputs import Flags

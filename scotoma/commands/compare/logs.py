@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scotoma.answers.groups import GroupColumn
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
-from scotoma.commands.shared.tables import read_table
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
-from scotoma.config.groups import GroupColumn
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Flags
 from scotoma.printable import nearest, printable
+from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
-from scotoma.readers.tables import LogColumns
+from scotoma.readers.tables import read_table
 
 __all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "models_of"]
 
@@ -364,7 +364,7 @@ def _groups(
 
 def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     """Columns of a table of attributes for every row, by the hash of its content or by id."""
-    attributes = read_table(path)
+    attributes = read_table(path).frame
     named = [name for name in (*HASHES, *IDS) if name in attributes.columns]
     if not named:
         raise ConfigError(

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.tables import quoted
 from scotoma.commands.shared.text_table import table_lines
 from scotoma.commands.slices.search import harmless
 from scotoma.datasets import Examples
@@ -20,7 +19,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
 from scotoma.natural import natural_order
-from scotoma.printable import nearest, printable
+from scotoma.printable import nearest, printable, quoted
 from scotoma.run import Run, checksums
 
 __all__ = ["chosen_examples", "run_examples", "sample_size", "to_label"]

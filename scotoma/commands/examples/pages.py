@@ -12,10 +12,9 @@ import polars as pl
 from scotoma.audit import read_audit
 from scotoma.audit.document import GalleryPair
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.tables import quoted
 from scotoma.datasets import Examples
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest
+from scotoma.printable import nearest, quoted
 from scotoma.run import checksums
 from scotoma.storage.files import written
 

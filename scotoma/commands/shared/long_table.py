@@ -8,10 +8,12 @@ from fnmatch import fnmatchcase
 
 import polars as pl
 
+from scotoma.answers.values import column_text
 from scotoma.commands.bias.table import BiasQuestion
-from scotoma.commands.shared.tables import column, listed, quoted, texts
+from scotoma.commands.shared.tables import column, texts
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
+from scotoma.printable import listed, quoted
 
 __all__ = ["widened"]
 
@@ -53,10 +55,10 @@ def widened(
     frame = pl.DataFrame(
         {
             place: texts(predictions, name).tolist()
-            for place, name in zip("ivmp", names, strict=True)
+            for place, name in zip("ivm", names[:3], strict=True)
         },
-        schema=dict.fromkeys("ivmp", pl.String),
-    )
+        schema=dict.fromkeys("ivm", pl.String),
+    ).with_columns(p=column_text(predictions[names[3]]).fill_null(""))  # a row may have no answer
     ids = _ids(examples, key)
     populations: dict[str, dict[str, pl.Series]] = {}
     paired_by: dict[str, list[str]] = {"--baseline": []}

@@ -4,67 +4,34 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
-import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.array_files import read_arrays
-from scotoma.columns import present, refuse_doubled
-from scotoma.csv_files import scan_csv
+from scotoma.answers.values import as_numbers, read_values
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import printable
+from scotoma.printable import listed, quoted
+from scotoma.readers.tables import refuse_doubled
 from scotoma.uncertainty import Estimate
-from scotoma.unreadable import UNREADABLE, reason
-from scotoma.untrusted import table_apart
 
-MISSING = "(missing)"
+__all__ = [
+    "Texts",
+    "aside",
+    "check_compared",
+    "column",
+    "columns",
+    "number",
+    "numbers",
+    "shown",
+    "texts",
+]
+
 PLAIN = 1e6  # larger numbers with significant digits are written with an exponent
 
 Texts = npt.NDArray[np.object_]
-
-
-def read_table(path: Path) -> pl.DataFrame:
-    """Read CSV (also .csv.gz), every column as text, Parquet, or arrays of NumPy (.npz).
-
-    Raises:
-        ConfigError: No such file, or one of another kind.
-        DataError: A file that cannot be read, has no rows, or names a column twice.
-    """
-    name = quoted(path.name)
-    if not os.path.isfile(path):  # of a name that is too long a Path would raise
-        raise ConfigError(f"table {quoted(str(path))} does not exist: check the path")
-    kind = re.search(r"\.(csv|csv\.gz|parquet|npz)$", path.name.lower())
-    if not kind:
-        raise ConfigError(
-            f"table must be a .csv, .csv.gz, .parquet or .npz file, got {name}: convert it"
-        )
-    path = path.absolute()  # the process that reads it may have been started elsewhere
-    table = table_apart(_table, path, kind[1], name, path=path, called=path.name)
-    if not table.height:
-        raise DataError(f"table {name} holds no rows: give it one row per example or run")
-    return table
-
-
-def _table(path: Path, kind: str, name: str) -> pl.DataFrame:
-    if kind == "npz":
-        return read_arrays(path, path.name)
-    try:
-        if kind == "parquet":
-            return pl.read_parquet(path, glob=False, hive_partitioning=False)
-        return scan_csv(path).collect()
-    except pl.exceptions.NoDataError:
-        return pl.DataFrame()
-    except UNREADABLE as error:
-        raise DataError(
-            f"table {name} cannot be read as {kind} ({reason(error)}): write it in UTF-8 with "
-            "one header line and the same number of fields in every row"
-        ) from error
 
 
 def column(table: pl.DataFrame, name: str, option: str) -> str:
@@ -126,44 +93,32 @@ def check_compared(
         )
 
 
-def texts(table: pl.DataFrame, name: str, *, missing: str | None = None) -> Texts:
+def texts(table: pl.DataFrame, name: str) -> Texts:
     """A column as text, shape (N,).
+
+    Raises:
+        DataError: Empty rows, or a column of lists.
+
+    >>> texts(pl.DataFrame({"sex": ["f", "m "]}), "sex").tolist()
+    ['f', 'm']
+    """
+    text = read_values(table[name]).values
+    if empty := text.null_count():
+        row = int(text.is_null().arg_max() or 0) + 1
+        raise DataError(
+            f"column {quoted(name)} is empty in {empty:,} of {len(text):,} rows, first in row "
+            f"{row:,}: fill or remove them"
+        )
+    return np.array(text.to_list(), dtype=object)
+
+
+def numbers(table: pl.DataFrame, name: str, *, truths: bool = False) -> npt.NDArray[np.float64]:
+    """A column as finite numbers, shape (N,).
 
     Args:
         table: From `read_table`.
         name: The column.
-        missing: What to put where it is empty, nan or null; None refuses such rows.
-
-    Raises:
-        DataError: Empty rows where none may be, or a column of lists.
-
-    >>> texts(pl.DataFrame({"sex": ["f", None]}), "sex", missing="(missing)").tolist()
-    ['f', '(missing)']
-    """
-    series = table[name]
-    if series.dtype.is_nested():
-        raise DataError(f"column {quoted(name)} holds lists: give every member its own column")
-    try:
-        text = series.cast(pl.String)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(
-            f"column {quoted(name)} must hold text or numbers, got values of type {series.dtype}: "
-            "write it as text"
-        ) from error
-    text = pl.select(present(pl.lit(text))).to_series()
-    if empty := text.null_count():
-        if missing is None:
-            row = int(text.is_null().arg_max() or 0) + 1
-            raise DataError(
-                f"column {quoted(name)} is empty in {empty:,} of {len(text):,} rows, first in row "
-                f"{row:,}: fill or remove them"
-            )
-        text = text.fill_null(missing)
-    return np.array(text.to_list(), dtype=object)
-
-
-def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
-    """A column as finite numbers, shape (N,).
+        truths: Whether true is 1 and false 0.
 
     Raises:
         DataError: A row that is empty, no number or not finite.
@@ -172,36 +127,14 @@ def numbers(table: pl.DataFrame, name: str) -> npt.NDArray[np.float64]:
     [0.5, 0.001]
     """
     values = texts(table, name)
-    stripped = pl.Series(values.tolist(), dtype=pl.String).str.strip_chars()
-    cast = stripped.cast(pl.Float64, strict=False).fill_null(math.nan).to_numpy()
-    bad = ~np.isfinite(cast)
-    if bad.any():
-        row = int(bad.argmax())
+    cast = as_numbers(pl.Series(values.tolist(), dtype=pl.String), truths=truths)
+    if cast.null_count():
+        row = int(cast.is_null().arg_max() or 0)
         raise DataError(
             f"column {quoted(name)} must hold finite numbers, got {quoted(values[row])} in row "
             f"{row + 1:,}: correct or remove the row"
         )
-    return cast
-
-
-def quoted(text: str) -> str:
-    r"""A name from a table or a command line inside a message: printable, not too long.
-
-    >>> quoted("a\x1b[31m")
-    "'a [31m'"
-    """
-    shown = printable(text)
-    return f"'{shown if len(shown) <= 60 else shown[:59] + '…'}'"
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names for a message.
-
-    >>> listed(["a", "b"])
-    "'a', 'b'"
-    """
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(quoted(name) for name in names[:8]) + more
+    return cast.to_numpy()
 
 
 def number(value: float, digits: int = 3, sign: str = "", *, significant: bool = False) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scotoma.commands.shared.tables import quoted
 from scotoma.errors import ConfigError
 from scotoma.extras import needs
+from scotoma.printable import quoted
 
 __all__ = ["Listening", "listen"]
 

@@ -46,6 +46,12 @@ def slices(
             help="Column, or pattern, that may define slices. Default: all other columns."
         ),
     ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of numbers that are names, such as postal codes. Can be repeated."
+        ),
+    ] = None,
     identifier: Annotated[
         str | None,
         typer.Option("--id", help="Column of example ids, which --json lists for each slice."),
@@ -162,7 +168,8 @@ def slices(
 
     question = SlicesQuestion(
         outcome=outcome, baseline=baseline or (), paired=paired, label=label, positive=positive,
-        features=feature or (), identifier=identifier, cluster=cluster, metric=metric,
+        features=feature or (), categorical=categorical or (), identifier=identifier,
+        cluster=cluster, metric=metric,
         mode=mode, direction=direction, reference=reference, max_cross=max_cross, min_size=min_size,
         alpha=alpha, correction=correction, protocol=protocol, permutations=permutations,
         limit=limit, seed=seed, runner=runner, beam_options=shlex.split(beam_options), bins=bins,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scotoma.commands.shared.tables import aside, number, quoted, shown
+from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import table_rows, wrapped
+from scotoma.printable import quoted
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS

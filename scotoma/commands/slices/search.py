@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from scotoma.commands.shared.tables import quoted, read_table
 from scotoma.commands.slices.page import format_slices
 from scotoma.commands.slices.table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.errors import ConfigError, DataError
 from scotoma.jsonable import jsonable
-from scotoma.printable import nearest
+from scotoma.printable import nearest, quoted
+from scotoma.readers.tables import read_table
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
@@ -78,7 +78,11 @@ def run_slices(
     printed = question.limit
     if as_json or csv is not None:
         question = replace(question, limit=EVERY)
-    sliced = None if on_beam else read_sliced(read_table(Path(table)), question)
+    sliced = None
+    if not on_beam:
+        frame, guessed = read_table(Path(table))
+        sliced = read_sliced(frame, question)
+        sliced = replace(sliced, notes=(*guessed, *sliced.notes))
     with _bar(quiet=quiet) as progress:
         if sliced is None:
             report, noted = search_on_beam(table, question, progress)

@@ -10,19 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.columns import is_plain
-from scotoma.commands.shared.tables import (
-    Texts,
-    check_compared,
-    column,
-    columns,
-    listed,
-    numbers,
-    quoted,
-    texts,
-)
+from scotoma.answers.pair import Pair, cluster_names, label_notes, read_ids, read_labels
+from scotoma.answers.values import is_plain, tidy
+from scotoma.commands.shared.tables import check_compared, column, columns, numbers
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
+from scotoma.printable import listed, quoted
 from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
 from scotoma.slices.search.column_types import infer_type
 
@@ -43,6 +36,7 @@ class SlicesQuestion:
         label: Column of the true labels.
         positive: The label that is 1 for metrics of one label.
         features: Columns that may define slices; empty for every column without another part.
+        categorical: Columns of numbers that are names: each value is a condition, none is a range.
         identifier: Column of example ids, which must be unique.
         cluster: Column of clusters: rows that belong together.
         metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
@@ -74,6 +68,7 @@ class SlicesQuestion:
     label: str | None = None
     positive: str | None = None
     features: Sequence[str] = ()
+    categorical: Sequence[str] = ()
     identifier: str | None = None
     cluster: str | None = None
     metric: str = "error"
@@ -186,19 +181,59 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     ([31, 42], [0.0, 1.0])
     """
     metric, chosen = SLICE_METRICS[question.metric], choose_columns(table, question)
-    typed = [infer_type(table[name]) for name in chosen.features]
-    names = [*chosen.outcome, *chosen.baseline]
-    labels, outcome = _outcomes(table, names, chosen.label, metric, question.positive)
-    first = len(chosen.outcome)
-    return Sliced(
-        features=pl.DataFrame([series for series, _ in typed]),
-        outcome=outcome[:, :first],
-        baseline=outcome[:, first:] if chosen.baseline else None,
-        labels=labels,
-        ids=None if chosen.identifier is None else _ids(table, chosen.identifier),
-        clusters=None if chosen.cluster is None else texts(table, chosen.cluster).astype(str),
-        notes=(*chosen.notes, *(note for _, note in typed if note)),
-    )
+    notes = list(chosen.notes)
+    answers: tuple[Values | None, Values, Values | None]
+    if chosen.label is None:
+        answers = (None, *_scores(table, chosen, metric))
+    elif metric.kind == "auc":
+        truth = read_labels(table[chosen.label])
+        notes += [note.sentence for note in label_notes(chosen.label, truth)]
+        table = table.filter(truth.values.is_not_null())
+        one = _one(natural_order(truth.values.drop_nulls().unique()), metric, chosen, question)
+        ones = (truth.values.drop_nulls() == one).cast(pl.Int64).to_numpy()
+        answers = (ones, *_scores(table, chosen, metric, number_only=True))
+    else:
+        pair = Pair.of(
+            table[chosen.label],
+            {name: table[name] for name in chosen.outcome},
+            {name: table[name] for name in chosen.baseline},
+        )
+        notes += [note.sentence for note in pair.notes]
+        table = table.filter(read_labels(table[chosen.label]).values.is_not_null())
+        outcome = pair.coded(pair.compressed)
+        baseline = None if pair.dense is None else pair.coded(pair.dense)
+        labels = pair.labels
+        if metric.labels == "needed":
+            one = _one(natural_order({pair.classes[at] for at in labels}), metric, chosen, question)
+            place = pair.classes.index(one)
+            labels = (labels == place).astype(np.intp)
+            outcome = (outcome == place).astype(np.intp)
+            baseline = None if baseline is None else (baseline == place).astype(np.intp)
+        answers = (labels, outcome, baseline)
+    features, more = _typed(table, chosen, question.categorical)
+    ids = None if chosen.identifier is None else _ids(table[chosen.identifier])
+    own = None if chosen.cluster is None else cluster_names(table[chosen.cluster])
+    clusters = None if own is None else np.array(own.to_list())
+    return Sliced(features, answers[1], answers[2], answers[0], ids, clusters, (*notes, *more))
+
+
+def _typed(
+    table: pl.DataFrame, chosen: Chosen, categorical: Sequence[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """The features in the types that their values have, and what is odd about them."""
+    features: list[pl.Series] = []
+    notes: list[str] = []
+    for name in chosen.features:
+        try:
+            series, note = infer_type(table[name], named=name in categorical)
+        except DataError as error:  # bytes that are no text
+            notes.append(f"{error}: it was left out")
+            continue
+        features.append(series)
+        notes += [note] if note else []
+    if not features:
+        raise DataError(f"slices need at least one feature, got none that can be read: {notes[0]}")
+    return pl.DataFrame(features), notes
 
 
 def _check_label(metric: SliceMetric, question: SlicesQuestion) -> None:
@@ -258,27 +293,33 @@ def _stem(name: str) -> str:
     return re.sub(r"\d+", "#", name)
 
 
-def _outcomes(
-    table: pl.DataFrame,
-    names: list[str],
-    label: str | None,
-    metric: SliceMetric,
-    positive: str | None,
-) -> tuple[Values | None, Values]:
-    """Labels, shape (N,) or None, and the outcomes side by side."""
-    if label is None:
-        scores = [
-            _score(table, name, bounded=metric.kind == "rate", metric=metric) for name in names
-        ]
-        return None, np.stack(scores, axis=1)
-    truth = texts(table, label)
-    classes = natural_order(truth)
-    if metric.labels == "optional":
-        predicted = [_predictions(table, name, label, classes) for name in names]
-        every = natural_order([*classes, *(label for own in predicted for label in own)])
-        place = {name: at for at, name in enumerate(every)}
-        codes = [np.fromiter((place[x] for x in s), np.int64, len(s)) for s in [truth, *predicted]]
-        return codes[0], np.stack(codes[1:], axis=1)
+def _scores(
+    table: pl.DataFrame, chosen: Chosen, metric: SliceMetric, *, number_only: bool = False
+) -> tuple[Values, Values | None]:
+    """Numbers of the outcome and of the baseline, shape (N, K) and (N, K')."""
+    sides = [
+        np.stack(
+            [
+                numbers(table, name)
+                if number_only
+                else _score(table, name, bounded=metric.kind == "rate", metric=metric)
+                for name in names
+            ],
+            axis=1,
+        )
+        if names
+        else None
+        for names in (chosen.outcome, chosen.baseline)
+    ]
+    assert sides[0] is not None
+    return sides[0], sides[1]
+
+
+def _one(
+    classes: Sequence[str], metric: SliceMetric, chosen: Chosen, question: SlicesQuestion
+) -> str:
+    """The label that is 1 for a metric of one label."""
+    positive = None if question.positive is None else tidy(question.positive)
     if positive is not None and positive not in classes:
         raise ConfigError(
             f"--positive must be a value of the label, got {quoted(positive)}: choose among "
@@ -287,29 +328,16 @@ def _outcomes(
     if positive is None and not set(classes) <= {"0", "1"}:
         raise ConfigError(
             f"--metric {metric.name} needs labels 0 and 1, got {listed(classes)} in column "
-            f"{quoted(label)}: name the label that is 1 with --positive"
+            f"{quoted(str(chosen.label))}: name the label that is 1 with --positive"
         )
-    one = "1" if positive is None else positive
-    if metric.kind == "auc":
-        scores = [numbers(table, name) for name in names]
-    else:
-        predicted = [_predictions(table, name, label, classes) for name in names]
-        scores = [(own == one).astype(np.float64) for own in predicted]
-    return (truth == one).astype(np.int64), np.stack(scores, axis=1)
+    return "1" if positive is None else positive
 
 
 def _score(
     table: pl.DataFrame, name: str, *, bounded: bool, metric: SliceMetric
 ) -> npt.NDArray[np.float64]:
     """Read one outcome column as numbers; true is 1, false 0."""
-    series = table[name]
-    if series.dtype == pl.String:
-        low = series.str.to_lowercase()
-        if low.is_in(["true", "false"]).all(ignore_nulls=False):
-            series = low == "true"
-    if series.dtype == pl.Boolean:
-        series = series.cast(pl.Int8)
-    values = numbers(pl.DataFrame([series.alias(name)]), name)
+    values = numbers(table, name, truths=True)
     outside = (values < 0) | (values > 1)
     if bounded and outside.any():
         row = int(outside.argmax())
@@ -323,27 +351,8 @@ def _score(
     return values
 
 
-def _predictions(table: pl.DataFrame, name: str, label: str, classes: list[str]) -> Texts:
-    """Read one column of predicted labels."""
-    rows = texts(table, name)
-    if not set(rows) & set(classes):
-        raise DataError(
-            f"predictions must be labels, but column {quoted(name)} holds "
-            f"{listed(natural_order(rows))} and label {quoted(label)} {listed(classes)}: write "
-            "both with the same names, or choose --metric auc for scores"
-        )
-    return rows
-
-
-def _ids(table: pl.DataFrame, name: str) -> Values:
+def _ids(column: pl.Series) -> Values:
     """Read ids, as integers where all are: so they split the examples as in Python."""
-    rows = texts(table, name).astype(str)
-    ids, times = np.unique(rows, return_counts=True)
-    if len(ids) < len(rows):
-        most = int(times.argmax())
-        raise DataError(
-            f"example ids must be unique, but {quoted(ids[most])} stands in column {quoted(name)} "
-            f"{times[most]:,} times: keep one row per example"
-        )
-    series, _ = infer_type(pl.Series(name, rows))
-    return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows)
+    rows = read_ids(column)
+    series, _ = infer_type(rows)
+    return series.to_numpy() if series.dtype.is_integer() else np.asarray(rows.to_list())

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.tables import quoted
 from scotoma.commands.study.leaks import leaks_between, mean_places, refuse_leaks
 from scotoma.commands.study.population import (
     StudyPopulation,
@@ -26,6 +25,7 @@ from scotoma.commands.study.text import balance_lines, plan_lines
 from scotoma.config import CelebaSource
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
+from scotoma.printable import quoted
 from scotoma.run import Run
 from scotoma.stages.report import images_of
 from scotoma.storage.files import file_digest, written

@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from scotoma.commands.shared.tables import quoted
 from scotoma.commands.shared.web_server import Listening, listen
 from scotoma.errors import ConfigError
 from scotoma.extras import needs
+from scotoma.printable import quoted
 from scotoma.study.plan import StudyFolder
 from scotoma.study.store import AnswerStore, token_hash
 

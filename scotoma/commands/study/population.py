@@ -9,13 +9,12 @@ import numpy.typing as npt
 import polars as pl
 from scipy.special import softmax
 
-from scotoma.commands.shared.tables import quoted
 from scotoma.datasets import Examples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.group_keys import group_key
 from scotoma.predictions import Predictions, ScoresFile, label_counts
-from scotoma.printable import nearest
+from scotoma.printable import nearest, quoted
 from scotoma.run import Run, checksums
 from scotoma.stages.measures.pairs import read_predictions, read_test_examples
 

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
-from scotoma.commands.shared.tables import listed, quoted
 from scotoma.commands.slices.search import harmless
 from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
@@ -20,6 +19,7 @@ from scotoma.config.mitigation import BASE
 from scotoma.errors import ConfigError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
+from scotoma.printable import listed, quoted
 from scotoma.published import fairness_variance
 from scotoma.report.tournament import headline_metric, render_tournament
 from scotoma.storage.files import written

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.commands.shared.tables import quoted
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats
 from scotoma.natural import natural_order
+from scotoma.printable import quoted
 from scotoma.tournament import MinorityCell, minority_cells, minority_examples, resampled_bias
 
 if TYPE_CHECKING:

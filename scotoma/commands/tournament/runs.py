@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scotoma.array_files import open_arrays
-from scotoma.commands.shared.tables import column, listed, quoted, read_table
+from scotoma.commands.shared.tables import column
 from scotoma.commands.variance.measure import VarianceQuestion, read_runs
 from scotoma.config.mitigation import ADVERSARIES, TEST_GROUPS
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Floats
+from scotoma.printable import listed, quoted
+from scotoma.readers.tables import open_arrays, read_table
 from scotoma.storage.regular import open_regular
 from scotoma.tournament import TechniqueRuns
 from scotoma.untrusted import read_apart
@@ -146,7 +147,7 @@ def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
             name = METRIC_NAMES.get(str(metric), str(metric))
             yield file.stem, name, _column(own, f"{file.stem}, {name}")
     else:
-        table = read_table(file)
+        table = read_table(file).frame
         run = column(table, "run", "--raw")
         for one in read_runs(table.sort(run, maintain_order=True), VarianceQuestion()):
             yield one.technique, METRIC_NAMES.get(one.metric, one.metric), one.overall

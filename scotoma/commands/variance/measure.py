@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,21 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.commands.shared.tables import (
-    aside,
-    column,
-    listed,
-    number,
-    numbers,
-    quoted,
-    read_table,
-    shown,
-    texts,
-)
+from scotoma.answers.values import tidy
+from scotoma.commands.shared.tables import aside, column, number, numbers, shown, texts
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
+from scotoma.printable import listed, quoted
+from scotoma.readers.tables import read_table
 from scotoma.uncertainty import check_level
 from scotoma.variance import THIS_TEST_SET, RunComparison, RunSpread, compare_family, spread
 
@@ -100,7 +93,8 @@ def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet
         raise ConfigError(
             f"--protocol must be sound or published, got {quoted(question.protocol)}: choose one"
         )
-    runs = read_runs(read_table(path), question)
+    question = replace(question, base=question.base and tidy(question.base))
+    runs = read_runs(read_table(path).frame, question)
     content = compare_runs(runs, question)
     if not quiet and question.base is None:
         sys.stderr.write("no --base: spreads are shown, nothing is compared\n")

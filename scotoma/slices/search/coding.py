@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.columns import is_plain
+from scotoma.answers.values import is_plain
 from scotoma.errors import DataError
 from scotoma.printable import printable
 

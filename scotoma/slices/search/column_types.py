@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from scotoma.columns import present
+from scotoma.answers.values import read_values
 from scotoma.printable import printable
 
 __all__ = ["convert", "infer_type"]
@@ -12,14 +12,15 @@ __all__ = ["convert", "infer_type"]
 NEARLY = 0.9  # of a column's values are numbers: the others look like a slip
 
 
-def infer_type(column: pl.Series) -> tuple[pl.Series, str]:
+def infer_type(column: pl.Series, *, named: bool = False) -> tuple[pl.Series, str]:
     """Turn text into the numbers or dates that it holds, and say what is odd about it.
 
     Numbers with leading zeros are codes and stay text, as does a column in which a single value is
     no number.
 
     Args:
-        column: All values of a column; other types than text stay as they are.
+        column: All values of a column; numbers and dates stay as they are.
+        named: Whether its values are names, even where they are written as numbers.
 
     Returns:
         The column, and a sentence for the reader, else empty.
@@ -29,9 +30,11 @@ def infer_type(column: pl.Series) -> tuple[pl.Series, str]:
     >>> infer_type(pl.Series("zip", ["02139", "94103"]))[0].dtype
     String
     """
-    if column.dtype != pl.String:
+    if named:
+        return read_values(column).values, ""
+    if not _is_text(column.dtype):
         return column, ""
-    text = _clean(column)
+    text = read_values(column).values
     known = text.drop_nulls()
     if known.is_empty() or known.str.contains(r"^[+-]?0\d").any():
         return text, ""
@@ -60,14 +63,15 @@ def convert(column: pl.Series, kind: pl.DataType) -> pl.Series:
     >>> convert(pl.Series(["31", "nan"]), pl.Int64()).to_list()
     [31, None]
     """
-    if column.dtype != pl.String:
+    if kind == pl.String:
+        return read_values(column).values
+    if not _is_text(column.dtype):
         return column
-    text = _clean(column)
+    text = read_values(column).values
     if kind == pl.Date:
         return text.str.to_date("%Y-%m-%d", strict=False)
     return text.cast(kind, strict=False)
 
 
-def _clean(column: pl.Series) -> pl.Series:
-    text = column.str.strip_chars()
-    return pl.select(present(pl.lit(text))).to_series()
+def _is_text(kind: pl.DataType) -> bool:
+    return kind in (pl.String, pl.Categorical, pl.Enum, pl.Binary) or kind.is_decimal()

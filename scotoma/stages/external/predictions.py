@@ -19,6 +19,7 @@ from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSo
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
 from scotoma.datasets import Examples, load_examples
+from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection.table import BoxReading
 from scotoma.errors import ConfigError, DataError
@@ -361,6 +362,7 @@ def _answers(
         config.label.several,
         source.score_column if isinstance(source, ScoresSource) else "",
         config.keeps_every_score,
+        left_out=_without_label(config, examples, rows),
     )
     if asked.every_score and rows > 1:
         raise DataError(
@@ -378,6 +380,18 @@ def _answers(
             scores = as_scores(own.predicted, config, asked.ids)
             own = replace(own, predicted=scores, admission=notes)
         yield name, join_reruns(own, reruns[called], rows)
+
+
+def _without_label(config: Config, examples: Examples, rows: int) -> frozenset[str]:
+    """Ids of examples that were left out since they have no label; read only where there are."""
+    assert isinstance(config.source, PredictionsSource)
+    column = config.label.column
+    if column is None or not any(note.subject == column for note in examples.admission):
+        return frozenset()
+    needed = {column: "label"}
+    return frozenset(
+        load_example_table(config.source, needed, config.limits)["example_id"]
+    ) - frozenset(examples.ids if rows == 1 else map(example_of_row, examples.ids[::rows]))
 
 
 def supplied_scores(
@@ -427,6 +441,7 @@ def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] |
     asked = PredictionRequest(
         {called: [again for reruns in models for again in reruns]}, examples.ids, examples.classes,
         threshold=config.label.threshold, limits=config.limits, labels=config.label.several,
+        left_out=_without_label(config, examples, 1),
     )  # fmt: skip
     wrong = read_external(tables, asked)[called].predicted != examples.labels[:, None]
     each = np.split(wrong, np.cumsum(list(map(len, models)))[:-1], axis=1)

@@ -17,7 +17,6 @@ from scipy.special import logsumexp
 
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
-from scotoma.csv_files import scan_csv
 from scotoma.datasets import Examples
 from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
@@ -28,10 +27,11 @@ from scotoma.inference.population import predict_members
 from scotoma.machine import versions
 from scotoma.predictions import smallest_type
 from scotoma.printable import nearest, printable
+from scotoma.readers.tables import scan_table
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
 from scotoma.storage.files import written
-from scotoma.unreadable import UNREADABLE, reason
+from scotoma.untrusted import table_apart
 
 __all__ = ["SetPictures", "predict_set", "set_file", "set_pictures"]
 
@@ -107,11 +107,8 @@ def _map(place: str) -> dict[str, str]:
     """Read the map from a folder's name to a class's."""
     if not storage.is_remote(place) and not os.path.isfile(place):
         raise DataError(f"robustness.sets classes: {place} is not a file; correct the path")
-    try:
-        with storage.at_hand(place) as path:
-            table = scan_csv(path).collect()
-    except (*UNREADABLE, UnicodeDecodeError) as error:
-        raise DataError(f"{place} cannot be read as CSV: {reason(error)}") from error
+    with storage.at_hand(place) as path:
+        table = table_apart(scan_table, path, place, path=path, called=place)
     if missing := [name for name in ("folder", "class") if name not in table.columns]:
         raise DataError(
             f"{place} must have the columns folder and class, got "
