@@ -52,7 +52,7 @@ def read_ground_truth(
         )
     read = yolo.truth_table if path.suffix.lower() in (".yaml", ".yml") else coco.truth_table
     table = _read(read, path, limits, apart)
-    images, categories, boxes = (_part(table, name) for name in coco.SCHEMAS)
+    images, categories, boxes = (_part(table, name) for name in coco.PARTS)
     polygons = table["polygons"].item() if "polygons" in table.columns else 0
     return _ground_truth(images, categories, boxes, called, polygons)
 
@@ -97,7 +97,7 @@ def read_detections(
     table = _read(read, path, limits, apart)
     image, image_notes = _images(table, truth, name)
     category, own, class_notes = _classes(table, truth, name, numbering)
-    box = table.select(list(coco.BOX)).to_numpy().astype(np.float64)
+    box = table["bbox"].to_numpy().reshape(-1, 4).copy()
     if path.is_dir():
         sides = truth.image_sizes[image]
         if np.isnan(sides).any():
@@ -106,7 +106,7 @@ def read_detections(
                 "give; add width and height to its images"
             )
         box *= np.tile(sides, 2)
-    score = table["score"].to_numpy().astype(np.float64)
+    score = table["score"].to_numpy()
     rows = pl.Series(np.arange(table.height)).cast(pl.String)
     _refuse_no_box(box, f"{name}: detection", rows)
     if not np.isfinite(score).all():
@@ -138,7 +138,7 @@ def array_table(path: Path, called: str) -> pl.DataFrame:
     ...     np.savez(Path(folder, "d.npz"), image_id=[1], labels=[3], scores=[0.5],
     ...              boxes=[[2.0, 2, 6, 5]])
     ...     array_table(Path(folder, "d.npz"), "d.npz").row(0)
-    ('1', '3', 2.0, 2.0, 4.0, 3.0, 0.5, None, None)
+    ('1', '3', [2.0, 2.0, 4.0, 3.0], 0.5, None, None)
     """
     name = printable(called)
     try:
@@ -158,14 +158,15 @@ def array_table(path: Path, called: str) -> pl.DataFrame:
                 f"{name} must hold the arrays image_id, labels and scores of shape (D,) and boxes "
                 f"of shape (D, 4), got {key}: {got}; concatenate the tensors of all images"
             )
-    left, top, right, bottom = held["boxes"].astype(np.float64).T
-    ids = (
+    corner, opposite = np.hsplit(held["boxes"].astype(np.float64), 2)
+    image, label = (
         pl.Series(ids.astype(np.int64) if ids.dtype.kind == "f" else ids).cast(pl.String)
         for ids in (held["image_id"], held["labels"])
     )
-    columns = (*ids, left, top, right - left, bottom - top, held["scores"].astype(np.float64))
-    table = pl.DataFrame(dict(zip(coco.DETECTIONS, columns, strict=False)))
-    return table.with_columns(pl.lit(None, pl.String).alias(name) for name in coco.NAMES)
+    box = pl.Series(np.hstack([corner, opposite - corner]), dtype=coco.BOX)
+    columns = image, label, box, held["scores"].astype(np.float64), None, None
+    kinds = coco.KINDS["detection"]
+    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
 
 
 def _read(
@@ -181,7 +182,7 @@ def _read(
 
 def _part(table: pl.DataFrame, name: str) -> pl.DataFrame:
     if not table[name].list.len().item():
-        return pl.DataFrame(schema=coco.SCHEMAS[name])
+        return pl.DataFrame(schema=coco.KINDS[coco.PARTS[name]])
     return table[name].explode().struct.unnest()
 
 
@@ -211,7 +212,7 @@ def _ground_truth(
     image = _numbers(boxes["image_id"], images["id"], f"{name}: image_id", "its images")
     category = _numbers(boxes["category_id"], categories["id"], f"{name}: category_id",
                         "its categories")  # fmt: skip
-    box = boxes.select(list(coco.BOX)).to_numpy().astype(np.float64)
+    box = boxes["bbox"].to_numpy().reshape(-1, 4)
     _refuse_no_box(box, f"{name}: annotation", boxes["id"])
     sizes = images.select("width", "height").to_numpy().astype(np.float64)
     over = (box[:, :2] < -1) | (box[:, :2] + box[:, 2:] > sizes[image] + 1)
@@ -225,7 +226,7 @@ def _ground_truth(
     named = categories.select(
         pl.when(repeated).then(pl.format("{} ({})", "name", "id")).otherwise("name")
     ).to_series()
-    area = boxes["area"].to_numpy().astype(np.float64)
+    area = boxes["area"].to_numpy()
     return GroundTruth(
         image_ids=tuple(images["id"]),
         image_names=tuple(images["file_name"]),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +17,15 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.unreadable import UNREADABLE
 
-__all__ = [
-    "DETECTIONS",
-    "SCHEMAS",
-    "caption_table",
-    "detection_table",
-    "label_tables",
-    "truth_table",
-]
+__all__ = ["BOX", "KINDS", "PARTS", "caption_table", "detection_table", "label_tables",
+           "truth_table"]  # fmt: skip
 
-BOX = dict.fromkeys(("left", "top", "width", "height"), pl.Float64)
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "images": {"id": pl.String, "file_name": pl.String, "width": pl.Float64, "height": pl.Float64},
-    "categories": {"id": pl.String, "name": pl.String},
-    "annotations": {"id": pl.String, "image_id": pl.String, "category_id": pl.String}
-    | BOX
-    | {"area": pl.Float64, "iscrowd": pl.Boolean},
-}
-NAMES = dict.fromkeys(("file_name", "category_name"), pl.String)  # null where a tool writes none
-DETECTIONS: dict[str, Any] = (
-    {"image_id": pl.String, "category_id": pl.String} | BOX | {"score": pl.Float64} | NAMES
-)
-ROWS: dict[str, dict[str, Any]] = {
-    "detections": DETECTIONS,
-    "labels": {"image_id": pl.String, "category_id": pl.String},
-    "captions": {"image_id": pl.String, "caption": pl.String},
-}
 WAY_OUT = "export it again as COCO does"
 
 
 def truth_table(path: Path, called: str) -> pl.DataFrame:
-    """Read instances: one row, whose columns `SCHEMAS` are lists of rows.
+    """Read instances: one row, whose columns `PARTS` are lists of rows.
 
     Args:
         path: The file.
@@ -58,13 +35,7 @@ def truth_table(path: Path, called: str) -> pl.DataFrame:
         DataError: It is no such JSON, or an entry lacks a key.
     """
     content = _instances(path, called)
-    tables = {
-        "images": _table(content["images"], "images", _image, called, "image"),
-        "categories": _table(content["categories"], "categories", _category, called, "category"),
-        "annotations": _table(
-            content["annotations"], "annotations", _annotation, called, "annotation"
-        ),
-    }
+    tables = {name: _table(content[name], what, called) for name, what in PARTS.items()}
     return pl.DataFrame({name: [table.to_struct()] for name, table in tables.items()})
 
 
@@ -76,17 +47,14 @@ def label_tables(path: Path, called: str) -> tuple[pl.DataFrame, pl.DataFrame, p
         called: What messages call it.
 
     Returns:
-        Images and categories as `SCHEMAS` has them; `image_id` and `category_id` of annotations.
+        Images and categories as `KINDS` has them; `image_id` and `category_id` of annotations.
 
     Raises:
         DataError: It is no such JSON, or an entry lacks a key.
     """
     content = _instances(path, called)
-    return (
-        _table(content["images"], "images", _image, called, "image"),
-        _table(content["categories"], "categories", _category, called, "category"),
-        _table(content["annotations"], "labels", _label, called, "annotation"),
-    )
+    images, categories = (_table(content[name], PARTS[name], called) for name in [*PARTS][:2])
+    return images, categories, _table(content["annotations"], "label", called)
 
 
 def caption_table(path: Path, called: str) -> pl.DataFrame:
@@ -105,12 +73,12 @@ def caption_table(path: Path, called: str) -> pl.DataFrame:
             f"{printable(called)} must hold the key annotations of COCO's captions, got "
             f"{_shown(content)}; {WAY_OUT}"
         )
-    return _table(content["annotations"], "captions", _caption, called, "caption")
+    return _table(content["annotations"], "caption", called)
 
 
 def _instances(path: Path, called: str) -> Mapping[str, Any]:
     content = _loaded(path, called)
-    if not isinstance(content, dict) or not set(SCHEMAS) <= set(content):
+    if not isinstance(content, dict) or not set(PARTS) <= set(content):
         raise DataError(
             f"{printable(called)} must hold the keys images, categories and annotations of COCO, "
             f"got {_shown(content)}; {WAY_OUT}"
@@ -119,7 +87,7 @@ def _instances(path: Path, called: str) -> Mapping[str, Any]:
 
 
 def detection_table(path: Path, called: str) -> pl.DataFrame:
-    """Read results: a row a detection, with the columns of `DETECTIONS`.
+    """Read results: a row a detection, with the columns of `KINDS`.
 
     Args:
         path: COCO's results; its instances with a score in each annotation, as annotation tools
@@ -136,7 +104,7 @@ def detection_table(path: Path, called: str) -> pl.DataFrame:
             f"{printable(called)} must hold a list of detections, each with image_id, category_id, "
             f"bbox and score, got {_shown(content)}; {WAY_OUT}"
         )
-    return _table(rows, "detections", _detection, called, "detection")
+    return _table(rows, "detection", called)
 
 
 def _results(content: Any) -> Any:
@@ -203,55 +171,47 @@ def _shown(content: Any) -> str:
     return "a list" if isinstance(content, list) else f"{type(content).__name__}"
 
 
-def _table(
-    entries: Any,
-    schema: str,
-    row: Callable[[Mapping[str, Any]], Sequence[Any]],
-    called: str,
-    what: str,
-) -> pl.DataFrame:
+def _table(entries: Any, what: str, called: str) -> pl.DataFrame:
     """Each entry as a row, or a sentence about the first that is none."""
-    columns = SCHEMAS[schema] if schema in SCHEMAS else ROWS[schema]
-    if (
-        isinstance(entries, list)
-        and "left" in columns
-        and (table := _boxes(entries, columns)) is not None
-    ):
-        return table
-    rows: list[Sequence[Any]] = []
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+    listed = entries if isinstance(entries, list) else [entries]
+    return pl.DataFrame([_column(listed, name, what, called) for name in FIELDS[what]])
+
+
+def _column(entries: list[Any], name: str, what: str, called: str) -> pl.Series:
+    read, kind, default = FIELDS[what][name]
+    if (column := _usual_column(entries, name, what)) is not None:
+        return column
+    values = []
+    for number, entry in enumerate(entries):
         try:
-            rows.append(row(entry))
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            fault = f"no {error}" if isinstance(error, KeyError) else str(error)
+            value = entry.get(name, default)
+            values.append(value if value is default and default is not REQUIRED else read(value))
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            fault = str(error)
+            if isinstance(entry, dict) and entry.get(name) is None:
+                instead = [key for key in INSTEAD if key in entry and name == "bbox"]
+                fault = ", but ".join([f"no {name!r}", *instead])
+                fault += "; pycocotools.mask.toBbox makes boxes of masks" if instead else ""
             raise DataError(
                 f"{printable(called)} must describe each {what} as COCO does, and number "
                 f"{number:,} does not ({printable(fault)[:120]}); {WAY_OUT}"
             ) from error
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    return pl.Series(name, values, kind)
 
 
-def _boxes(entries: list[Any], schema: Mapping[str, Any]) -> pl.DataFrame | None:
-    """Boxes as columns, five times as fast as rows; None where an entry is not as usual."""
-    columns: dict[str, Any] = {}
-    usual = {"area": math.nan, "iscrowd": 0} | dict.fromkeys(NAMES)
-    try:
-        boxes = np.array([one["bbox"] for one in entries])
-        if boxes.ndim != 2 or boxes.shape[1] != 4 or boxes.dtype.kind not in "if":
-            return None
-        for name in schema:
-            if name in BOX:
-                columns[name] = boxes[:, len(columns.keys() & BOX.keys())].astype(np.float64)
-                continue
-            values = [one.get(name, usual[name]) if name in usual else one[name] for one in entries]
-            kinds = {int, float} if name in ("area", "score") else {int}
-            if not set(map(type, values)) <= ({str, type(None)} if name in NAMES else kinds):
-                return None
-            held = values if name in NAMES else np.array(values)
-            columns[name] = pl.Series(name, held, pl.String if name in NAMES else None)
-        return pl.DataFrame(columns).cast(pl.Schema(schema))
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, *UNREADABLE):
-        return None
+def _usual_column(entries: list[Any], name: str, what: str) -> pl.Series | None:
+    """A column whose values are all as usual, five times as fast; None for any other."""
+    read, kind, default = FIELDS[what][name]
+    with suppress(AttributeError, ValueError, OverflowError):
+        values = [entry.get(name, default) for entry in entries]
+        types = set(map(type, values))
+        if types <= {str, type(default)} and read is _text:
+            return pl.Series(name, values, kind)
+        array = np.array(values)
+        sides = (4,) if read is _box else ()
+        if types <= USUAL[read] and array.dtype.kind in "ifb" and array.shape[1:] == sides:
+            return pl.Series(name, array).cast(kind)
+    return None
 
 
 def _id(value: Any) -> str:
@@ -263,15 +223,10 @@ def _id(value: Any) -> str:
     return str(value)
 
 
-def _box(entry: Mapping[str, Any]) -> Iterable[float]:
-    value = entry.get("bbox")
-    if value is None:
-        held = [key for key in ("segmentation", "keypoints", "segments_info") if key in entry]
-        way = "; for masks pycocotools.mask.toBbox computes it" if held else ""
-        raise ValueError(f"no bbox{', but ' + held[0] if held else ''}{way}")
+def _box(value: Any) -> list[float]:
     if not isinstance(value, list) or len(value) != 4:
         raise ValueError(f"bbox must be [left, top, width, height], got {value!r:.60}")
-    return map(_number, value)
+    return [_number(side) for side in value]
 
 
 def _number(value: Any) -> float:
@@ -280,31 +235,29 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _image(entry: Mapping[str, Any]) -> Sequence[Any]:
-    sides = (_number(entry.get(side, math.nan)) for side in ("width", "height"))
-    return (_id(entry["id"]), str(entry.get("file_name", "")), *sides)
+def _text(value: Any) -> str:
+    if value is REQUIRED:
+        raise ValueError("must be text, got none")
+    return "" if value is None else str(value)
 
 
-def _category(entry: Mapping[str, Any]) -> Sequence[Any]:
-    return _id(entry["id"]), str(entry["name"])
-
-
-def _annotation(entry: Mapping[str, Any]) -> Sequence[Any]:
-    return (
-        _id(entry["id"]), _id(entry["image_id"]), _id(entry["category_id"]), *_box(entry),
-        _number(entry.get("area", math.nan)), bool(entry.get("iscrowd", 0)),
-    )  # fmt: skip
-
-
-def _label(entry: Mapping[str, Any]) -> Sequence[Any]:
-    return _id(entry["image_id"]), _id(entry["category_id"])
-
-
-def _caption(entry: Mapping[str, Any]) -> Sequence[Any]:
-    return _id(entry["image_id"]), str(entry["caption"])
-
-
-def _detection(entry: Mapping[str, Any]) -> Sequence[Any]:
-    names = (None if entry.get(name) is None else str(entry[name]) for name in NAMES)
-    ids = _id(entry["image_id"]), _id(entry["category_id"])
-    return (*ids, *_box(entry), _number(entry["score"]), *names)
+REQUIRED = object()
+INSTEAD = ("segmentation", "keypoints", "segments_info")  # of a box
+USUAL: dict[Any, set[type]] = {
+    _id: {int}, _number: {int, float}, bool: {int, bool}, _box: {list}, _text: set(),
+}  # fmt: skip
+BOX = pl.Array(pl.Float64, 4)  # left, top, width, height
+ID, TEXT, NAME = (_id, pl.String, REQUIRED), (_text, pl.String, REQUIRED), (_text, pl.String, None)
+NUMBER, BOUNDS = (_number, pl.Float64, math.nan), (_box, BOX, REQUIRED)
+OF_BOX = {"image_id": ID, "category_id": ID, "bbox": BOUNDS}
+FIELDS: dict[str, dict[str, tuple[Any, Any, Any]]] = {  # how a key is read, and without it
+    "image": {"id": ID, "file_name": (_text, pl.String, ""), "width": NUMBER, "height": NUMBER},
+    "category": {"id": ID, "name": TEXT},
+    "annotation": {"id": ID, **OF_BOX, "area": NUMBER, "iscrowd": (bool, pl.Boolean, False)},
+    "detection": {**OF_BOX, "score": (_number, pl.Float64, REQUIRED), "file_name": NAME,
+                  "category_name": NAME},
+    "label": {"image_id": ID, "category_id": ID},
+    "caption": {"image_id": ID, "caption": TEXT},
+}  # fmt: skip
+KINDS = {what: {name: kind for name, (_, kind, _) in own.items()} for what, own in FIELDS.items()}
+PARTS = {"images": "image", "categories": "category", "annotations": "annotation"}

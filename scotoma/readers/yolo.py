@@ -22,7 +22,7 @@ from PIL import Image
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.coco import DETECTIONS, SCHEMAS
+from scotoma.readers.coco import KINDS, PARTS
 
 __all__ = ["PICTURES", "detection_files", "detection_table", "truth_table"]
 
@@ -79,16 +79,12 @@ def truth_table(path: Path, called: str) -> pl.DataFrame:
         for number, (label, box, polygon) in _labels(_label_file(picture), points):
             sides = _corner(box, width, height)
             polygons += polygon
-            boxes.append((f"{picture.stem} {number}", picture.stem, label, *sides, math.nan, False))
-    parts: dict[str, list[Any]] = {
-        "images": images,
-        "categories": [(str(key), str(name)) for key, name in names.items()],
-        "annotations": boxes,
+            boxes.append((f"{picture.stem} {number}", picture.stem, label, sides, math.nan, False))
+    parts: list[list[Any]] = [images, [(str(key), str(name)) for key, name in names.items()], boxes]
+    held: dict[str, Any] = {
+        name: [pl.DataFrame(rows, schema=KINDS[what], orient="row").to_struct()]
+        for (name, what), rows in zip(PARTS.items(), parts, strict=True)
     }
-    tables = {
-        name: pl.DataFrame(rows, schema=SCHEMAS[name], orient="row") for name, rows in parts.items()
-    }
-    held: dict[str, Any] = {name: [table.to_struct()] for name, table in tables.items()}
     return pl.DataFrame(held | {"polygons": [polygons]})
 
 
@@ -101,7 +97,7 @@ def detection_files(folder: Path) -> list[Path]:
 
 
 def detection_table(folder: Path, called: str) -> pl.DataFrame:
-    """Read a folder of detections, a text file an image, with the columns of `coco.DETECTIONS`.
+    """Read a folder of detections, a text file an image, with the columns of `coco.KINDS`.
 
     Args:
         folder: Files named as the images; those that are absent hold no detection.
@@ -120,11 +116,11 @@ def detection_table(folder: Path, called: str) -> pl.DataFrame:
             "the folder with the labels"
         )
     rows = [
-        (None, label, *_corner(box, 1.0, 1.0), score, file.stem, None)
+        (None, label, _corner(box, 1.0, 1.0), score, file.stem, None)
         for file in files
         for label, box, score in _scored(file)
     ]
-    return pl.DataFrame(rows, schema=DETECTIONS, orient="row")
+    return pl.DataFrame(rows, schema=KINDS["detection"], orient="row")
 
 
 def _pictures(root: Path, places: list[str], called: str) -> list[Path]:
