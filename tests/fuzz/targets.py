@@ -32,6 +32,7 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
+from scotoma.detection.matching import outcomes
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
@@ -41,6 +42,7 @@ from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
+from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.tables import read_table
 from scotoma.report.thumbnails import blurred, shrunk
@@ -225,6 +227,35 @@ def logs(data: bytes, folder: Path) -> object:
     return read_logs([given], folder / "text", reruns=len(data) % 2 == 0)
 
 
+def boxes(data: bytes, folder: Path) -> object:
+    """A ground truth or detections, in COCO's form or YOLO's, the other of the two whole."""
+    whole = {one.name: one.read_bytes() for one in (CORPUS / "boxes").iterdir()}
+    given = dict(whole)
+    if data[:1].isdigit():
+        scored = len(data.split(b"\n")[0].split()) % 2 == 0
+        given["found.txt" if scored else "labels.txt"] = data
+    elif data.startswith(b"path"):
+        given["data.yaml"] = data
+    else:
+        given["instances.json" if b'"images"' in data[:20] else "results.json"] = data
+    if given["results.json"] != whole["results.json"] or data.startswith(b"PK"):
+        name = "found.npz" if data.startswith(b"PK") else "results.json"
+        found = file(data, folder, name)
+        truth = file(given["instances.json"], folder, "instances.json")
+    elif given["instances.json"] != whole["instances.json"]:
+        truth = file(data, folder, "instances.json")
+        found = file(whole["results.json"], folder, "results.json")
+    else:
+        for name in "ab":
+            file((CORPUS / "image" / "rgb.png").read_bytes(), folder, f"images/{name}.png")
+        file(b"./images/a.png", folder, "val.txt")
+        file(given["labels.txt"], folder, "labels/a.txt")
+        truth = file(given["data.yaml"], folder, "data.yaml")
+        found = file(given["found.txt"], folder, "found/a.txt").parent
+    boxes_of = read_ground_truth(truth)
+    return outcomes(boxes_of, read_detections(found, boxes_of))
+
+
 def raw(data: bytes, folder: Path) -> object:
     """Values of training runs, as `scotoma tournament --raw` takes them."""
     kinds = {b"PK": "npz", b"technique": "csv"}
@@ -402,6 +433,7 @@ TARGETS = {
     ),
     "long table, CSV": Target(long, "long", CELLS),
     "evaluation log": Target(logs, "logs", (*JSON, *CELLS)),
+    "boxes": Target(boxes, "boxes", (*JSON, *YAML, *CELLS)),
     "values of runs": Target(raw, "raw", (*CELLS, *YAML)),
     "rule of deciding": Target(rule, "rule", JSON),
     "command's table, arrays": Target(command("t.npz"), "arrays", CELLS),
