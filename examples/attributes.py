@@ -1,20 +1,25 @@
-"""Write a table of attributes to start a configuration from: one row per image.
+"""Write images and a table of attributes to start a configuration from: one row per image.
 
     python examples/attributes.py
 
-writes attributes.csv with a split, a label (Blond_Hair) and two attributes.
+writes attributes.csv with a split, a label (Blond_Hair) and two attributes, and plain squares in
+faces/ that stand for photographs.
 """
 
 from pathlib import Path
 
-TABLE = """\
-image,partition,Blond_Hair,Male,Young
-1.jpg,train,1,0,1
-2.jpg,train,0,1,1
-3.jpg,train,0,0,0
-4.jpg,test,1,0,1
-5.jpg,test,0,1,0
-"""
+from PIL import Image
+
+PEOPLE = 60
+HAIR = {"1": (230, 200, 120), "0": (60, 40, 30)}
 
 if __name__ == "__main__":
-    Path("attributes.csv").write_text(TABLE, encoding="utf-8")
+    faces = Path("faces")
+    faces.mkdir(exist_ok=True)
+    rows = ["image,partition,Blond_Hair,Male,Young"]
+    for person in range(PEOPLE):
+        name, partition = f"{person}.jpg", "test" if person % 3 == 0 else "train"
+        blond, male, young = (str(person // step % 2) for step in (1, 2, 4))
+        Image.new("RGB", (16, 16), HAIR[blond]).save(faces / name)
+        rows.append(f"{name},{partition},{blond},{male},{young}")
+    Path("attributes.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -7,9 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.groups import RateChange
 from scotoma.audit.robustness import RobustnessReport
-from scotoma.audit.worst_change import most_changed, worst_change, worst_mean
+from scotoma.audit.worst_change import (
+    MEANING,
+    gap_words,
+    most_changed,
+    shown_gaps,
+    worst_change,
+    worst_mean,
+)
 from scotoma.printable import printable
 from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
@@ -20,7 +27,7 @@ __all__ = ["printable", "summary"]
 
 WIDTH = 80
 TOP1, DIFFER, EXCESS = 1, 3, 4  # the last two take turns, for want of room
-WORST = "worst change"
+WORST = "most affected"
 NAMED = 3  # failing tests that a waiver covers
 HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", WORST, "where")
 
@@ -95,9 +102,8 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     lines += [
         line
         for variant in audit.compressed
-        for gap in audit.gaps.get(variant.name, ())
-        if (_shown_p(gap) <= 1 - audit.level)
-        for line in _wrapped(_gap_sentence(audit, variant.name, gap))
+        for gap in shown_gaps(audit, variant.name)
+        for line in _wrapped(printable(f"{variant.name}: {gap_words(audit, gap)}"))
     ]
     if audit.robustness is not None:
         for variant in audit.compressed:
@@ -127,7 +133,7 @@ def _of_scores(audit: Audit, gate: Gate | None) -> str:
         f"{printable(scores.name)}{printable(f' in {scores.unit}' if scores.unit else '')}, "
         f"{better} is better"
     )
-    rows: list[tuple[str, ...]] = [("variant", "mean", "worse, %", "worst group, %", "where")]
+    rows: list[tuple[str, ...]] = [("variant", "mean", "worse, %", "most affected, %", "where")]
     for variant in audit.variants:
         mean = _in_unit(scores.variants[variant.name].mean)
         cells = [printable(variant.name), mean, "", "", ""]
@@ -141,7 +147,10 @@ def _of_scores(audit: Audit, gate: Gate | None) -> str:
         marks = ["gate", *(_mark(gate, variant.name) for variant in audit.variants)]
         rows = [(mark, *row) for mark, row in zip(marks, rows, strict=True)]
     ratio = "compressed / dense" if scores.lower_is_better else "dense / compressed"
-    legend = f"Worse: {ratio} - 1 of the mean. Worst group: the one whose loss is surest."
+    legend = (
+        f"Worse: {ratio} - 1 of the mean. Most affected: the group that surely gets worse most, of "
+        "those that get worse than the rest; all where none does."
+    )
     lines += ["", *_table(rows, 1 if gate is None else 2), "", *_wrapped(legend, indent=""), ""]
     lines += _verdicts(gate) if gate is not None else []
     if members == 1:
@@ -277,8 +286,7 @@ def _differ_and_floor(divergence: Divergence) -> str:
 
 def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     cie = "CIE: examples whose most frequent label changes;"
-    worst = "Worst change: the rise of a group's error, in points, whose interval lies highest"
-    worst += "; after the group, the relative change." if has_relatives else "."
+    worst = MEANING + (" After the group: the relative change." if has_relatives else "")
     if not audit.labelled:
         worst = "Changed: predictions that change in the group whose interval lies highest."
     if not judged:
@@ -312,12 +320,6 @@ def _where(audit: Audit, row: RateChange) -> str:
     return f"{metric}{audit.group_names[row.group]}"
 
 
-def _shown_p(gap: Gap) -> float:
-    """The p-value by which a gap is printed: of too few events the one that nothing adjusted."""
-    p = gap.p if gap.p_adjusted is None else gap.p_adjusted
-    return 1.0 if p is None else p
-
-
 def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str]:
     """Say what corrupted pictures cost beyond dense, and which group is shown to lose most."""
     losses = [row for row in report.losses.get(variant, ()) if row.metric == "error"]
@@ -345,20 +347,3 @@ def _corrupted(audit: Audit, report: RobustnessReport, variant: str) -> list[str
             f"{_interval(most.contrast, 100, 1)} points more than the other examples"
         )
     return _wrapped(printable(sentence))
-
-
-def _gap_sentence(audit: Audit, variant: str, gap: Gap) -> str:
-    """Say how much more the error rises for one group; a gap that was not tested shows no harm."""
-    names, gap = audit.group_names, gap.turned()
-    harmed, other = gap.group_b, gap.group_a
-    few = ""
-    if gap.p_adjusted is None:
-        rises = ((gap.rise_a, gap.group_a), (gap.rise_b, gap.group_b))
-        fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
-        few = f": too few to show harm ({fewer.n:,} examples of {names.get(group, group)})"
-    value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
-    return (
-        f"{variant}: error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for "
-        f"{printable(names.get(harmed, harmed))} than for {printable(names.get(other, other))}"
-        f"{printable(few)}"
-    )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 from scipy import stats
 
 from scotoma.bias.clarify import METRICS
@@ -237,9 +238,15 @@ def test_a_draft_of_predictions_is_a_configuration_that_runs(tmp_path: Path) -> 
 
 
 def test_a_draft_of_images_takes_split_and_positive_class(tmp_path: Path) -> None:
-    table = tmp_path / "attrs.csv"
-    table.write_text("image,partition,Blond_Hair,Male\na.png,0,1,0\nb.png,2,0,1\nc.png,2,1,0\n")
-    arguments = ("init", table, "--images", "faces", "--label", "Blond_Hair")
+    table, faces = tmp_path / "attrs.csv", tmp_path / "faces"
+    faces.mkdir()
+    rows = ["image,partition,Blond_Hair,Male"]
+    for place in range(60):
+        name = f"{place}.png"
+        Image.new("RGB", (8, 8), (4 * place, 0, 0)).save(faces / name)
+        rows.append(f"{name},{(0, 0, 1, 2)[place % 4]},{place // 4 % 2},{place // 8 % 2}")
+    table.write_text("\n".join(rows) + "\n")
+    arguments = ("init", table, "--images", str(faces), "--label", "Blond_Hair")
     found = measured(*arguments)
     assert found["source"]["split"] == {
         "column": "partition", "train": "0", "calibrate": "1", "test": "2"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -178,9 +179,53 @@ def test_a_trend_of_nothing_is_refused(
     assert not page.exists()
 
 
-def test_a_gate_may_be_asked_beside_any_audit(year: dict[str, tuple[Run, str]]) -> None:
+def test_a_repeated_audit_is_compared_with_the_one_before_it(
+    year: dict[str, tuple[Run, str]], tmp_path: Path
+) -> None:
+    """What failed fails again, however often it is repeated, and whatever is named."""
+    failed, first = year["m2"][0], year["m1"][0]
+    home = failed.root.parents[1]
+    # The same examples and answers: in another order, and under another configuration.
+    shutil.copytree(home / "m2", tmp_path / "m2")
+    for path in (tmp_path / "m2").glob("**/*.csv"):
+        table = pl.read_csv(path)
+        table.sample(fraction=1, shuffle=True, seed=5).write_csv(path)
+    text = (tmp_path / "m2" / "audit.yaml").read_text()
+    untracked = text.replace(RETRAINING, 'tracking: {uri: "off"}\n')
+    (tmp_path / "m2" / "audit.yaml").write_text(untracked)
+    run = Run.create(tmp_path / "again", complete(load_config(tmp_path / "m2" / "audit.yaml")))
+    Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).as_of).leave(run)
+    stepped(run)
+    assert gate_of(run)["verdict"] == "PASS"  # beside no other audit
+    (tmp_path / "gate.yaml").write_text(RULES)
+    asked = ("--rules", tmp_path / "gate.yaml", "--json")
+    for previous in (failed.root, run.root):  # then what this one was compared with
+        code, out, _ = scotoma("gate", run.root, "--previous", previous, *asked)
+        assert (code, json.loads(out)["verdict"]) == (1, "FAIL")
+    code, _, err = scotoma("gate", first.root, "--previous", first.root)
+    assert code == 4
+    assert "--previous must name an audit of other inputs" in err
+
+
+def test_mlflow_gives_no_repetition_as_the_previous_audit(
+    year: dict[str, tuple[Run, str]], tmp_path: Path
+) -> None:
+    """A configuration that is audited once more is compared with what it was compared with."""
+    last = year["m3"][0]
+    again = Run.create(last.root.parent / "m3-again", last.config)
+    Judging(parse_rules(RULES, "gate.yaml"), Judging.of(again).as_of).leave(again)
+    perform("prepare", again)
+    tracked = read_json(year["m2"][0].path("tracking.json"))["runs"]["dense"]
+    assert read_json(again.path("previous.json"))["of"] == f"MLflow run {tracked}"
+
+
+def test_a_gate_may_be_asked_beside_any_audit(
+    year: dict[str, tuple[Run, str]], tmp_path: Path
+) -> None:
     run, before = year["m3"][0], year["m1"][0]
-    found = scotoma("gate", run.root, "--previous", before.root, "--json")
+    (tmp_path / "gate.yaml").write_text(RULES)
+    rules = ("--rules", tmp_path / "gate.yaml")
+    found = scotoma("gate", run.root, "--previous", before.root, "--json", *rules)
     assert found[0] == 0
     assert gate_of(run)["previous_audit"]["of"] == str(before.root)
     code, _, err = scotoma("gate", run.root, "--previous", before.root / "nowhere")

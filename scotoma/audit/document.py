@@ -27,6 +27,7 @@ __all__ = [
     "ExportedModel",
     "FewModels",
     "FewModelsRow",
+    "Fingerprint",
     "GalleryCard",
     "GalleryPair",
     "GroupParity",
@@ -80,6 +81,31 @@ class InputFiles(Part):
         description="SHA-256 of their names and contents: equal digests, equal files, wherever "
         "they lie. An object in storage that carries no SHA-256 counts by its ETag."
     )
+
+
+class Fingerprint(Part):
+    """What tells whether two audits rest on the same inputs.
+
+    They do for a variant where `setup` is the same, or its answers are.
+    """
+
+    setup: str = Field(
+        "",
+        description="SHA-256 of the test examples, of what was read, and of the configuration as "
+        "far as it decides models and answers; empty where that is not known.",
+    )
+    answers: dict[str, str] = Field(
+        default_factory=dict,
+        description="SHA-256 of the answers to the test examples, with their labels, by variant. "
+        "The order of rows and models does not matter.",
+    )
+
+    def same_inputs(self, other: Fingerprint, variant: str) -> bool:
+        """Whether a variant of both rests on the same inputs; unknown ones are no match."""
+        if self.setup and self.setup == other.setup:
+            return True
+        own = self.answers.get(variant, "")
+        return bool(own) and own == other.answers.get(variant)
 
 
 class GroupSize(Part):
@@ -223,6 +249,9 @@ class Audit(Part):
     examples: TestData = Field(description="The data.")
     inputs: tuple[InputFiles, ...] = Field(
         (), description="What the audit read; empty where that is not known."
+    )
+    fingerprint: Fingerprint = Field(
+        Fingerprint(), description="What tells whether two audits rest on the same inputs."
     )
     admission: tuple[AdmissionNote, ...] = Field(
         (),

@@ -13,9 +13,10 @@ __all__ = ["FrontierRow", "WorstRate"]
 
 
 class WorstRate(Part):
-    """The most affected group: the rate whose rise in points has the highest lower end.
+    """The most affected group: of those that lose more than the rest, the surest rise in points.
 
-    Only rates with at least 10 effective events after compression are compared.
+    It is all examples where no group does. Only rates with at least 10 effective events after
+    compression are compared.
     """
 
     group: str = Field(description="What readers call the group.")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from scotoma.audit.base import Count, Flag, Number, Part, Quantity
-from scotoma.audit.document import Audit, LabelNames
+from scotoma.audit.document import Audit, Fingerprint, LabelNames
 from scotoma.audit.groups import Rate
 
 __all__ = ["Comparable", "ComparedDivergence", "ComparedExcess", "PreviousAudit", "VariantName"]
@@ -37,11 +37,22 @@ class Comparable(Part):
 
     config_sha256: str = Field(description="SHA-256 of its configuration.")
     dataset_sha256: str = Field("", description="SHA-256 of its examples; empty where not known.")
+    fingerprint: Fingerprint = Field(
+        Fingerprint(), description="What tells whether two audits rest on the same inputs."
+    )
     scope: Literal["population", "shipped"] = Field(description="What its intervals speak of.")
     examples: LabelNames = Field(description="Its labels.")
     variants: tuple[VariantName, ...] = Field(description="Its variants.")
     subgroups: dict[str, tuple[Rate, ...]] = Field(description="Rates of groups, by variant.")
     divergence: dict[str, ComparedDivergence] = Field(description="CIE excess, by variant.")
+
+    def same_inputs(self, other: Comparable) -> bool:
+        """Whether all compressed variants that both have rest on the same inputs."""
+        own, others = ({one.name for one in audit.variants[1:]} for audit in (self, other))
+        both = own & others
+        return bool(both) and all(
+            self.fingerprint.same_inputs(other.fingerprint, name) for name in both
+        )
 
     @classmethod
     def of(cls, audit: Audit) -> Comparable:
@@ -49,6 +60,7 @@ class Comparable(Part):
         return cls(
             config_sha256=audit.config_sha256,
             dataset_sha256=audit.examples.dataset_sha256,
+            fingerprint=audit.fingerprint,
             scope=audit.scope,
             examples=LabelNames(classes=audit.examples.classes, positive=audit.examples.positive),
             variants=tuple(VariantName(name=variant.name) for variant in audit.variants),
@@ -86,6 +98,11 @@ class PreviousAudit(Part):
     missing: Flag = Field(
         False,
         description="Whether there may be one that could not be read: its tests are UNSURE then.",
+    )
+    earlier: Comparable | None = Field(
+        None,
+        description="What the previous audit was itself compared with: it takes its place for a "
+        "variant of the same inputs. Null where there is none.",
     )
     margin: Number | None = Field(
         None, description="By how much a number may rise; null where no configuration asks."

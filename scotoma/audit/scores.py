@@ -89,6 +89,9 @@ class ScoredSection(ScoredMeans):
     admission: tuple[AdmissionNote, ...] = Field(
         (), description="How the scores were read, and whether they are better than guessing."
     )
+    answers: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 of the scores of each variant."
+    )
 
 
 class ScoreReport(ScoredMeans):

@@ -42,6 +42,9 @@ class BiasSection(Part):
     admission: tuple[AdmissionNote, ...] = Field(
         (), description="Whether the baseline is better than guessing."
     )
+    answers: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 of the answers of each variant."
+    )
     class_rates: Count = Field(description="Rates of single classes that only the table holds.")
     labels: SeveralLabels | None = Field(
         None, description="Whole examples, where each has several labels."

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from scotoma.audit.base import Quantity
 from scotoma.audit.divergence import FlipShares
 from scotoma.audit.document import Audit
-from scotoma.audit.groups import Gap, RateChange
+from scotoma.audit.groups import RATE_NAMES, Gap, RateChange
 from scotoma.audit.scores import ScoreChange
 
 __all__ = [
     "FEWEST_EVENTS",
+    "MEANING",
+    "affected_words",
+    "gap_words",
     "highest_error",
     "largest_gap",
     "most_changed",
+    "shown_gaps",
     "worst_change",
     "worst_mean",
 ]
 
+MEANING = (
+    "Most affected: the group whose error rises most, in points, of those that lose more than the "
+    "rest; all examples where none does."
+)
 FEWEST_EVENTS = 10.0  # effective events that a group must have to be called the worst
 
 
 def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:
-    """Find the group's rate that rises most in points; None if no rise is estimable.
-
-    Without labels none is.
+    """Find the most affected group: its rate rises most in points, and more than the rest's.
 
     Points, because relative changes favour groups whose rate was low. With a positive class it
-    looks at error, FPR and FNR, without one at the error.
+    looks at error, FPR and FNR, without one at the error. Where all lose about the same, no group
+    is named: the loss is shared.
 
     Args:
         audit: The audit.
@@ -34,18 +45,64 @@ def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateC
 
     Returns:
         A row of the audit's subgroups: of those with at least 10 effective events after
-        compression, the one whose absolute change has the highest lower end. Events before it do
-        not count: a group that goes from none to many is affected.
+        compression whose rate rises more than that of the other examples, after Holm's correction
+        over them, the one whose absolute change has the highest lower end; where there is none,
+        that of all examples. None if no rise is estimable, as without labels. Events before
+        compression do not count: a group that goes from none to many is affected.
     """
-    lows = [
-        (row.absolute.low, row)
+    everyone = (audit.groups[0].key, audit.groups[0].name)  # a page calls groups by their names
+    rows = [
+        row
         for row in audit.subgroups.get(variant, ())
         if row.class_name is None
         and row.absolute.low is not None
         and _has_events(row)
         and (metric is None or row.metric == metric)
     ]
-    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]
+    whole = {row.metric: row for row in rows if row.group in everyone}
+    groups = [row for row in rows if row.group not in everyone and row.metric in whole]
+    p = [_p_beyond_rest(audit, row, whole[row.metric]) for row in groups]
+    kept = [row for row, shown in zip(groups, _holm(p, 1 - audit.level), strict=True) if shown]
+    of_all = [row for row in rows if row.group in everyone]
+    return max(kept or of_all, key=lambda row: row.absolute.low or 0.0, default=None)
+
+
+def _p_beyond_rest(
+    audit: Audit, row: RateChange | ScoreChange, whole: RateChange | ScoreChange
+) -> float:
+    """One-sided p-value that a group's rate rises no more than that of the other examples.
+
+    The rise of all is w times the group's plus 1 - w times the rest's, so that the group's less
+    that of all has the variance V(all) + (1 - 2 w) V(group), if the two share nothing. What they
+    share, as training runs and clusters, makes it smaller.
+    """
+    rise, everyone = _worsening(row), _worsening(whole)
+    sizes = {name: group.n for group in audit.groups for name in (group.key, group.name)}
+    if audit.examples.clusters == audit.examples.test and whole.dense.n:
+        share = row.dense.n / whole.dense.n  # of the examples at risk
+    else:  # n counts clusters, which may lie in several groups
+        share = sizes[row.group] / max(1, sizes[whole.group])
+    ends = (rise.value, everyone.value, rise.se, everyone.se)
+    value, of_all, se, se_of_all = (end if isinstance(end, float) else math.nan for end in ends)
+    variance = se_of_all**2 + (1 - 2 * share) * se**2
+    if not (share < 1 and variance > 0):
+        return 1.0
+    z = (value - of_all) / math.sqrt(variance)
+    return 1.0 if math.isnan(z) else 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def _worsening(row: RateChange | ScoreChange) -> Quantity:
+    return row.worse if isinstance(row, ScoreChange) else row.absolute
+
+
+def _holm(p: Sequence[float], alpha: float) -> list[bool]:
+    """Which one-sided p-values are shown at alpha/2 after Holm's correction."""
+    shown = [False] * len(p)
+    for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if p[place] * (len(p) - rank) > alpha / 2:
+            break
+        shown[place] = True
+    return shown
 
 
 def highest_error(audit: Audit, variant: str) -> RateChange | None:
@@ -90,6 +147,56 @@ def largest_gap(audit: Audit, variant: str) -> Gap | None:
     return max(nearest_ends, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
+def affected_words(audit: Audit, row: RateChange) -> str:
+    """Say whose rate it is that rises most: `FNR of male & old`, `error of all`.
+
+    Args:
+        audit: The audit.
+        row: From `worst_change`.
+    """
+    return f"{RATE_NAMES[row.metric]} of {audit.group_names.get(row.group, row.group)}"
+
+
+def shown_gaps(audit: Audit, variant: str) -> list[Gap]:
+    """Find the gaps that stay significant after Holm's correction over all of the audit.
+
+    Args:
+        audit: The audit.
+        variant: Name of a compressed variant.
+
+    Returns:
+        Gaps turned so that the error rises more in group b. One of too few effective events, which
+        no correction covers, is among them where it would be significant alone.
+    """
+    shown = []
+    for gap in audit.gaps.get(variant, ()):
+        p = gap.p if gap.p_adjusted is None else gap.p_adjusted
+        if p is not None and p <= 1 - audit.level:
+            shown.append(gap.turned())
+    return shown
+
+
+def gap_words(audit: Audit, gap: Gap) -> str:
+    """Say how much more the error rises for one group; a gap that was not tested shows no harm.
+
+    Args:
+        audit: The audit.
+        gap: From `shown_gaps`.
+    """
+    names = audit.group_names
+    few = ""
+    if gap.p_adjusted is None:
+        rises = ((gap.rise_a, gap.group_a), (gap.rise_b, gap.group_b))
+        fewer, group = min(rises, key=lambda pair: pair[0].effective_events or 0.0)
+        few = f": too few to show harm ({fewer.n:,} examples of {names.get(group, group)})"
+    value, low, high = (100 * (end or 0.0) for end in (gap.gap.value, gap.gap.low, gap.gap.high))
+    harmed, other = (names.get(group, group) for group in (gap.group_b, gap.group_a))
+    return (
+        f"error rises {value:.1f} points [{low:.1f}, {high:.1f}] more for {harmed} than for "
+        f"{other}{few}"
+    )
+
+
 def most_changed(audit: Audit, variant: str) -> FlipShares:
     """Find the group of which most predictions change, which needs no labels.
 
@@ -110,16 +217,20 @@ def _has_events(row: RateChange) -> bool:
 
 
 def worst_mean(audit: Audit, variant: str) -> ScoreChange | None:
-    """The group whose mean score surely gets worse most: whose interval lies highest.
+    """The group whose mean score surely gets worse most, and more than that of the rest.
 
     Args:
         audit: An audit of scores.
         variant: A compressed variant.
 
     Returns:
-        Its row, that of all examples where there are no groups; None where nothing has an interval.
+        Its row; that of all examples where there are no groups, or all get worse alike; None where
+        nothing has an interval.
     """
     assert audit.scores is not None
     everyone, *groups = audit.scores.means[variant]
-    lows = [(row.worse.low, row) for row in groups or [everyone] if row.worse.low is not None]
-    return max(lows, key=lambda pair: pair[0], default=(0.0, None))[1]
+    known = [row for row in groups if row.worse.low is not None]
+    p = [_p_beyond_rest(audit, row, everyone) for row in known]
+    kept = [row for row, shown in zip(known, _holm(p, 1 - audit.level), strict=True) if shown]
+    whole = [] if everyone.worse.low is None else [everyone]
+    return max(kept or whole, key=lambda row: row.worse.low or 0.0, default=None)

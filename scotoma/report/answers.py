@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant, TestResult
-from scotoma.audit.worst_change import highest_error, largest_gap, most_changed
+from scotoma.audit.worst_change import (
+    affected_words,
+    gap_words,
+    highest_error,
+    most_changed,
+    shown_gaps,
+    worst_change,
+)
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 
@@ -112,7 +119,9 @@ def _waived(gate: GateResult) -> list[str]:
 
 
 def whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
-    """Name the highest error and the largest gap; without labels, whose predictions change most.
+    """Name the highest error, the most affected group and the gaps that are shown.
+
+    Without labels it names the group whose predictions change most.
 
     Args:
         audit: The audit, groups called by their names.
@@ -131,11 +140,13 @@ def whom(audit: Audit, gate: GateResult | None, variant: str) -> str:
             f"Highest error after compression: {highest.group}, {_interval(numbers.rate(rate))}, "
             f"n {numbers.count(rate.n)}."
         )
-    if gap := largest_gap(audit, variant):
+    if row := worst_change(audit, variant):
         sentences.append(
-            f"Largest gap: error rises {_interval(numbers.points(gap.gap))} points more for "
-            f"{gap.group_b} than for {gap.group_a}."
+            f"Most affected: {affected_words(audit, row)}, "
+            f"{_interval(numbers.points(row.absolute))} points, "
+            f"n {numbers.count(row.absolute.n)}."
         )
+    sentences += [f"{_upper(gap_words(audit, gap))}." for gap in shown_gaps(audit, variant)]
     return " ".join(sentences) or "No group's rise can be estimated; the table gives the reasons."
 
 

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant
-from scotoma.audit.worst_change import highest_error, largest_gap, most_changed, worst_change
+from scotoma.audit.worst_change import (
+    MEANING,
+    highest_error,
+    largest_gap,
+    most_changed,
+    worst_change,
+)
 from scotoma.printable import code_span
 from scotoma.report import numbers
 from scotoma.report.answers import in_focus, verdict_sentence
@@ -51,15 +57,14 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
 
 def _table(audit: Audit, verdicts: Mapping[str, str]) -> list[str]:
     return [
-        "| variant | gate | top-1 | CIEs | excess over seed noise, points | worst change, points "
+        "| variant | gate | top-1 | CIEs | excess over seed noise, points | most affected, points "
         "| highest error | largest gap, points |",
         "|---|---|--:|--:|--:|---|---|---|",
         *(_row(audit, variant, verdicts) for variant in audit.variants),
         "",
-        "CIEs: examples whose most frequent label changes. Worst change: the rise of a group's "
-        "rate whose interval lies highest. Highest error: of the groups after compression. Largest "
-        "gap: how much more the error rises for the first group than for the second. Not adjusted "
-        "for selecting the worst group.",
+        f"CIEs: examples whose most frequent label changes. {MEANING} Highest error: of the groups "
+        "after compression. Largest gap: how much more the error rises for the first group than "
+        "for the second. Not adjusted for selecting the group.",
     ]
 
 

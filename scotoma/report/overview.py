@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.gate import JudgedVariant
-from scotoma.audit.groups import RATE_NAMES
-from scotoma.audit.worst_change import most_changed, worst_change
+from scotoma.audit.worst_change import affected_words, most_changed, worst_change
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
 
@@ -102,9 +101,7 @@ def _affected(audit: Audit, variant: str) -> OverviewCell:
     row = worst_change(audit, variant)
     if row is None:
         return OverviewCell(Shown("", "", "", "no group's change can be estimated", ()))
-    return OverviewCell(
-        numbers.points(row.absolute), f"{RATE_NAMES[row.metric]} of {row.group}", row.absolute.n
-    )
+    return OverviewCell(numbers.points(row.absolute), affected_words(audit, row), row.absolute.n)
 
 
 def _coarsest(judged: JudgedVariant | None) -> str:

@@ -13,6 +13,7 @@ from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
+from scotoma.audit.worst_change import MEANING
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns
 from scotoma.report.corrupted import corrupted
@@ -239,6 +240,7 @@ def page_context(
         "newest": beside.newest,
         "versions": sorted(beside.versions.items()),
         "overview": variant_rows(audit, gate),
+        "meaning": MEANING,
         "whom": answers.whom(audit, gate, focus.name),
         "beyond_noise": answers.beyond_noise(audit, gate, focus.name),
         "verdict_sentence": answers.verdict_sentence(gate) if gate else "",

@@ -44,7 +44,11 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
         elif due:
             from scotoma.stages.external.precision import read_detectors
-            from scotoma.stages.measures.accuracy import baseline_notes, constant_members
+            from scotoma.stages.measures.accuracy import (
+                baseline_notes,
+                constant_members,
+                own_digest,
+            )
             from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
             from scotoma.stages.measures.clarify import ClarifyMetrics
             from scotoma.stages.measures.rates import write_rates
@@ -96,6 +100,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                     if clarify
                     else [],
                     "admission": members.admission,
+                    "answers": own_digest(members, examples),
                     "collapsed": list(constant_members(members, examples.known_labels)),
                 }
 
@@ -109,6 +114,9 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                 *(note for own in variants.values() for note in own["admission"]),
                 *(baseline_notes(examples, dense, of_label) if read_detectors(run) is None else ()),
             ]
+            parts["answers"] = {"dense": own_digest(dense, examples)} | {
+                name: own["answers"] for name, own in variants.items()
+            }
             if whole is not None:
                 parts["labels"] = whole.sections({k: own["whole"] for k, own in variants.items()})
             parts["run_to_run"] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,13 +23,17 @@ AHEAD_S = 86400  # an audit that began more than a day after now was logged by a
 NEWEST_FIRST = ["attributes.start_time DESC"]
 
 
-def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, bytes] | None:
+def logged_previous(
+    project: str, uri: str, besides: str = "", setup: str = ""
+) -> tuple[str, bytes] | None:
     """Fetch the newest finished audit of a project.
 
     Args:
         project: Its name, which is that of the experiment.
         uri: MLflow tracking URI.
         besides: SHA-256 of the audit.json that asks, which is not its own predecessor.
+        setup: What the audit that asks is made from: an audit of the same is no predecessor, for
+            repeating it would compare it with itself.
 
     Returns:
         Id of its dense run and its audit.json as it was logged; None where there is none.
@@ -49,11 +54,20 @@ def logged_previous(project: str, uri: str, besides: str = "") -> tuple[str, byt
                 with tempfile.TemporaryDirectory() as folder:
                     path = client.download_artifacts(run.info.run_id, "audit.json", folder)
                     content = Path(path).read_bytes()
-                if hashlib.sha256(content).hexdigest() != besides:
+                if hashlib.sha256(content).hexdigest() != besides and not _repeats(content, setup):
                     return str(run.info.run_id), content
         except Exception as error:
             raise DataError(f"the previous audit cannot be read: {fault(error, uri)}") from error
     return None
+
+
+def _repeats(content: bytes, setup: str) -> bool:
+    """Whether an audit.json is made from the same; one that cannot be read is not."""
+    try:
+        fingerprint = json.loads(content).get("fingerprint") or {}
+    except (ValueError, AttributeError):
+        return False
+    return bool(setup) and fingerprint.get("setup") == setup
 
 
 def _finished_audits(client: Any, experiment: Any) -> Iterator[Any]:

@@ -324,7 +324,7 @@ def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
         shown = _shown(worst.absolute, POINTS, " points")
         relative = _shown(worst.relative, 1, "%")
         note.append(
-            f"- worst change of {metric}: {shown} in {escape_markdown(worst.group)} ({relative})"
+            f"- most affected by {metric}: {shown} in {escape_markdown(worst.group)} ({relative})"
         )
     if highest := highest_error(audit, name):
         record.quantity("3_worst/highest_error", highest.compressed)

@@ -57,7 +57,7 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
         floor=known(row.floor) / 100**2,
     )
     change = difference_alone(rule.metric, "all", loss, variance)
-    where = f"recall loss of class {row.class_name}"
+    where = f"recall loss of class {row.class_name} beyond accuracy's"
     missed = 1 - known(row.dense_recall)
     small = why_too_small(missed, row.n, margin=rule.margin, coarsest=rules.coarsest)
     return Question(
@@ -69,7 +69,7 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
 
 def _spread(rule: ClassesRule, rows: Sequence[ClassRow], members: int) -> Question:
     """Ask how much the true losses of many classes differ: their standard deviation, tau."""
-    where = f"spread of the recall losses of {len(rows):,} classes"
+    where = f"spread of the recall losses of {len(rows):,} classes beyond accuracy's"
     sized = [row for row in rows if row.n > 1 and row.normalised is not None]
     missed = [1 - (known(r.dense_recall) + known(r.compressed_recall)) / 2 for r in sized]
     # By binomial shares, with one error and one hit more, so that no class has none.

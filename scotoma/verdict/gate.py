@@ -20,7 +20,7 @@ from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.evidence import known
 from scotoma.verdict.question import Question
 from scotoma.verdict.questions import questions
-from scotoma.verdict.since_previous import earlier_look, not_compared, since_previous
+from scotoma.verdict.since_previous import compared_with, earlier_look, not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
 
@@ -272,10 +272,14 @@ def _about_previous(audit: Audit, rules: GateRules, previous: PreviousAudit | No
         why = "no previous audit was named" if previous is None else previous.reason
         return [f"{', '.join(skipped)} is not judged: {why}"]
     after = Comparable.of(audit)
+    pairs = [
+        (compared_with(previous, after, variant.name), variant.name) for variant in audit.compressed
+    ]
     return [
         line
-        for variant in audit.compressed
-        for line in not_compared(previous.audit, after, variant.name)
+        for before, variant in pairs
+        if before is not None
+        for line in not_compared(before, after, variant)
     ]
 
 

@@ -90,8 +90,8 @@ class Question:
         """List the margins that harm exceeds, all of them.
 
         A rate that hardly occurs in the dense models has no ratio to judge. The rise in points
-        then has to exceed the absolute margin, and the relative one of the highest dense rate that
-        its interval allows.
+        then has to exceed the absolute margin, and the relative one of the highest rate that the
+        dense models may have on another test set.
 
         Args:
             min_events: Effective events that a rate must have to be divided by.
@@ -112,7 +112,7 @@ class Question:
             return self.margins
         if self.metric not in RATE_NAMES or math.isnan(dense.high):
             return self.margins
-        widest = max(self.relative * dense.high, self.absolute or 0.0)
+        widest = max(self.relative * _highest(dense), self.absolute or 0.0)
         return [(self.unit, self.change.absolute, widest)]
 
     @property
@@ -129,3 +129,16 @@ class Question:
         if self.change is not None and widest is not None:
             kept.append((self.unit, self.change.absolute, widest))
         return [margin for margin in kept if not math.isnan(margin[1].low)]
+
+
+def _highest(rate: Estimate) -> float:
+    """Upper end of a rate that few examples carry: the lower of its interval's and of Poisson's.
+
+    The t interval of a few events on the logit scale reaches too far up.
+    """
+    from scipy.special import gammaincinv
+
+    if not rate.events > 0:
+        return rate.high
+    most = float(gammaincinv(rate.events + 1, (1 + rate.level) / 2))
+    return min(rate.high, rate.value * most / rate.events)

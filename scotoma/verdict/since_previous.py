@@ -26,6 +26,7 @@ from scotoma.verdict.question import Question
 __all__ = [
     "Change",
     "changes",
+    "compared_with",
     "earlier_look",
     "judged",
     "not_compared",
@@ -35,6 +36,10 @@ __all__ = [
 
 Word = Literal["better", "worse", "undecided"]
 EXCESS = "cie_share_excess"
+REPEATED = (
+    "the previous audit rests on the same examples and answers; name the audit before it with "
+    "--previous"
+)
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,29 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
     ]
 
 
+def compared_with(
+    previous: PreviousAudit | None, after: Comparable, variant: str
+) -> Comparable | None:
+    """Pick the audit that a variant is compared with: never one of the same inputs.
+
+    Repeating a failed gate must fail again, so that the previous audit's own predecessor takes the
+    place of a repetition.
+
+    Args:
+        previous: The previous audit.
+        after: The later one.
+        variant: A compressed variant.
+
+    Returns:
+        The audit; None where there is none of other inputs.
+    """
+    candidates = () if previous is None else (previous.audit, previous.earlier)
+    for before in candidates:
+        if before is not None and not after.fingerprint.same_inputs(before.fingerprint, variant):
+            return before
+    return None
+
+
 def not_compared(before: Comparable, after: Comparable, variant: str) -> list[str]:
     """Say which parts of a variant have no counterpart in the previous audit."""
     if why := _unlike(before, after, variant):
@@ -187,9 +215,13 @@ def since_previous(
                 rule.id, rule.metric, "all", None, where, None, None, None, previous.reason
             )
         after = Comparable.of(audit)
-        if previous.audit is None or _unlike(previous.audit, after, variant):
+        before = compared_with(previous, after, variant)
+        if previous.audit is not None and before is None:
+            where = f"change of {variant} since the previous audit"
+            yield Question(rule.id, rule.metric, "all", None, where, None, None, None, REPEATED)
+        if before is None or _unlike(before, after, variant):
             continue
-        for change in changes(previous.audit, after, variant):
+        for change in changes(before, after, variant):
             if change.metric in rates | {EXCESS}:
                 what = (
                     "CIE excess"

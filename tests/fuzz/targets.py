@@ -202,7 +202,7 @@ def command(name: str) -> Callable[[bytes, Path], object]:
     """A table of `scotoma bias`, `slices` and `variance`."""
 
     def read(data: bytes, folder: Path) -> object:
-        table = read_table(file(data, folder, name))
+        table = read_table(file(data, folder, name)).frame
         if len(data) % 2:
             return numbers(table, table.columns[-1])
         return [texts(table, name, missing="(missing)") for name in table.columns]
@@ -214,7 +214,7 @@ def long(data: bytes, folder: Path) -> object:
     """Predictions of many models in one table, as `scotoma bias --examples` takes them."""
     known = pl.DataFrame({"example_id": IDS, "label": [*CLASSES] * 3, "sex": ["m", "f"] * 3})
     asked = BiasQuestion(label="label", predicted=["int8"], baseline=["fp32"], groups=["sex"])
-    return widened(read_table(file(data, folder, "t.csv")), known, asked)
+    return widened(read_table(file(data, folder, "t.csv")).frame, known, asked)
 
 
 def logs(data: bytes, folder: Path) -> object:

@@ -43,8 +43,8 @@ def test_an_audit_without_harm_passes_and_with_harm_fails(whole_audit: Any) -> N
         "FPR women",
         "error all",
         "CIE excess",
-        "recall loss of class 0",
-        "recall loss of class 1",
+        "recall loss of class 0 beyond accuracy's",
+        "recall loss of class 1 beyond accuracy's",
     ]
     harmed = judge(whole_audit({"men": 0.0, "women": 1.5}, n=4000), chosen, TODAY)
     assert (harmed.verdict, harmed.exit_code()) == ("FAIL", 1)
@@ -371,11 +371,11 @@ def classes(
 def test_many_classes_are_judged_by_the_spread_of_their_losses(whole_audit: Any) -> None:
     noise = np.random.default_rng(0).normal(0, 0.005, 100)
     (few,) = classes(whole_audit, noise[:20]).variants
-    assert few.findings[0].question.where == "recall loss of class c0"
+    assert few.findings[0].question.where == "recall loss of class c0 beyond accuracy's"
     assert len(few.findings) == 20
     calm = classes(whole_audit, noise).variants[0]
     first, *rest = calm.findings
-    assert first.question.where == "spread of the recall losses of 100 classes"
+    assert first.question.where == "spread of the recall losses of 100 classes beyond accuracy's"
     assert (calm.verdict, first.verdict, len(rest)) == ("PASS", "PASS", 100)
     assert {f.verdict for f in rest} == {"NOT JUDGED"}
     assert calm.too_small == []  # they are judged, together

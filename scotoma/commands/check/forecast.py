@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma.commands.check.audit_forecast import AuditForecast
 from scotoma.commands.check.forecast_groups import GroupForecast, forecast_groups
 from scotoma.commands.check.forecast_robustness import forecast_robustness
-from scotoma.commands.check.forecast_scores import forecast_of_scores
+from scotoma.commands.check.forecast_scores import forecast_of_scores, read_scores
 from scotoma.commands.check.forecast_text import forecast_text, steps_text
 from scotoma.commands.shared.configuration import configuration, own_code
 from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
@@ -36,7 +36,7 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.stages.inputs.newest import looked_at
 from scotoma.stages.steps import skipped_steps
 
-__all__ = ["print_dry_run", "print_forecast"]
+__all__ = ["print_dry_run", "print_forecast", "require_sound"]
 
 ASSUMED = 0.05  # error of the dense members, where nothing is known of them
 TRIAL_S = 5.0
@@ -87,6 +87,25 @@ def print_forecast(
             config, assumed_error, seconds, newest, groups=True, quiet=quiet
         )
     _print(forecast, forecast_text(forecast), as_json=as_json)
+    if complaint:
+        raise DataError(complaint)
+
+
+def require_sound(config: Config) -> None:
+    """Read all that `scotoma check` reads, and print nothing.
+
+    Args:
+        config: The configuration, whose own code is not run.
+
+    Raises:
+        ScotomaError: What `scotoma check` would say.
+    """
+    with looked_at(config) as (resolved, newest):
+        if isinstance(resolved.source, ScoresSource):
+            read_scores(resolved)
+            return
+        known = None if isinstance(resolved.source, PredictionsSource) else ASSUMED
+        complaint = _forecast(resolved, known, 0.0, newest, groups=False, quiet=True)[1]
     if complaint:
         raise DataError(complaint)
 
@@ -157,7 +176,7 @@ def _forecast(
     error: float | NDArray[np.float64] | None = assumed_error
     steps: dict[str, StepCost] = {}
     with _bars(quiet=quiet) as bars:
-        if groups and assumed_error is None:
+        if assumed_error is None and isinstance(config.source, PredictionsSource):
             from scotoma.stages.external.predictions import baseline_errors
 
             bars.add_task("read predictions", total=None)

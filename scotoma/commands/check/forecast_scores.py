@@ -19,7 +19,13 @@ from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.printable import printable
 
-__all__ = ["ScoreForecast", "errors_needed", "forecast_of_scores", "smallest_worsening"]
+__all__ = [
+    "ScoreForecast",
+    "errors_needed",
+    "forecast_of_scores",
+    "read_scores",
+    "smallest_worsening",
+]
 
 POWER, ALPHA = 0.8, 0.05
 KNOWN = 1e5  # degrees of freedom from which a variance is taken for known
@@ -132,7 +138,7 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     if assumed_error is not None:
         raise ConfigError("--assumed-error is for classes, and source.kind is scores; leave it out")
     source = _source(config)
-    content, groups = _measured(config)
+    content, groups = read_scores(config)
     if as_json:
         rows = [asdict(one) for one in groups]
         shown = content | {"power": POWER, "groups": rows}
@@ -175,7 +181,12 @@ def _source(config: Config) -> ScoresSource:
     return config.source
 
 
-def _measured(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
+def read_scores(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
+    """Read the scores: what is known of them, and what each group can show.
+
+    Raises:
+        DataError: They cannot be read.
+    """
     from scotoma.stages.external.predictions import supplied_scores
 
     survey = survey_examples(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,16 +13,43 @@ import polars as pl
 from scotoma.answers.groups import kind_of_values
 from scotoma.answers.values import is_plain, read_values
 
-__all__ = ["Attributes", "attribute", "guessed_attributes", "guessed_key", "guessed_label"]
+__all__ = [
+    "Attributes",
+    "attribute",
+    "guessed_attributes",
+    "guessed_key",
+    "guessed_label",
+    "guessed_split",
+]
 
 LABELS = ("label", "target", "class", "y", "digit", "category")
 IDS = ("example_id", "image", "id", "file", "filename", "path", "name", "key", "index")
+SPLITS = (
+    "partition", "split", "part", "fold", "set", "subset", "phase", "usage", "data_split",
+    "dataset_split",
+)  # fmt: skip
+ROLES = {  # of a split: the values that say so, in lower case
+    "train": ("train", "training", "trn", "fit"),
+    "calibrate": ("val", "valid", "validation", "dev", "eval", "calib", "calibrate", "calibration"),
+    "test": ("test", "testing", "tst", "holdout", "held-out", "heldout"),
+}
+CELEBA = {"train": "0", "calibrate": "1", "test": "2"}
+# What says that a column of numbers with a fraction holds scores of models, and is no attribute.
+SCORED = re.compile(
+    r"(?i)(?:^|[\W_])(?:scores?|prob(?:a|s|abilit(?:y|ies))?|logits?|softmax|sigmoid|conf(?:idence)?|"
+    r"likelihood|loss(?:es)?|entropy|margin)(?:[\W_\d]|$)"
+)
 IMAGES = r"(?i)\.(png|jpe?g|gif|webp|bmp|tiff?)$"
 WHOLE = r"^\s*[+-]?\d+\s*$"
 MOST_VALUES = 12  # groups of one attribute
 MOST_ATTRIBUTES = 6  # more share out the examples too thinly, and every test the error rate
 BINS = 4
 FEWEST = 30  # test examples of a value that is a group of its own
+
+
+PREDICTED = r"(?:y_?)?(?:pred(?:icted|ictions?|s)?|hat)"  # what says that a column is predicted
+MODELS = r"dense|original|baseline|fp\d+|bf16|float\d+|int\d+|prun|quant|sparse|distil|compress"
+SPOKEN = re.compile(rf"(?i)(?:^|[\W_]){PREDICTED}(?:[\W_\d]|$)|(?:^|[\W_])(?:{MODELS})|^yhat")
 
 
 @dataclass(frozen=True)
@@ -71,6 +99,50 @@ def guessed_label(table: pl.DataFrame) -> str | None:
     return next((lower[name] for name in LABELS if name in lower), None)
 
 
+def guessed_split(table: pl.DataFrame, others: Sequence[str], *, trained: bool) -> dict[str, str]:
+    """The column that splits rows into train, val and test, and the value of each part.
+
+    Args:
+        table: The table.
+        others: Columns that have another role.
+        trained: Whether models are trained on some of the rows.
+
+    Returns:
+        `column`, `train`, `test` and perhaps `calibrate`, as `source.split` takes them; without
+        test rows, val is tested. Empty where no column splits rows.
+
+    >>> table = pl.DataFrame({"split": ["Train", "val", "test"]})
+    >>> guessed_split(table, [], trained=True)
+    {'column': 'split', 'train': 'Train', 'test': 'test', 'calibrate': 'val'}
+    """
+    for name in table.columns:
+        if name in others or not is_plain(table.schema[name]):
+            continue
+        values = _texts(table, name).drop_nulls().unique().sort().to_list()
+        if len(values) > len(CELEBA):
+            continue
+        if name.lower() in SPLITS and {"0", "2"} <= set(values) <= set(CELEBA.values()):
+            return {"column": name, **CELEBA}
+        roles = {
+            role: value
+            for value in values
+            for role, words in ROLES.items()
+            if value.lower().strip() in words
+        }
+        if len(roles) < max(len(values), 1 if name.lower() in SPLITS else 2):
+            continue
+        tested = roles.get("test") or roles.get("calibrate")
+        if tested is None or (trained and "train" not in roles):
+            continue
+        calibrated = roles.get("calibrate")
+        rest = calibrated if calibrated != tested else "train"  # models took none of these rows
+        split = {"column": name, "train": roles.get("train", str(rest)), "test": tested}
+        if "train" not in roles:
+            return split
+        return split | ({"calibrate": calibrated} if calibrated not in (None, tested) else {})
+    return {}
+
+
 def guessed_attributes(table: pl.DataFrame, tested: pl.Series, others: Sequence[str]) -> Attributes:
     """Make groups of the columns whose values can be compared.
 
@@ -93,6 +165,8 @@ def guessed_attributes(table: pl.DataFrame, tested: pl.Series, others: Sequence[
             left_out[name] = "stands twice"
         elif not is_plain(table.schema[name]):
             left_out[name] = f"holds {table.schema[name]}"
+        elif _holds_scores(name, _texts(table, name).filter(tested)):
+            left_out[name] = "holds scores of a model"
         else:
             entry = _entry(_texts(table, name).filter(tested))
             if isinstance(entry, str):
@@ -102,6 +176,14 @@ def guessed_attributes(table: pl.DataFrame, tested: pl.Series, others: Sequence[
             else:
                 groups[attribute(name)] = {"column": name, **entry}
     return Attributes(groups, left_out)
+
+
+def _holds_scores(name: str, values: pl.Series) -> bool:
+    """Whether a column is called like what models give, and holds numbers with a fraction."""
+    if not (SCORED.search(name) or SPOKEN.search(name)):
+        return False
+    numbers = values.drop_nulls().cast(pl.Float64, strict=False).drop_nulls()
+    return len(numbers) > 0 and bool((numbers != numbers.round()).any())
 
 
 def _texts(table: pl.DataFrame, name: str) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,16 +16,19 @@ import yaml
 
 from scotoma.answers.groups import parse_groups
 from scotoma.commands.bias.scores import SCORES
+from scotoma.commands.check.forecast import require_sound
 from scotoma.commands.init.columns import (
     Attributes,
     attribute,
     guessed_attributes,
     guessed_key,
     guessed_label,
+    guessed_split,
 )
 from scotoma.commands.init.models import (
     baseline_of,
     file_columns,
+    model_input,
     onnx_variants,
     prediction_columns,
     variants_of,
@@ -42,9 +46,9 @@ from scotoma.storage.files import written
 
 __all__ = ["Draft", "draft", "run_init"]
 
-SPLITS = ("partition", "split", "part", "fold", "set")
 MOST_LABELS = 12  # that are crossed with an attribute in the draft
 MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
+PATHS = ("files", "examples", "images", "attributes", "models")  # of source, in the draft
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
 # then: scotoma check {out}
@@ -83,8 +87,9 @@ def run_init(
         score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
 
     Raises:
-        ConfigError: The file is there, or the table does not say enough.
-        DataError: The table cannot be read.
+        ConfigError: The file is there, the table does not say enough, or `scotoma check` would
+            refuse what it says.
+        DataError: The table cannot be read, or `scotoma check` would refuse the data.
     """
     if out.exists() and not as_json:
         raise ConfigError(f"{out} already exists; choose another --out, or remove it")
@@ -113,10 +118,12 @@ def run_init(
             frame, table, score, labels=targets, groups=groups, predictions=predictions,
             predicted=predicted, images=images,
         )  # fmt: skip
+    require_sound(parse_config(yaml.safe_dump(made.values), str(out)))
+    _place_beside(made.values["source"], out.parent)
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
         made.values, sort_keys=False, allow_unicode=True
     )
-    parse_config(text, str(out))  # what is written is what can be read
+    text += "".join(f"# {line}\n" for line in made.questions)
     if as_json:
         import json
 
@@ -130,6 +137,7 @@ def run_init(
         shown = shown if targets else "scores without a label"
         lines = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
         lines += [f"note    {note}" for note in made.notes]
+        lines += [f"look at {line}" for line in made.questions[:1]]
         sys.stderr.write("\n".join([*lines, f"next    scotoma check {out}"]) + "\n")
 
 
@@ -140,10 +148,20 @@ class Draft:
     Attributes:
         values: The configuration.
         notes: Sentences on what was chosen, and on columns that were left out.
+        questions: Lines about keys that only a person can fill in.
     """
 
     values: dict[str, Any]
     notes: tuple[str, ...]
+    questions: tuple[str, ...] = ()
+
+
+def _place_beside(source: dict[str, Any], folder: Path) -> None:
+    """Write paths as a configuration in a folder reads them: relative to it."""
+    for key in PATHS:
+        path = source.get(key)
+        if path is not None and "://" not in path and not os.path.isabs(path):
+            source[key] = os.path.relpath(path, folder)
 
 
 def draft(
@@ -212,11 +230,16 @@ def draft(
             )
         source |= {} if key == "image" else {"key": key}
         others.append(key)
-        split = _split(frame, needed=models is None)
+        split = guessed_split(frame, others, trained=models is None)
         if split:
             source["split"] = split
-            tested = frame[split["column"]].cast(pl.String) == split["test"]
+            tested = (frame[split["column"]].cast(pl.String) == split["test"]).fill_null(False)
             others.append(split["column"])
+        elif models is None:
+            raise ConfigError(
+                "images need a column that splits rows into train and test, such as `partition`, "
+                f"got {listed(frame.columns)}; add one"
+            )
         if models is not None:
             notes.append(f"scores are taken in the order {listed(classes)}")
     key = source.get("key", "example_id" if images is None else "image")
@@ -231,11 +254,14 @@ def draft(
         target["positive"] = classes[-1]
     values |= {"source": source, "label": target}
     _add_groups(values, frame, groups, tested, others, notes)
+    questions: tuple[str, ...] = ()
     if models is not None:
         values |= onnx_variants(models)
+        read, questions = model_input(parse_config(yaml.safe_dump(values), str(table)), source)
+        source |= read
     elif images is not None:
         values["variants"] = ["dense", {"prune": [0.5, 0.9]}, {"int8": ["dynamic", "static"]}]
-    return Draft(values, tuple(notes))
+    return Draft(values, tuple(notes), questions)
 
 
 def _add_groups(
@@ -317,7 +343,7 @@ def _scores(
     if baseline not in ("", "dense"):
         values["baseline"] = baseline
         notes.append(f"baseline {quoted(baseline)}: others are compared with it")
-    others = [*own, *([key] if key else []), "image"]
+    others = [*own, *([key] if key else []), "image", *_split_of_table(frame, own, notes)]
     _add_groups(values, frame, groups, pl.repeat(True, frame.height, eager=True), others, notes)
     return Draft(values, tuple(notes))
 
@@ -365,7 +391,22 @@ def _predictions(
     baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)
     source |= {"baseline": baseline} if baseline not in ("", "dense") else {}
     left = own_names if pattern is None else []
+    left += _split_of_table(frame, [label, *left], notes)
     return source, [*left, *([key] if key else [])]
+
+
+def _split_of_table(frame: pl.DataFrame, others: Sequence[str], notes: list[str]) -> list[str]:
+    """The columns that split a table of predictions: an audit takes every row of it."""
+    names: list[str] = []
+    while split := guessed_split(frame, [*others, *names], trained=False):
+        name = split["column"]
+        counts = frame[name].cast(pl.String).drop_nulls().value_counts(sort=True).iter_rows()
+        parts = ", ".join(f"{rows:,} {quoted(part)}" for part, rows in counts)
+        notes.append(
+            f"column {quoted(name)} splits rows ({parts}): all are audited, keep the test rows only"
+        )
+        names.append(name)
+    return names
 
 
 def _scores_of_labels(others: pl.DataFrame, table: Path, pattern: str) -> dict[str, Any]:
@@ -408,19 +449,4 @@ def _label(frame: pl.DataFrame) -> str:
     raise ConfigError(
         "no column is called label, target or class; name it with --label, one of "
         f"{listed(frame.columns)}"
-    )
-
-
-def _split(frame: pl.DataFrame, *, needed: bool) -> dict[str, str]:
-    for name in frame.columns:
-        values = set(frame[name].drop_nulls().cast(pl.String).unique())
-        if name.lower() in SPLITS and {"train", "test"} <= values:
-            return {"column": name, "train": "train", "test": "test"}
-        if name.lower() in SPLITS and {"0", "2"} <= values:  # as CelebA has it
-            return {"column": name, "train": "0", "calibrate": "1", "test": "2"}
-    if not needed:
-        return {}
-    raise ConfigError(
-        "images need a column that splits rows into train and test, such as `partition`, got "
-        f"{listed(frame.columns)}; add one"
     )

@@ -11,19 +11,32 @@ import polars as pl
 
 from scotoma import storage
 from scotoma.answers.values import is_plain, present
+from scotoma.commands.init.columns import PREDICTED, SPOKEN
 from scotoma.commands.shared.tables import columns
+from scotoma.config import Config
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.patterns import find_tables
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
 
-__all__ = ["baseline_of", "file_columns", "onnx_variants", "prediction_columns", "variants_of"]
+__all__ = [
+    "baseline_of",
+    "file_columns",
+    "model_input",
+    "onnx_variants",
+    "prediction_columns",
+    "variants_of",
+]
 
 BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
-PREDICTED = r"(?:y_?)?(?:pred(?:icted|ictions?|s)?|hat)"  # what says that a column is predicted
-MODELS = r"dense|original|baseline|fp\d+|bf16|float\d+|int\d+|prun|quant|sparse|distil|compress"
-SPOKEN = re.compile(rf"(?i)(?:^|[\W_]){PREDICTED}(?:[\W_\d]|$)|(?:^|[\W_])(?:{MODELS})|^yhat")
+Lines = tuple[str, ...]
+PIXELS = (  # below a draft whose models say nothing of them
+    "Which pixels do the models take? No file says so: they get numbers from 0 to 1. Networks of",
+    "ImageNet mostly take, as keys of source:",
+    "  preprocessing: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}",
+    "  crop: 0.875",
+)
 LAYOUT = "put the .onnx files of each variant into a folder of its own, the baseline's into dense"
 
 
@@ -65,7 +78,27 @@ def prediction_columns(
         if is_plain(kind) and (SPOKEN.search(name) or not spoken)
     ]
     texts = table.select(present(pl.col(name).cast(pl.String)) for name in named)
-    return [name for name in named if texts[name].drop_nulls().is_in(known).all()]
+    return [name for name in named if _are_classes(texts[name].drop_nulls(), known)]
+
+
+def _are_classes(said: pl.Series, classes: Sequence[str]) -> bool:
+    """Whether all values are classes, as text or, where both are numbers throughout, as numbers.
+
+    >>> _are_classes(pl.Series(["1.0", "0.0"]), ["0", "1"]), _are_classes(pl.Series(["a"]), ["A"])
+    (True, False)
+    """
+    if said.is_in(list(classes)).all():
+        return True
+    numbers, known = (
+        pl.Series(texts, dtype=pl.String)
+        .str.to_lowercase()
+        .replace({"true": "1", "false": "0"})
+        .cast(pl.Float64, strict=False)
+        for texts in (said, classes)
+    )
+    if numbers.has_nulls() or known.has_nulls():
+        return False
+    return bool(numbers.is_in(known.to_list()).all())
 
 
 def variants_of(names: Sequence[str]) -> dict[str, list[str]]:
@@ -107,6 +140,26 @@ def file_columns(pattern: str) -> pl.DataFrame | None:
         return None
     with storage.at_hand(tables[0].place, listed=True) as path:
         return read_table(path).frame
+
+
+def model_input(config: Config, drafted: Mapping[str, Any]) -> tuple[dict[str, Any], Lines]:
+    """What images the models take, as their files and the files beside them say.
+
+    Args:
+        config: The draft.
+        drafted: Keys of its `source`.
+
+    Returns:
+        Further keys of `source`, and lines that ask for what no file says.
+    """
+    from scotoma.stages.external.model_input import with_model_input
+
+    source = with_model_input(config).source.model_dump(exclude_defaults=True)
+    read = {key: value for key, value in source.items() if key not in drafted and key != "kind"}
+    pixels = read.get("preprocessing", {})
+    if {"scale", "mean", "std"} & pixels.keys():
+        return read, ()
+    return read, PIXELS
 
 
 def onnx_variants(folder: Path) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _panel(
 def _table(rows: Sequence[FrontierRow]) -> FigureTable:
     return FigureTable(
         "Size and latency are of one member on one machine",
-        ("Variant", "Gate", "Top-1", "Worst change of a group, points", "Relative", "Which",
+        ("Variant", "Gate", "Top-1", "Most affected group, points", "Relative", "Which",
          "Packed, bytes",
          "Latency of one image, ms"),
         tuple(

@@ -11,7 +11,7 @@ from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
 from scotoma.audit.robustness import RobustnessReport
-from scotoma.audit.scores import ChangedScore, ScoredSection
+from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.config import ScoresSource
@@ -20,6 +20,7 @@ from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.stages.external.precision import read_detectors
+from scotoma.stages.judging.previous import setup_digest
 from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
@@ -102,6 +103,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
     }
     measured = _scored(run) if scored else _classified(run)
     notes = (*examples.admission, *measured.pop("admission"))
+    content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
     return Audit.model_validate(
         content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}
     )
@@ -125,6 +127,7 @@ def _classified(run: Run) -> dict[str, Any]:
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
         "admission": (*bias.admission, *(detectors.admission if detectors else ())),
+        "answers": bias.answers,
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
         if bias.class_rates
         else None,
@@ -141,12 +144,13 @@ def _scored(run: Run) -> dict[str, Any]:
     source = run.config.source
     assert isinstance(source, ScoresSource)
     section = read_part(run.section("bias"), ScoredSection)
-    means = {name: value for name, value in dict(section).items() if name != "admission"}
+    means = {name: getattr(section, name) for name in ScoredMeans.model_fields}
     parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
         "admission": section.admission,
+        "answers": section.answers,
         "scores": {
             **means,
             "name": source.score_name,

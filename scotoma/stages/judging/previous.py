@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.audit import parse_audit, read_part, write_part
+from scotoma.audit import parse_audit, read_audit, read_part, write_part
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config import Config
 from scotoma.config.gate import GateRules, SincePreviousRule
+from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror, local_folder
+from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "leave_previous",
     "margin_of",
     "read_previous",
+    "setup_digest",
     "with_previous",
 ]
 
@@ -63,8 +67,8 @@ def leave_previous(folder: Mirror, place: str, margin: float | None = None) -> N
         margin: By how much a number may rise; None for what the folder says, if it does.
 
     Raises:
-        DataError: There is no audit, it is not what an audit writes, was changed since, or has
-            scores.
+        DataError: There is no audit, it is not what an audit writes, was changed since, has scores,
+            or rests on the same inputs as the audit in the folder.
     """
     address = storage.join(place, "audit.json")
     if not storage.exists(address):
@@ -75,8 +79,42 @@ def leave_previous(folder: Mirror, place: str, margin: float | None = None) -> N
     of.fetch([of.root / "audit.json"])
     checksums.refuse_changed(of, ["audit.json"])
     previous = _read((of.root / "audit.json").read_bytes(), address, place)
+    previous = previous.model_copy(update={"earlier": _earlier(read_previous(of), previous.audit)})
+    _refuse_repetition(folder, previous, place)
     _write(folder, previous, MARGIN if margin is None else margin)
     checksums.amend(folder, [PREVIOUS])
+
+
+def setup_digest(run: Run) -> str:
+    """Compute what an audit is made from, before anything is answered.
+
+    It is the configuration as far as it decides models and answers, what was read, and the test
+    examples; neither tracking, nor rules, nor code.
+    """
+    sources = read_sources(run.mirror)
+    parts = [part_digest(run, "training"), part_digest(run, "measured")]
+    content = [run.config.models_digest(), sources.key(*sorted(sources.files)), *parts]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _earlier(before: PreviousAudit | None, audit: Comparable | None) -> Comparable | None:
+    """What the previous audit was compared with, of other inputs than its own."""
+    if before is None or before.audit is None or audit is None:
+        return None
+    return before.earlier if before.audit.same_inputs(audit) else before.audit
+
+
+def _refuse_repetition(folder: Mirror, previous: PreviousAudit, place: str) -> None:
+    """Refuse an audit of the same inputs, where nothing stands behind it to compare with."""
+    own = folder.root / "audit.json"
+    folder.fetch([own])
+    if not own.is_file() or previous.audit is None or previous.earlier is not None:
+        return
+    if Comparable.of(read_audit(own, folder.place(own))).same_inputs(previous.audit):
+        raise DataError(
+            f"--previous must name an audit of other inputs, got {printable(place)} with the same "
+            "examples and answers; name the audit before it"
+        )
 
 
 def margin_of(config: Config) -> float | None:
@@ -130,7 +168,9 @@ def _from_mlflow(run: Run) -> PreviousAudit:
     own = run.path("audit.json")
     run.fetch(own)
     try:
-        logged = logged_previous(run.config.project, uri, file_digest(own) if own.exists() else "")
+        besides = file_digest(own) if own.exists() else ""
+        setup = setup_digest(run)
+        logged = logged_previous(run.config.project, uri, besides, setup)
         if logged is None:
             return PreviousAudit(audit=None, reason=FIRST)
         run_id, content = logged

@@ -16,6 +16,7 @@ from scotoma.answers.admission import (
     share_words,
     unasked_chance,
 )
+from scotoma.answers.digest import answers_digest
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import cluster_sums
@@ -28,6 +29,7 @@ __all__ = [
     "baseline_notes",
     "constant_members",
     "group_errors",
+    "own_digest",
 ]
 
 RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
@@ -105,6 +107,13 @@ def baseline_notes(
     right = float((dense.predicted == labels[:, None]).mean())
     note = chance_note(skill, f"right on {share_words(right)}")
     return () if note is None else (note,)
+
+
+def own_digest(predictions: Predictions, examples: Examples) -> str:
+    """Compute the digest of the answers of one variant, with the labels of the examples."""
+    return answers_digest(
+        predictions.example_ids, predictions.predicted, examples.known_labels, predictions.classes
+    )
 
 
 def group_errors(

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.answers.admission import AdmissionNote, read_notes
+from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.digest import answers_digest
 from scotoma.config import ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -98,13 +99,14 @@ def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
             for share in SHARES
             for found in (quantile_change(table, share, mask),)
         ]
-    notes = [note for one in run.config.resolved_variants for note in _notes(run, one.name)]
-    return {"variants": variants, "means": means, "quantiles": quantiles, "admission": notes}
-
-
-def _notes(run: Run, name: str) -> tuple[AdmissionNote, ...]:
-    """How the scores of a variant were read: `_read` has seen that the file can be."""
-    return read_notes(pl.read_parquet_metadata(run.predictions(name)))
+    notes: list[AdmissionNote] = []
+    digests = {}
+    for one in run.config.resolved_variants:
+        scores = _read(run, one.name, examples)
+        notes += scores.admission
+        digests[one.name] = answers_digest(scores.example_ids, scores.predicted)
+    measured = {"variants": variants, "means": means, "quantiles": quantiles}
+    return measured | {"admission": notes, "answers": digests}
 
 
 def _of_variant(mean: Estimate, scores: np.ndarray[Any, Any]) -> dict[str, Any]:
