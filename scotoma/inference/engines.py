@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
+from scotoma.gpu import gpu_at_hand
 from scotoma.inference.preprocessing import OURS, Preprocessing
 from scotoma.inference.weights import read_weights
-from scotoma.machine import has_gpu_driver
 
 if TYPE_CHECKING:
     from scotoma.config.limits import ReaderLimits
     from scotoma.quantization.architecture import Architecture
 
 __all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "open_engine", "providers"]
-__all__ += ["scores_onnx", "session"]
+__all__ += ["runs_as_graph", "runs_on_gpu", "scores_onnx", "session"]
 
 BATCH = 1024  # images at once, of arrays that are in memory as a whole
 PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
@@ -43,6 +43,7 @@ class Network:
         deterministic: Nothing but the inputs may decide a result.
         graph: The file of its `Architecture`; None where it was not exported.
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
+        processor: Run on the processor, also where torch has a GPU.
         limits: Of external models: memory and time for a batch. None for members made here.
         best: How many classes are told of each image, those of the highest scores.
         thresholds: Where an image has several labels, each output is one: the sigmoid of the score
@@ -55,6 +56,7 @@ class Network:
     deterministic: bool = False
     graph: Path | None = None
     as_trained: bool = False
+    processor: bool = False
     limits: ReaderLimits | None = None
     best: int = 1
     thresholds: tuple[float, ...] = ()
@@ -66,6 +68,10 @@ class Engine(Protocol):
     @property
     def runtime(self) -> str:
         """Name of what runs it: library, device or provider, precision, memory format."""
+
+    @property
+    def gpu_use(self) -> tuple[float, int]:
+        """Seconds in which a GPU worked for it, and the most bytes that it took there."""
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
@@ -89,7 +95,14 @@ def open_engine(path: Path, network: Network, *, together: bool = False) -> Engi
 
 def runs_as_graph(network: Network) -> bool:
     """Whether ONNX Runtime runs weights, in the graph that the audit has exported."""
-    return network.graph is not None and not network.as_trained and not gpu_at_hand()
+    if network.graph is None or network.as_trained:
+        return False
+    return network.processor or not gpu_at_hand()
+
+
+def runs_on_gpu(path: Path, network: Network) -> bool:
+    """Whether torch runs a member on a GPU: weights, where there is one and it is not ruled out."""
+    return path.suffix != ".onnx" and not network.processor and gpu_at_hand()
 
 
 @lru_cache(maxsize=1)
@@ -100,14 +113,6 @@ def _architecture(file: Path) -> Architecture:
     return Architecture.read(file)
 
 
-def gpu_at_hand() -> bool:
-    """Whether torch can use a GPU; torch is not imported to ask where there is no driver."""
-    if not has_gpu_driver():
-        return False
-    torch = needs("torch", "train", "prediction")
-    return bool(torch.cuda.is_available())
-
-
 class TorchEngine:
     """Weights of a network of ours or of torchvision, in float32."""
 
@@ -116,7 +121,7 @@ class TorchEngine:
         from scotoma.quantization.graphs import fold
         from scotoma.training.models import build_model
 
-        self.device = torch.device("cuda" if gpu_at_hand() else "cpu")
+        self.device = torch.device("cuda" if runs_on_gpu(path, network) else "cpu")
         if self.device.type == "cuda":
             # float32 must be float32: a product cut to 10 bits is another model.
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -133,7 +138,8 @@ class TorchEngine:
         self.as_trained = network.as_trained
         ready = model if network.as_trained else fold(model)
         self.model = ready.to(self.device).to(memory_format=torch.channels_last)
-        self.preprocessing = network.preprocessing
+        self.prepare = network.preprocessing.in_torch(self.device)
+        self._gpu_s = 0.0
 
     @property
     def runtime(self) -> str:
@@ -147,12 +153,38 @@ class TorchEngine:
 
         if torch.get_num_threads() > 1:
             torch.set_num_threads(1)  # a second OpenMP thread stalls the first if its core is busy
+        try:
+            return self._scores(pixels)
+        except torch.OutOfMemoryError:
+            if len(pixels) == 1:
+                raise
+        torch.cuda.empty_cache()
+        half = len(pixels) // 2
+        return np.concatenate([self.scores(pixels[:half]), self.scores(pixels[half:])])
+
+    def _scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        import torch
+
+        timed = self.device.type == "cuda"
+        if timed:
+            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            began.record()
         with torch.inference_mode():
-            images = torch.from_numpy(self.preprocessing(pixels)).to(
-                self.device, memory_format=torch.channels_last
-            )
-            scores: NDArray[np.float32] = self.model(images).float().cpu().numpy()
-        return scores
+            scores = self.model(self.prepare(torch.from_numpy(pixels))).float()
+        if timed:
+            ended.record()
+        found: NDArray[np.float32] = scores.cpu().numpy()
+        if timed:
+            self._gpu_s += began.elapsed_time(ended) / 1000
+        return found
+
+    @property
+    def gpu_use(self) -> tuple[float, int]:
+        """Seconds in which a GPU worked for it, and the most bytes that it took there."""
+        import torch
+
+        peak = torch.cuda.max_memory_reserved() if self.device.type == "cuda" else 0
+        return self._gpu_s, peak
 
 
 class OnnxEngine:
@@ -177,6 +209,11 @@ class OnnxEngine:
         """Name of what runs it."""
         alone = ", image by image" if self.alone else ""
         return f"onnxruntime, {self.session.get_providers()[0]}{alone}"
+
+    @property
+    def gpu_use(self) -> tuple[float, int]:
+        """Nothing that is measured."""
+        return 0.0, 0
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -18,28 +19,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.inference.engines import Engine, Network, gpu_at_hand, open_engine, runs_as_graph
+from scotoma.gpu import free_gpu_bytes
+from scotoma.inference.engines import (
+    Engine,
+    Network,
+    open_engine,
+    runs_as_graph,
+    runs_on_gpu,
+)
 from scotoma.inference.model_process import call_limited, runtime_process
+from scotoma.inference.workers import feeders, most_feeders
 from scotoma.machine import cores
-from scotoma.processes import IsolatedProcess, map_in_order, worker_pool
+from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
+from scotoma.processes.used import Effort, Kind, Workers
 
 __all__ = [
     "Answers",
     "PixelArray",
     "images_at_once",
-    "most_workers",
+    "images_on_gpu",
     "needs_torch",
     "predict_members",
 ]
 
 
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
+GPU_PIXELS = 2**22  # of a batch that fills a GPU
 BATCHES = 16  # that a worker takes at a time
 ALONE_S = 1.0  # this process works before it is known whether others are worth their start
-GPU_WORKERS = 4  # processes that share a GPU: each takes about half a GiB before its first image
 WORTH_S = 2.0  # of work left, for workers that take about half a second to start
 
 PixelArray: TypeAlias = NDArray[np.uint8]  # (N, 3, H, W)
+Task: TypeAlias = tuple[int, slice]  # a member and some rows
 
 
 def images_at_once(images: PixelArray) -> int:
@@ -49,6 +60,15 @@ def images_at_once(images: PixelArray) -> int:
     [256, 64, 4]
     """
     return int(np.clip(PIXELS // (images.shape[2] * images.shape[3]), 4, 256))
+
+
+def images_on_gpu(images: PixelArray) -> int:
+    """The batch of a GPU, by the images' size alone.
+
+    >>> [images_on_gpu(np.zeros((0, 3, side, side), np.uint8)) for side in (8, 32, 224)]
+    [4096, 4096, 83]
+    """
+    return int(np.clip(GPU_PIXELS // (images.shape[2] * images.shape[3]), 16, 4096))
 
 
 @dataclass(frozen=True)
@@ -87,22 +107,26 @@ def predict_members(
     keep_scores: bool | Literal["full"] = False,
     workers: int | None = None,
     process: IsolatedProcess | None = None,
+    used: Workers | None = None,
 ) -> Iterator[Answers]:
     """Run every member on every image.
 
-    The same labels whatever the number of workers: batches are cut at the same places. Where ONNX
-    Runtime runs all members, this process begins; once it has worked for a second and more than two
-    seem left, as many workers as there are cores take over, one thread each. torch runs in workers
-    only. A worker's memory is that of one member and of what it makes of one batch. External models
-    run in processes of their own, with the limits of `network` for each batch.
+    The same labels whatever the number of workers: batches are cut at the same places. Weights run
+    in torch on a GPU where there is one, in as few processes as fill it, and meanwhile graphs in
+    ONNX Runtime on all other cores. Without a GPU, where ONNX Runtime runs all members, this
+    process begins; once it has worked for a second and more than two seem left, as many workers as
+    there are cores take over, one thread each. torch runs in workers only. A worker's memory is
+    that of one member and of what it makes of one batch. External models run in processes of their
+    own, with the limits of `network` for each batch.
 
     Args:
         members: Their files, `.safetensors` or `.onnx`.
         images: uint8, shape (N, 3, H, W), or a .npy file that holds them.
         network: What the members have in common.
         keep_scores: Give the probability of each predicted class as well; `full`: all scores too.
-        workers: Number of worker processes; 0 works here alone.
+        workers: Number of worker processes, those that feed a GPU included; 0 works here alone.
         process: Runs external models first, from `runtime_process`, and stays; None starts one.
+        used: Filled with who ran them.
 
     Yields:
         Answers, as they come; within a member in the order of the rows only if it is alone.
@@ -112,39 +136,42 @@ def predict_members(
             member of ours that diverged, whose scores are no numbers at all, is not refused: like
             anything that takes the highest of such scores, it says the first class.
     """
+    used = Workers() if used is None else used
     file = images if isinstance(images, Path) else None
     pixels = np.load(images, mmap_mode="r") if isinstance(images, Path) else images
-    step = BATCHES * images_at_once(pixels)
-    tasks = [
-        (member, slice(start, min(start + step, len(pixels))))
-        for member in range(len(members))
-        for start in range(0, len(pixels), step)
-    ]
     work = _Work(tuple(members), pixels, network, keep_scores)
+    fed, others = work.tasks()
+    if fed and workers != 0:
+        yield from _side_by_side(work, file, fed, others, cores() if workers is None else workers,
+                                 used)  # fmt: skip
+        return
+    tasks = sorted([*fed, *others], key=lambda task: (task[0], task[1].start))
     if workers is None and needs_torch(members, network):
-        workers = most_workers(members)
+        workers = cores()
     if network.limits is not None:
         most = cores() if workers is None else max(1, workers)
         yield from _apart(work, file, tasks, most, process)
         return
+    kind = used.of("processor", "the processor")
+    kind.members, kind.why, kind.began = len(members), "little work", time.perf_counter()
+    kind.ended = kind.began
     done = 0
     if not workers:
-        began = time.perf_counter()
         for done, task in zip(count(1), tasks, strict=False):
-            yield work(*task)
-            worked = time.perf_counter() - began
+            answers, effort = work.timed(*task)
+            kind.efforts.append(effort)
+            kind.ended = time.perf_counter()
+            yield answers
+            worked = time.perf_counter() - kind.began
             if workers is None and worked > ALONE_S:
                 if cores() > 1 and worked / done * (len(tasks) - done) > WORTH_S:
                     break
                 workers = 0
     if done < len(tasks):
-        yield from _shared_out(work, file, tasks[done:], workers or most_workers(members))
-
-
-def most_workers(members: Sequence[Path]) -> int:
-    """Count the workers that help: one a core; few where each would take memory of a GPU."""
-    graphs = all(path.suffix == ".onnx" for path in members)
-    return cores() if graphs or not gpu_at_hand() else min(cores(), GPU_WORKERS)
+        kind.workers = min(workers or cores(), len(tasks) - done)
+        kind.why = "one a core" if kind.workers == cores() else f"{kind.workers} have work"
+        with _pool(work, file, kind.workers) as pool:
+            yield from _shared_out([_Lane(work, tasks[done:], pool, kind, 3 * kind.workers)])
 
 
 def needs_torch(members: Sequence[Path], network: Network) -> bool:
@@ -153,32 +180,93 @@ def needs_torch(members: Sequence[Path], network: Network) -> bool:
     return not (graphs or runs_as_graph(network))
 
 
-def _shared_out(
-    work: _Work, file: Path | None, tasks: list[tuple[int, slice]], workers: int
+def _side_by_side(
+    work: _Work, file: Path | None, fed: list[Task], others: list[Task], workers: int, used: Workers
 ) -> Iterator[Answers]:
-    """Tasks dealt to workers; few wait in line, so that answers do not pile up unread."""
+    """Feed a GPU, and run on the other cores what does not need it.
+
+    One process feeds it first. Its first task tells how many do from then on.
+    """
+    most = most_feeders(workers, 1)
+    on_gpu = used.of("gpu", "the GPU in torch")
+    on_gpu.members, on_gpu.workers, on_gpu.why = len({task[0] for task in fed}), 1, "the first task"
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="scotoma-")))
+        if file is None:
+            file = folder / "images.npy"
+            np.save(file, work.images)
+        lanes = [_Lane(work, fed, stack.enter_context(_pool(work, file, most)), on_gpu, 1, most)]
+        if others:
+            spare = max(1, workers - 1)
+            beside = used.of("processor", "the processor")
+            beside.members = len({task[0] for task in others})
+            beside.workers, beside.why = spare, "every core that does not feed the GPU"
+            pool = stack.enter_context(_pool(work, file, min(spare, len(others))))
+            lanes.append(_Lane(work, others, pool, beside, spare, cores=workers))
+        yield from _shared_out(lanes)
+
+
+@contextmanager
+def _pool(work: _Work, file: Path | None, workers: int) -> Iterator[WorkerPool]:
+    """Workers that have what all tasks share."""
     with TemporaryDirectory(prefix="scotoma-") as folder:
         if file is None:
             file = Path(folder, "images.npy")
             np.save(file, work.images)
         sent = (work.members, file, work.network, work.keep_scores)
-        with worker_pool(min(workers, len(tasks)), _start_worker, *sent) as pool:
-            waiting: set[Future[Answers]] = set()
-            for member, rows in tasks:
-                path = work.members[member]
-                task = f"predicting with {path.parent.name}/{path.name}"
-                waiting.add(pool.submit(_Work.__call__, member, rows, task=task))
-                if len(waiting) >= 3 * workers:
-                    yield from _ready(waiting)
-            while waiting:
-                yield from _ready(waiting)
+        with worker_pool(workers, _start_worker, *sent) as pool:
+            yield pool
 
 
-def _ready(waiting: set[Future[Answers]]) -> Iterator[Answers]:
-    """Yield the answers that are there, once one is, and wait for them no longer."""
-    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-        waiting.remove(future)
-        yield future.result()
+class _Lane:
+    """Tasks of one kind, and the workers that take them."""
+
+    def __init__(
+        self, work: _Work, tasks: list[Task], pool: WorkerPool, kind: Kind, in_line: int,
+        most: int = 0, cores: int = 0,
+    ) -> None:  # fmt: skip
+        self.work, self.tasks, self.pool, self.kind = work, deque(tasks), pool, kind
+        self.in_line = in_line  # tasks given out at a time: answers do not pile up unread
+        self.most, self.cores = most, cores
+        self.given = 0
+        kind.began = kind.ended = time.perf_counter()
+
+    def give_out(self) -> Iterator[Future[tuple[Answers, Effort]]]:
+        """Give tasks to the workers, as many as may wait in line."""
+        while self.tasks and self.given < self.in_line:
+            member, rows = self.tasks.popleft()
+            path = self.work.members[member]
+            task = f"predicting with {path.parent.name}/{path.name}"
+            self.given += 1
+            yield self.pool.submit(_Work.timed, member, rows, task=task)
+
+    def take(self, effort: Effort, lanes: Sequence[_Lane]) -> None:
+        """Note what a task has cost; the first on a GPU decides how many workers feed it."""
+        self.given -= 1
+        self.kind.efforts.append(effort)
+        self.kind.ended = time.perf_counter()
+        if self.most and len(self.kind.efforts) == 1:
+            left = len({member for member, _ in self.tasks})
+            self.kind.workers, self.kind.why = feeders(effort, self.most, max(1, left))
+            self.in_line = self.kind.workers
+            for other in lanes:
+                if other is not self:
+                    other.kind.workers = other.in_line = max(1, other.cores - self.kind.workers)
+
+
+def _shared_out(lanes: Sequence[_Lane]) -> Iterator[Answers]:
+    """Answers of all lanes, as they come."""
+    waiting: dict[Future[tuple[Answers, Effort]], _Lane] = {}
+    while True:
+        for lane in lanes:
+            waiting |= dict.fromkeys(lane.give_out(), lane)
+        if not waiting:
+            return
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            lane = waiting.pop(future)
+            answers, effort = future.result()
+            lane.take(effort, lanes)
+            yield answers
 
 
 def _apart(
@@ -262,10 +350,38 @@ class _Work:
         self.members, self.images = members, images
         self.network, self.keep_scores = network, keep_scores
         self.opened: tuple[int, Engine] | None = None
+        self.gpu_s = 0.0  # in which a GPU worked for the member that is open
+
+    def tasks(self) -> tuple[list[Task], list[Task]]:
+        """List what is to be done on a GPU, and what is not; a member's rows one after another."""
+        tasks: tuple[list[Task], list[Task]] = ([], [])
+        for member, path in enumerate(self.members):
+            on_gpu = runs_on_gpu(path, self.network)
+            step = BATCHES * self._batch(on_gpu=on_gpu)
+            rows = range(0, len(self.images), step)
+            tasks[0 if on_gpu else 1].extend(
+                (member, slice(start, min(start + step, len(self.images)))) for start in rows
+            )
+        return tasks
+
+    def _batch(self, *, on_gpu: bool) -> int:
+        return images_on_gpu(self.images) if on_gpu else images_at_once(self.images)
+
+    def timed(self, member: int, rows: slice) -> tuple[Answers, Effort]:
+        """Run a member on some rows, and tell what that cost."""
+        began, worked = time.perf_counter(), time.process_time()
+        answers = self(member, rows)
+        seconds = time.perf_counter() - began
+        assert self.opened is not None
+        gpu_s, gpu_bytes = self.opened[1].gpu_use
+        if not gpu_bytes:
+            return answers, Effort(seconds, time.process_time() - worked)
+        before, self.gpu_s = self.gpu_s, gpu_s
+        return answers, Effort(seconds, gpu_s - before, gpu_bytes, free_gpu_bytes())
 
     def __call__(self, member: int, rows: slice) -> Answers:
         if self.opened is None or self.opened[0] != member:
-            self.opened = None  # one member's weights in memory, not two
+            self.opened, self.gpu_s = None, 0.0  # one member's weights in memory, not two
             self.opened = (member, open_engine(self.members[member], self.network))
         engine = self.opened[1]
         network = self.network
@@ -275,7 +391,7 @@ class _Work:
         kept = np.empty((len(best), *several), np.float16) if self.keep_scores else None
         wide = (len(best), self.network.classes)
         every = np.empty(wide, np.float32) if self.keep_scores == "full" else None
-        batch = images_at_once(self.images)
+        batch = self._batch(on_gpu=runs_on_gpu(self.members[member], network))
         for at in range(rows.start, rows.stop, batch):
             pixels = np.ascontiguousarray(self.images[at : min(at + batch, rows.stop)])
             scores = self._checked(engine.scores(pixels), member, len(pixels))

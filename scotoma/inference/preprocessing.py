@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["OURS", "Preprocessing"]
 
@@ -47,6 +52,29 @@ class Preprocessing:
         if self.layout == "NHWC":
             ready = np.ascontiguousarray(ready.transpose(0, 2, 3, 1))
         return ready
+
+    def in_torch(self, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Build the same for torch, on a device and with channels last, to the last bit.
+
+        Args:
+            device: Where pixels are sent and prepared.
+
+        Returns:
+            From pixels, uint8, shape (B, 3, H, W), to float32 of that shape.
+        """
+        import torch
+
+        def vector(values: tuple[float, ...]) -> torch.Tensor:
+            # Tensors: a GPU multiplies by the inverse of a number that it is to divide by.
+            return torch.tensor(values, dtype=torch.float32, device=device).reshape(1, -1, 1, 1)
+
+        scale, mean, std = vector((self.scale,)), vector(self.mean), vector(self.std)
+
+        def prepare(pixels: torch.Tensor) -> torch.Tensor:
+            ready = pixels.to(device).float().contiguous(memory_format=torch.channels_last)
+            return ready.div_(scale).sub_(mean).div_(std)
+
+        return prepare
 
 
 OURS = Preprocessing()  # of every network that is trained here

@@ -16,6 +16,7 @@ from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
 from scotoma.run import Run, read_json, write_json
+from scotoma.run.workers import workers_left
 from scotoma.stages.judging.frontier import frontier_rows
 
 __all__ = ["import_tracking", "log"]
@@ -139,6 +140,7 @@ def _measurements(run: Run) -> dict[str, Any]:
             path.stem: read_json(path)["time_s"]
             for path in sorted(run.path("steps").glob("*.json"))
         },
+        "workers": workers_left(run),
         "bytes_per_member": {
             variant.name: _bytes_per_member(run, variant.name)
             for variant in run.config.resolved_variants

@@ -18,7 +18,9 @@ from scotoma.inference import Network
 from scotoma.inference.trials import trials
 from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.run import Run, read_json
+from scotoma.run.workers import leave_workers
 from scotoma.stages.members.files import (
     calibration_digest,
     graph_files,
@@ -57,11 +59,15 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
             home_of("torch", "train", "quantization")  # which the workers import
             home_of("onnxruntime", "train", "quantization")
             run.fetch(*outputs)  # of members that an earlier try has finished
-            quantize_shard(run, variants, shard, *graphs)
+            used = Workers()
+            quantize_shard(run, variants, shard, *graphs, used=used)
+            leave_workers(run, "quantize", shard.index, used)
     return outputs
 
 
-def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path) -> None:
+def quantize_shard(
+    run: Run, variants: list[Variant], shard: Shard, graph: Path, *, used: Workers | None = None
+) -> None:
     """Compress the members of a shard and write each with its record.
 
     One worker exports the architecture once, to `graph`, and begins; where more than three seconds
@@ -70,21 +76,26 @@ def quantize_shard(run: Run, variants: list[Variant], shard: Shard, graph: Path)
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     tasks = [(base, index) for base in bases for index in shard.members]
     progress.start("quantize", len(variants) * len(shard.members))
+    kind = (used or Workers()).of("processor", "the processor")
+    kind.members, kind.workers = len(tasks) * len(variants) // len(bases), 1
+    kind.why, kind.began = "the network is exported once", time.perf_counter()
     with ExitStack() as pools:
         pool = pools.enter_context(worker_pool(1, _prepare, run, variants))
         pool.submit(_write_graph, graph, task="exporting the network").result()
         run.publish(graph)
-        _compress_with(pool, tasks[:1])
+        _compress_with(pool, tasks[:1], kind)
         first = [v for v in variants if (v.derived_from, shard.members[0]) == tasks[0]]
         _try_first(run, first, shard, *pool.submit(_trial_input, task="quantizing").result())
         began = time.perf_counter()
         for done, task in enumerate(tasks[1:], 1):
-            _compress_with(pool, [task])
+            _compress_with(pool, [task], kind)
             rest = tasks[1 + done :]
             if (time.perf_counter() - began) / done * len(rest) > WORTH_S and cores() > 1:
                 prepared = pool.submit(_prepared, task="quantizing").result()
-                many = worker_pool(min(cores(), len(rest)), _prepared, prepared)
-                _compress_with(pools.enter_context(many), rest)
+                kind.workers = min(cores(), len(rest))
+                kind.why = "one a core, and no more than members"
+                many = worker_pool(kind.workers, _prepared, prepared)
+                _compress_with(pools.enter_context(many), rest, kind)
                 return
 
 
@@ -109,13 +120,14 @@ def _try_first(
                 raise
 
 
-def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]]) -> None:
+def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]], kind: Kind) -> None:
     futures = [
         pool.submit(_compress, base, index, task=f"quantizing {base} member {index}")
         for base, index in tasks
     ]
     for future in futures:
-        future.result()
+        kind.efforts.append(future.result())
+        kind.ended = time.perf_counter()
 
 
 def _prepare(run: Run, variants: list[Variant]) -> Compression:
@@ -137,5 +149,7 @@ def _write_graph(compression: Compression, path: Path) -> None:
         compression.architecture.write(temporary)
 
 
-def _compress(compression: Compression, base: str, index: int) -> None:
+def _compress(compression: Compression, base: str, index: int) -> Effort:
+    began, worked = time.perf_counter(), time.process_time()
     compression(base, index)
+    return Effort(time.perf_counter() - began, time.process_time() - worked)

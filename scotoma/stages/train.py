@@ -7,7 +7,9 @@ from pathlib import Path
 from scotoma.extras import home_of
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
+from scotoma.processes.used import Workers
 from scotoma.run import Run
+from scotoma.run.workers import leave_workers
 from scotoma.stages.members.files import member_files
 from scotoma.stages.members.shards import Shard
 from scotoma.training.mitigated import training_digest
@@ -48,5 +50,7 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
             from scotoma.training.population import train_populations
 
             run.fetch(*outputs)  # of members that an earlier try has finished
-            train_populations(run, variants, shard.members)
+            used = Workers()
+            train_populations(run, variants, shard.members, used)
+            leave_workers(run, step, shard.index, used)
     return outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -113,6 +114,7 @@ class Training:
         pruning: Pruning = SHADOW,
         device: torch.device = PROCESSOR,
         dense: Tensors | None = None,
+        steps: dict[Phase, TrainingStep] | None = None,
     ) -> None:
         """Prepare the data; nothing is trained yet.
 
@@ -129,6 +131,8 @@ class Training:
             device: Where they are trained; images that fit are sent there once.
             dense: Parameters and buffers of the dense members of the same seeds, stacked, for
                 techniques that prune beside them.
+            steps: Steps that an earlier training has built: of the same network, task, recipe,
+                backend and device, and of as many members; those of this one are added.
         """
         self.members, self.task, self.pruning = members, task, pruning
         self.recipe = recipe = recipe.resolved(task.pool_size(len(labels)))
@@ -138,7 +142,8 @@ class Training:
         self._masked = prunable(template, pruning.exempt)
         self._device, self._backend = device, backend
         self._template = template.to(device)
-        self._ways: dict[Phase, TrainingStep] = {}
+        self._ways: dict[Phase, TrainingStep] = {} if steps is None else steps
+        self.first_step_s = 0.0  # of `advance`: compiling and recording included
         self._images, self._labels = images, torch.from_numpy(labels).to(device)
         self._at_hand = batches_from(images, device) if isinstance(images, np.ndarray) else None
         if attributes is None:
@@ -204,6 +209,7 @@ class Training:
         if not all(bool(mask.all()) for mask in masks.values()):
             moving.keep(masks)
         losses = state.losses
+        began = time.perf_counter()
 
         for step, batch in self._batches(state.step, until):
             if self._masks_change_at(step):
@@ -212,6 +218,10 @@ class Training:
             way = self._way(self._phase(step))
             way.take(moving, batch, learning_rate(step, recipe), step, self._told(step, batch))
             way.average(moving, step)
+            if step == state.step:
+                if self._device.type == "cuda":
+                    torch.cuda.synchronize(self._device)
+                self.first_step_s += time.perf_counter() - began
             if step + 1 in tenths:
                 since = max(mark for mark in tenths if mark <= step)
                 mean = moving.running / (step + 1 - since)

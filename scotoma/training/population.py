@@ -6,12 +6,13 @@ import math
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,11 @@ from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
+from scotoma.gpu import watched
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
+from scotoma.processes.used import Effort, Workers
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
 from scotoma.training.checkpoints import checkpoint_steps, write_checkpoints
@@ -39,19 +42,25 @@ from scotoma.training.mitigated import (
 from scotoma.training.randomness import member_seed
 
 if TYPE_CHECKING:
+    import torch
+
     from scotoma.training.backends import Backend
     from scotoma.training.engine import TrainedMember, Training
+    from scotoma.training.task import TrainingTask
 
 __all__ = ["train_populations"]
 
 
-def train_populations(run: Run, variants: list[str], members: range) -> list[Path]:
+def train_populations(
+    run: Run, variants: list[str], members: range, used: Workers | None = None
+) -> list[Path]:
     """Train the members of some variants and write each, with its record, as soon as it is done.
 
     Args:
         run: The run; its examples are prepared.
         variants: Names of dense or pruned variants.
         members: Indices in each population.
+        used: Filled with who trained them.
 
     Returns:
         The weight files.
@@ -64,7 +73,7 @@ def train_populations(run: Run, variants: list[str], members: range) -> list[Pat
         with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
             stored = store_images(run.examples, "train", Path(folder))
             data = (stored, examples.shown_labels, len(examples.classes))
-            _train(run, wanted, due, data, data_digest)
+            _train(run, wanted, due, data, data_digest, Workers() if used is None else used)
     return [run.member(variant, index) for variant, index in wanted]
 
 
@@ -74,6 +83,7 @@ def _train(
     due: set[tuple[str, int]],
     data: TrainingData,
     data_digest: str,
+    used: Workers,
 ) -> None:
     """Train every chunk that holds a member that is due, in worker processes.
 
@@ -88,19 +98,51 @@ def _train(
         pool = pools.enter_context(worker_pool(most, _start_worker, run, data))
         if run.config.mitigation is not None and run.config.mitigation.chooses:
             pool.submit(_choose_settings, data_digest, task="choosing settings").result()
-        backend, size, workers = pool.submit(_choose_way, task="trying a step of training").result()
+        way = pool.submit(_choose_way, task="trying a step of training").result()
+        workers = min(way.workers, len(due))
         if workers > most == 1 < len(due):  # torch has no use for that GPU
             pool = pools.enter_context(worker_pool(workers, _start_worker, run, data))
-        chunks = _chunks(wanted, due, size)
+        chunks = _chunks(wanted, due, way.together)
         progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
-        futures = [
+        kind = used.of("gpu" if way.gpu else "processor", way.gpu or "the processor")
+        kind.members, kind.workers, kind.why = len(due), min(workers, len(chunks)), way.why
+        use = pools.enter_context(watched(wanted=bool(way.gpu)))
+        kind.gpu, kind.began = use if way.gpu else None, time.perf_counter()
+        futures = {
             pool.submit(
-                _train_chunk, *chunk, backend, data_digest, task, task=f"training {_named(*chunk)}"
-            )
+                _train_chunk, *chunk, way.backend, data_digest, task,
+                task=f"training {_named(*chunk)}",
+            ): chunk
             for chunk in chunks
-        ]
+        }  # fmt: skip
         for future in as_completed(futures):
-            future.result()
+            for effort, first_s in future.result():
+                kind.efforts.append(effort)
+                kind.ended = time.perf_counter()
+                if way.gpu:
+                    print(
+                        f"{_named(*futures[future])}: {effort.seconds:.1f} s, the first step "
+                        f"{first_s:.1f} s of them; {effort.gpu_bytes / 2**30:.1f} GiB",
+                        flush=True,
+                    )
+
+
+class Way(NamedTuple):
+    """How members are trained.
+
+    Attributes:
+        backend: How gradients are computed.
+        together: Members of a chunk.
+        workers: Processes that train chunks.
+        why: Why so many.
+        gpu: Name of the GPU; empty without one.
+    """
+
+    backend: Backend
+    together: int
+    workers: int
+    why: str
+    gpu: str
 
 
 def _named(variant: str, indices: list[int]) -> str:
@@ -156,7 +198,35 @@ def _origin(config: Config, data_digest: str) -> dict[str, Any]:
 
 
 TrainingData: TypeAlias = "tuple[StoredImages, NDArray[np.int64], int]"  # images, labels, classes
-SharedData: TypeAlias = "tuple[Run, IndexedImages, TrainingData]"  # of a worker
+SharedData: TypeAlias = "tuple[Run, IndexedImages, TrainingData, Built]"  # of a worker
+
+
+class Built:
+    """What the chunks of one worker share: on a GPU the compiled and recorded pass of members.
+
+    To compile it and to record it takes longer than some hundred steps.
+    """
+
+    def __init__(self) -> None:
+        self._task: tuple[TrainingTask, NDArray[np.int64] | None] | None = None
+        self._steps: dict[tuple[int, str], dict[Any, Any]] = {}
+
+    def task(
+        self, run: Run, labels: NDArray[np.int64], classes: int, device: torch.device
+    ) -> tuple[TrainingTask, NDArray[np.int64] | None]:
+        """What is learned: on a GPU one object for all chunks, by which their passes are known."""
+        if device.type != "cuda":
+            return learning_task(run, labels, classes)
+        self._task = self._task or learning_task(run, labels, classes)
+        return self._task
+
+    def steps(
+        self, task: TrainingTask, members: int, backend: str, device: torch.device
+    ) -> dict[Any, Any] | None:
+        """Steps that were built for as many members; None where nothing is compiled."""
+        if device.type != "cuda" or task.phases is not None:
+            return None
+        return self._steps.setdefault((members, backend), {})
 
 
 def _start_worker(run: Run, data: TrainingData) -> SharedData:
@@ -166,7 +236,7 @@ def _start_worker(run: Run, data: TrainingData) -> SharedData:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS asks for it on a GPU
         # As `use_deterministic_algorithms`, which imports torch's compiler for two seconds.
         torch.set_deterministic_debug_mode("error")
-    return run, data[0].open(), data
+    return run, data[0].open(), data, Built()
 
 
 def _choose_settings(shared: SharedData, data_digest: str) -> None:
@@ -174,7 +244,7 @@ def _choose_settings(shared: SharedData, data_digest: str) -> None:
     from scotoma.training.jtt_settings import held_out_quarter, try_settings
     from scotoma.training.placement import training_device
 
-    run, images, (_, labels, classes) = shared
+    run, images, (_, labels, classes), _ = shared
     asked, groups = run.config.mitigation, run_groups(run)
     assert asked is not None
     assert groups is not None
@@ -198,16 +268,16 @@ def _choose_settings(shared: SharedData, data_digest: str) -> None:
     run.publish(path)
 
 
-def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
-    """How gradients are had, how many members make a chunk, and how many workers train them."""
+def _choose_way(shared: SharedData) -> Way:
+    """Choose how gradients are computed, who trains together, and in how many workers."""
     from scotoma.training.choose_backend import choose_backend, members_together
     from scotoma.training.models import build_model
-    from scotoma.training.placement import training_device
+    from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import prunable
     from scotoma.training.task import stage_of
     from scotoma.training.user_network import try_outputs
 
-    run, images, (_, labels, classes) = shared
+    run, images, (_, labels, classes), _ = shared
     task, _ = learning_task(run, labels, classes)
     model = build_model(name := run.config.source.model, outputs := task.outputs, 0)
     if is_code(name):
@@ -215,13 +285,21 @@ def _choose_way(shared: SharedData) -> tuple[Backend, int, int]:
     for variant in run.config.resolved_variants:  # refused now, not after the dense ones
         prunable(model, variant.exempt)
     device = training_device()
-    workers = 1 if device.type == "cuda" else cores()
+    on_gpu = device.type == "cuda"
+    workers, gpu = 1 if on_gpu else cores(), device_name(device) if on_gpu else ""
+
+    def way(backend: Backend) -> Way:
+        together = members_together(backend, device, run.config)
+        why = (
+            f"chunks of {together}, which fill it in one process" if on_gpu
+            else f"one a core, chunks of {together}"
+        )  # fmt: skip
+        return Way(backend, together, workers, why, gpu)
+
     if task.head is not None and stage_of(task.head.reads):  # the stacked pass has no maps
-        return "loop", members_together("loop", device, run.config), workers
+        return way("loop")
     kinds = labels if labels.ndim == 1 else labels[:, 0]  # what a step costs is the network's
-    backend = choose_backend(run.config, images, kinds, device)
-    size = members_together(backend, device, run.config)
-    return backend, size, workers
+    return way(choose_backend(run.config, images, kinds, device))
 
 
 def _train_chunk(
@@ -231,12 +309,16 @@ def _train_chunk(
     backend: Backend,
     data_digest: str,
     task: str,
-) -> None:
-    """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole."""
+) -> list[tuple[Effort, float]]:
+    """Train one chunk in a worker, half of it at a time if the GPU has no memory for the whole.
+
+    Returns:
+        What each part cost, and the seconds of its first step, which compiles.
+    """
     import torch
 
     try:
-        _train_together(shared, variant, indices, backend, data_digest, task)
+        return [_train_together(shared, variant, indices, backend, data_digest, task)]
     except RuntimeError as error:
         if "does not have a deterministic implementation" in str(error):
             source = shared[0].config.source
@@ -259,8 +341,11 @@ def _train_chunk(
             f"going on with {half}",
             file=sys.stderr,
         )
-        for part in (indices[:half], indices[half:]):
-            _train_chunk(shared, variant, part, backend, data_digest, task)
+        return [
+            effort
+            for part in (indices[:half], indices[half:])
+            for effort in _train_chunk(shared, variant, part, backend, data_digest, task)
+        ]
 
 
 def _train_together(
@@ -270,7 +355,7 @@ def _train_together(
     backend: Backend,
     data_digest: str,
     task: str,
-) -> None:
+) -> tuple[Effort, float]:
     """Train some members as one and write those that an earlier try has not finished."""
     from safetensors.torch import save_file
 
@@ -279,8 +364,10 @@ def _train_together(
     from scotoma.training.pruning import Pruning
     from scotoma.training.sparse_encoding import sparse_bytes
 
-    run, images, (_, labels, classes) = shared
-    learned, attributes = learning_task(run, labels, classes)
+    run, images, (_, labels, classes), built = shared
+    began, worked = time.perf_counter(), time.process_time()
+    device = training_device()
+    learned, attributes = built.task(run, labels, classes, device)
     config = run.config
     recipe = config.source.recipe.resolved(learned.pool_size(len(labels)))
     way = config.variant(variant)
@@ -298,7 +385,8 @@ def _train_together(
         recipe=recipe,
         backend=backend,
         dense=dense_members(run, indices) if way.forked and learned.reference else None,
-        device=(device := training_device()),
+        device=device,
+        steps=built.steps(learned, len(indices), backend, device),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
     for result, trunk in zip(trained, trunks, strict=True):
@@ -329,6 +417,13 @@ def _train_together(
             },
         )
         run.publish(path, path.with_suffix(".json"))
+    seconds, cpu_s = time.perf_counter() - began, time.process_time() - worked
+    if device.type != "cuda":
+        return Effort(seconds, cpu_s), training.first_step_s
+    import torch
+
+    peak = torch.cuda.max_memory_reserved(device)
+    return Effort(seconds, cpu_s, peak, torch.cuda.mem_get_info(device)[0]), training.first_step_s
 
 
 def _trained(

@@ -28,10 +28,13 @@ def trained(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     """Chunks of members that fitted a memory of `request.param` members."""
     fitted: list[list[int]] = []
 
-    def train(_: object, variant: str, indices: list[int], *__: object) -> None:
+    def train(
+        _: object, variant: str, indices: list[int], *__: object
+    ) -> tuple[population.Effort, float]:
         if len(indices) > request.param:
             raise torch.OutOfMemoryError
         fitted.append(indices)
+        return population.Effort(1.0, 1.0), 0.5
 
     monkeypatch.setattr(population, "_train_together", train)
     return fitted
@@ -41,7 +44,8 @@ def trained(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 def shared(tmp_path: Path) -> population.SharedData:
     """What a worker would share, without images."""
     data: Any = None
-    return Run.create(tmp_path / "run", parse_config(AUDIT, "test")), data, data
+    run = Run.create(tmp_path / "run", parse_config(AUDIT, "test"))
+    return run, data, data, population.Built()
 
 
 @pytest.mark.parametrize("trained", [3], indirect=True)

@@ -18,13 +18,17 @@ from scotoma.datasets import Examples, decode_images_to
 from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Answers, Network, PixelArray, measure_costs, predict_members
 from scotoma.inference.costs import costs_apart
+from scotoma.inference.engines import runs_on_gpu
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
 from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes.used import Workers
 from scotoma.run import Run, write_json
+from scotoma.run.workers import leave_workers
 from scotoma.stages.external.network import network_of
+from scotoma.stages.measures.devices import BothDevices
 from scotoma.stages.measures.parity import exported_from, network_predictions
 from scotoma.stages.members.every_score import EveryScore
 from scotoma.stages.members.files import members_of
@@ -65,9 +69,17 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         images = Path(folder, "images.npy")
         decode_images_to(images, shown)
-        every = EveryScore.open(run, examples, Path(folder))
-        for answers in predict_members(files, images, network, keep_scores=keep_scores):
+        every, used = EveryScore.open(run, examples, Path(folder)), Workers()
+        both = BothDevices(
+            {
+                at: (name, files[at])
+                for at, (name, place) in enumerate(cells)
+                if members[name][place] == 0 and runs_on_gpu(files[at], network)
+            }
+        )
+        for answers in predict_members(files, images, network, keep_scores=keep_scores, used=used):
             name, place = cells[answers.member]
+            both.take(answers, len(shown.ids))
             columns[name].take(answers, place)
             if every.wanted:
                 columns[name].decide(every.take(name, members[name][place], answers), place)
@@ -75,9 +87,12 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
             if columns[name].missing == 0:
                 path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
                 _write(path, name, members[name], examples, columns.pop(name), partner)
+        differences = list(both.compare(images, network))
         if shard.index == 0:
             _predict_networks(run, examples, images, network, every)
             _measure(run, names, network, np.load(images, mmap_mode="r"))
+    more = [(f"{one.name} on both devices", one.record(), str(one)) for one in differences]
+    leave_workers(run, "predict", shard.index, used, more=more)
 
 
 def _predict_networks(

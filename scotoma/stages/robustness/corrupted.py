@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
 from scotoma.corruptions.sequences import FROM_FIRST, perturbed
-from scotoma.inference.engines import Network
-from scotoma.inference.population import BATCHES, images_at_once, most_workers, predict_members
+from scotoma.gpu import free_gpu_bytes
+from scotoma.inference.engines import Network, runs_on_gpu
+from scotoma.inference.population import BATCHES, images_at_once, predict_members
+from scotoma.inference.workers import sharers
+from scotoma.machine import cores
 from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
 from scotoma.robustness import distortion
@@ -198,7 +201,8 @@ def _answers(
     if suite.network.limits is not None:  # external models run in processes of their own
         yield from (suite(*task) for task in tasks)
         return
-    workers = min(most_workers(suite.members), count)
+    on_gpu = any(runs_on_gpu(path, suite.network) for path in suite.members)
+    workers = min(sharers(cores(), free_gpu_bytes()) if on_gpu else cores(), count)
     with worker_pool(workers, _itself, suite) as pool:
         waiting: deque[Future[Columns]] = deque()
         for condition, rows in tasks:

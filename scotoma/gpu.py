@@ -1,0 +1,193 @@
+"""Is there a GPU, which one, and how busy is it meanwhile?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from scotoma.errors import ConfigError
+from scotoma.extras import needs
+from scotoma.machine import has_gpu_driver
+
+__all__ = [
+    "GPUS_VARIABLE",
+    "GpuUse",
+    "free_gpu_bytes",
+    "gpu_at_hand",
+    "gpu_facts",
+    "missing_gpus",
+    "refuse_without_gpus",
+    "watched",
+]
+
+GPUS_VARIABLE = "SCOTOMA_GPUS"  # how many GPUs a pod asked for; set where a step asks for some
+ASKED = ("utilization.gpu", "memory.used")
+EVERY_MS = 250  # between two readings
+
+
+def gpu_at_hand() -> bool:
+    """Whether torch can use a GPU; torch is not imported to ask where there is no driver."""
+    if not has_gpu_driver():
+        return False
+    torch = needs("torch", "train", "prediction")
+    return bool(torch.cuda.is_available())
+
+
+def free_gpu_bytes() -> int:
+    """Memory of the first GPU that nobody uses; 0 without one."""
+    torch = needs("torch", "train", "prediction")
+    return int(torch.cuda.mem_get_info(0)[0]) if torch.cuda.is_available() else 0
+
+
+def refuse_without_gpus(step: str) -> None:
+    """Refuse to begin a step in a pod that asked for a GPU and sees none, and name what it sees.
+
+    On processors alone the step would take hours, in a pod that is charged for a GPU.
+
+    Args:
+        step: Name of the step.
+
+    Raises:
+        ConfigError: torch sees fewer GPUs than `SCOTOMA_GPUS` says.
+    """
+    asked = int(os.environ.get(GPUS_VARIABLE) or 0)
+    if not asked:
+        return
+    if fault := missing_gpus(asked):
+        raise ConfigError(f"the step {step} asked for a GPU, and {fault}")
+    print(f"GPU: {', '.join(f'{key} {value}' for key, value in gpu_facts().items())}", flush=True)
+
+
+def missing_gpus(asked: int) -> str:
+    """Say why fewer GPUs are seen than were asked for; empty if all are.
+
+    Args:
+        asked: How many.
+    """
+    torch = needs("torch", "train", "training on a GPU")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count >= asked:
+        return ""
+    driver = _driver() or "none"
+    return (
+        f"torch sees {count} of {asked}; the node's driver ({driver}) must serve the image's CUDA "
+        f"({torch.version.cuda or 'none'}): mend the node, or leave out kubeflow.training.gpu"
+    )
+
+
+def gpu_facts() -> dict[str, str]:
+    """Name the GPU that torch sees first, and the versions that decide what it does."""
+    torch = needs("torch", "train", "training on a GPU")
+    if not gpu_at_hand():
+        return {}
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "name": properties.name,
+        "memory": f"{properties.total_memory / 2**30:.1f} GiB",
+        "driver": _driver() or "unknown",
+        "CUDA": str(torch.version.cuda or torch.version.hip),
+        "cuDNN": str(torch.backends.cudnn.version()),
+        "torch": str(torch.__version__),
+    }
+
+
+@dataclass
+class GpuUse:
+    """How busy a GPU was in a block.
+
+    Attributes:
+        busy: Mean share of the time in which a kernel ran, by nvidia-smi; None with `reason`.
+        memory_bytes: The most that was in use, of all processes; None with `reason`.
+        seconds: How long the block took.
+        readings: How many readings there were.
+        reason: Why there is no share.
+    """
+
+    busy: float | None = None
+    memory_bytes: int | None = None
+    seconds: float = 0.0
+    readings: int = 0
+    reason: str = "nvidia-smi gave no reading"
+
+    def record(self) -> dict[str, Any]:
+        """What measurements.json has of it."""
+        if self.busy is None:
+            return {"busy": None, "reason": self.reason}
+        return {
+            "busy": round(self.busy, 3),
+            "readings": self.readings,
+            "memory_bytes": self.memory_bytes,
+        }
+
+    def __str__(self) -> str:
+        """Say it in a step's log."""
+        if self.busy is None:
+            return f"how busy it was is not known ({self.reason})"
+        gib = (self.memory_bytes or 0) / 2**30
+        return f"busy {100 * self.busy:.0f}% of {self.seconds:.1f} s, at most {gib:.1f} GiB in use"
+
+
+@contextmanager
+def watched(*, wanted: bool = True) -> Iterator[GpuUse]:
+    """Watch the first GPU while a block runs; its readings are there when the block has ended.
+
+    Args:
+        wanted: Whether there is one to watch.
+    """
+    use, began = GpuUse(), time.perf_counter()
+    if not wanted:
+        yield use
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    command = ["nvidia-smi", f"--query-gpu={','.join(ASKED)}", "--format=csv,noheader,nounits"]
+    with tempfile.TemporaryFile("w+") as readings:  # a pipe would be full after some minutes
+        try:
+            process = subprocess.Popen(
+                [*command, "-i", visible, "-lms", str(EVERY_MS)],
+                stdin=subprocess.DEVNULL, stdout=readings, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError:
+            process, use.reason = None, "nvidia-smi is not there"
+        try:
+            yield use
+        finally:
+            use.seconds = time.perf_counter() - began
+            if process is not None:
+                process.terminate()
+                process.wait()
+                readings.seek(0)
+                _read(use, readings.read())
+
+
+def _read(use: GpuUse, text: str) -> None:
+    r"""Read what nvidia-smi has printed: a line a reading, share in percent and MiB.
+
+    >>> use = GpuUse()
+    >>> _read(use, "50, 1024\n100, 2048\n[N/A], [N/A]\n10")
+    >>> use.busy, use.memory_bytes, use.readings
+    (0.75, 2147483648, 2)
+    """
+    readings = []
+    for line in text.splitlines():
+        with suppress(ValueError):
+            share, mebibytes = (float(part) for part in line.split(","))
+            readings.append((share / 100, mebibytes * 2**20))
+    if readings:
+        use.busy = sum(share for share, _ in readings) / len(readings)
+        use.memory_bytes = int(max(memory for _, memory in readings))
+        use.readings = len(readings)
+
+
+def _driver() -> str:
+    """The version of NVIDIA's driver; empty where nvidia-smi does not say."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError):
+        answered = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return answered.stdout.partition("\n")[0].strip()
+    return ""
