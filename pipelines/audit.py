@@ -9,7 +9,7 @@ from typing import Any
 from kfp import compiler, dsl
 
 from scotoma import components
-from scotoma.config import Config, Kubeflow
+from scotoma.config import Config, Kubeflow, OnnxSource
 from scotoma.pipelines.placing import (
     check_for_cluster,
     pipeline_config,
@@ -114,7 +114,10 @@ class _Steps:
     def task(self, component: Any, **arguments: Any) -> Any:
         """Make a task without KFP's cache, which does not see the code: steps skip themselves."""
         task = component(**arguments).set_caching_options(enable_caching=False)
-        return task if self.kubeflow is None else place(task, component.name, self.kubeflow)
+        if self.kubeflow is None:
+            return task
+        trains = not isinstance(self.config.source, OnnxSource)
+        return place(task, component.name, self.kubeflow, trains=trains)
 
     def failures_recorded(self, run_uri: Any, *, scheduled: bool = False) -> dsl.ExitHandler:
         """A block of tasks whose failure or cancellation is recorded, whatever ended it."""

@@ -13,6 +13,7 @@ from scotoma.config.registered import SCHEME
 from scotoma.config.sources import LOCATIONS
 from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
+from scotoma.gpu import GPUS_VARIABLE
 from scotoma.own_code import is_code
 from scotoma.stages.steps import STEPS
 from scotoma.tracking.connection import CREDENTIALS
@@ -39,13 +40,17 @@ PATIENCE = {
 }
 
 
-def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
+def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> Any:
     """Give a task its settings on a cluster.
+
+    A step that uses a GPU gets one, and fails in a pod that sees none. All others get none, nor the
+    nodes that have them.
 
     Args:
         task: A task of the pipeline.
         name: Of its component.
         kubeflow: The cluster.
+        trains: Whether models are trained; external ones run in ONNX Runtime on processors.
 
     Returns:
         The task.
@@ -63,12 +68,14 @@ def place(task: Any, name: str, kubeflow: Kubeflow) -> Any:
         task.set_cpu_request(node.cpu).set_cpu_limit(node.cpu)
     if node.memory:
         task.set_memory_request(node.memory).set_memory_limit(node.memory)
-    if node.gpu:
+    if node.gpu and trains:
         task.set_accelerator_type(node.gpu.type).set_accelerator_limit(node.gpu.count)
-    for key, value in node.node_selector.items():
-        kubernetes.add_node_selector(task, key, value)
-    for toleration in node.tolerations:
-        kubernetes.add_toleration(task, **toleration.model_dump(exclude_none=True))
+        task.set_env_variable(GPUS_VARIABLE, str(node.gpu.count))
+    if trains or not node.gpu:
+        for key, value in node.node_selector.items():
+            kubernetes.add_node_selector(task, key, value)
+        for toleration in node.tolerations:
+            kubernetes.add_toleration(task, **toleration.model_dump(exclude_none=True))
     if kubeflow.volume:
         kubernetes.mount_pvc(task, kubeflow.volume.claim, kubeflow.volume.mount)
     kubernetes.empty_dir_mount(task, "scratch", SCRATCH, size_limit=kubeflow.scratch)

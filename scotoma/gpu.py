@@ -21,9 +21,9 @@ __all__ = [
     "free_gpu_bytes",
     "gpu_at_hand",
     "gpu_facts",
+    "gpu_watched",
     "missing_gpus",
     "refuse_without_gpus",
-    "watched",
 ]
 
 GPUS_VARIABLE = "SCOTOMA_GPUS"  # how many GPUs a pod asked for; set where a step asks for some
@@ -134,7 +134,7 @@ class GpuUse:
 
 
 @contextmanager
-def watched(*, wanted: bool = True) -> Iterator[GpuUse]:
+def gpu_watched(*, wanted: bool = True) -> Iterator[GpuUse]:
     """Watch the first GPU while a block runs; its readings are there when the block has ended.
 
     Args:

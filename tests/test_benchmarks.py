@@ -42,6 +42,7 @@ WITHOUT = {
     "corruptions": "needs a fork of another library in an environment of its own",
     "deterministic": "trains for minutes",
     "gpu": "needs a GPU, or minutes of a processor",
+    "gpu_audit": "needs a GPU and CIFAR-10, or minutes of a processor",
     "inference": "needs CIFAR-10 and minutes of training",
     "int8": "needs CIFAR-10 and minutes of training",
     "measure": "needs fairlearn, which nothing else here does",

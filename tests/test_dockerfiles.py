@@ -218,3 +218,14 @@ def test_the_context_holds_the_sources_and_nothing_else() -> None:
     allowed = (DOCKER / "Dockerfile.dockerignore").read_text().splitlines()
     assert allowed[1] == "*"
     assert not {"!.git", "!runs", "!.venv", "!."} & set(allowed)
+
+
+def test_a_pod_gets_the_drivers_libraries_only_where_it_asks_for_a_gpu() -> None:
+    (line,) = (one for one in stages()["components"] if "NVIDIA" in one)
+    assert line == "ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility"  # libcuda, nvidia-smi
+    # It would give every pod of the image every GPU of its node.
+    assert "NVIDIA_VISIBLE_DEVICES" not in "".join(instructions())
+    assert not any("NVIDIA" in one for one in stages()["core"])
+    cuda = [name for name in pins("components") if name.startswith("nvidia-")]
+    assert {"nvidia-cudnn-cu13", "nvidia-cublas", "nvidia-cuda-runtime"} <= set(cuda)
+    assert not [name for name in pins("core") if name.startswith("nvidia-")]

@@ -23,6 +23,7 @@ FOLDERS = {
 # From left to right: a question imports only those of the rows before its own, and itself.
 SERVING = {"_version", "audit", "config", "errors", "extras", "group_keys", "hashing", "jsonable"}
 SERVING |= {
+    "gpu",
     "machine",
     "natural",
     "printable",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from scotoma.config.variants import Frozen
 from scotoma.credentials import looks_secret
@@ -35,7 +35,17 @@ class Gpu(Frozen):
     type: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] = Field(
         "nvidia.com/gpu", description="Kubernetes resource; choose a model of GPU by node_selector."
     )
-    count: int = Field(1, ge=1, le=16)
+    count: int = Field(1, ge=1, description="1: a step uses one; more shards use more.")
+
+    @field_validator("count")
+    @classmethod
+    def _a_step_uses_one(cls, count: int) -> int:
+        if count > 1:
+            raise ValueError(
+                f"a step uses one GPU, got {count}; leave count out, and raise kubeflow.shards to "
+                "use more at a time"
+            )
+        return count
 
 
 class Toleration(Frozen):
@@ -113,6 +123,15 @@ class Kubeflow(Frozen):
         default_factory=dict, description="Keys of each Kubernetes secret that become variables."
     )
     limits: Limits = Limits()
+
+    @field_validator("others")
+    @classmethod
+    def _others_use_no_gpu(cls, others: Place) -> Place:
+        if others.gpu is not None:
+            raise ValueError(
+                "the steps of kubeflow.others use no GPU, got gpu; name it in kubeflow.training"
+            )
+        return others
 
     @model_validator(mode="after")
     def _secrets_are_not_written_down(self) -> Kubeflow:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from scotoma.errors import DataError, ScotomaError
+from scotoma.gpu import refuse_without_gpus
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.step_logs import step_log
 from scotoma.stages.errors import error_recorded, forget_error, leave_error
@@ -56,6 +57,7 @@ def execute(
     index = Shard.parse(shard).index if shard else 0
     with _termination_recorded(step, run_uri), step_log(run_uri, step, index):
         with error_recorded(step, run_uri):
+            refuse_without_gpus(step)
             run = _begun(run_uri, *begin) if begin[0] else Run.open(run_uri)
             with run.mirror.listed():
                 for promised in pointers:

@@ -21,7 +21,7 @@ from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
-from scotoma.gpu import watched
+from scotoma.gpu import gpu_watched
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.processes import worker_pool
@@ -106,7 +106,7 @@ def _train(
         progress.start(task, sum(len(own) for _, own in chunks) * (recipe.total_steps - shared))
         kind = used.of("gpu" if way.gpu else "processor", way.gpu or "the processor")
         kind.members, kind.workers, kind.why = len(due), min(workers, len(chunks)), way.why
-        use = pools.enter_context(watched(wanted=bool(way.gpu)))
+        use = pools.enter_context(gpu_watched(wanted=bool(way.gpu)))
         kind.gpu, kind.began = use if way.gpu else None, time.perf_counter()
         futures = {
             pool.submit(

@@ -18,6 +18,7 @@ from scotoma import components
 from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import Robustness, default_config, parse_config
 from scotoma.errors import ConfigError
+from scotoma.gpu import GPUS_VARIABLE
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE, PATIENCE
 from scotoma.stages.members.shards import Shard
@@ -37,7 +38,7 @@ kubeflow:
   shards: 3
   parallelism: 2
   training:
-    gpu: {type: nvidia.com/gpu, count: 2}
+    gpu: {type: nvidia.com/gpu}
     cpu: "4"
     memory: 16Gi
     node_selector: {nvidia.com/gpu.product: NVIDIA-L4}
@@ -204,7 +205,7 @@ def test_an_audit_of_external_models_imports_them_and_trains_nothing() -> None:
         name for name, spec in executors(ir).items()
         if "accelerator" in spec["container"].get("resources", {})
     }  # fmt: skip
-    assert with_gpu == {"exec-predict-batch"}
+    assert with_gpu == set()  # ONNX Runtime runs them on processors
 
 
 def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
@@ -283,6 +284,12 @@ def test_the_dag_is_the_same_on_this_machine_and_on_a_cluster() -> None:
     assert without_settings(here) == without_settings(there)
 
 
+def asked_gpus(ir: IR, name: str) -> list[str]:
+    """What tells a step's container that it asked for GPUs."""
+    variables = executors(ir)[f"exec-{name}"]["container"]["env"]
+    return [one["value"] for one in variables if one["name"] == GPUS_VARIABLE]
+
+
 def test_only_training_and_prediction_take_a_gpu() -> None:
     ir, platform = cluster()
     training = {"train-dense", "prune-magnitude", "predict-batch"}
@@ -291,12 +298,14 @@ def test_only_training_and_prediction_take_a_gpu() -> None:
         settings = platform[f"exec-{name}"]
         if name in training:
             assert resources["accelerator"]["resourceType"] == "nvidia.com/gpu"
-            assert resources["accelerator"]["resourceCount"] == "2"
+            assert resources["accelerator"]["resourceCount"] == "1"
+            assert asked_gpus(ir, name) == ["1"]
             assert resources["resourceMemoryLimit"] == "16Gi"
             assert settings["nodeSelector"]["labels"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
             assert [one["key"] for one in settings["tolerations"]] == ["nvidia.com/gpu"]
         else:
             assert "accelerator" not in resources
+            assert asked_gpus(ir, name) == []
             assert resources["resourceMemoryLimit"] == "8Gi"
             assert settings["nodeSelector"]["labels"] == {"pool": "cheap"}
             assert "tolerations" not in settings
@@ -319,6 +328,7 @@ def test_every_step_has_its_retries_its_limit_and_a_place_to_write() -> None:
         env = {
             one["name"]: one["value"] for one in executors(ir)[f"exec-{name}"]["container"]["env"]
         }
+        env.pop(GPUS_VARIABLE, None)
         assert env == {
             "TMPDIR": "/scratch",
             "SCOTOMA_CACHE": "/scratch/scotoma",

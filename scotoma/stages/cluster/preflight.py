@@ -7,9 +7,9 @@ import uuid
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.config import Config, Kubeflow
-from scotoma.config.kubeflow import Gpu
+from scotoma.config import Config, Kubeflow, OnnxSource
 from scotoma.errors import ConfigError, ScotomaError
+from scotoma.gpu import missing_gpus
 from scotoma.run import Run, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
@@ -42,12 +42,13 @@ def preflight(run_uri: str, part: str, config: str, job: str) -> None:
     """
     audited = read_configuration(config)
     kubeflow = audited.kubeflow or Kubeflow()
-    node = kubeflow.training if part == "training" else kubeflow.others
+    trains = not isinstance(audited.source, OnnxSource)
+    gpu = kubeflow.training.gpu if trains else None
     tried = (
         _missing_variables(kubeflow),
         unwritable := _storage_fault(run_uri),
         _mlflow_fault(run_uri, audited) if part == "full" else "",
-        _gpu_fault(node.gpu) if part != "core" and node.gpu else "",
+        missing_gpus(gpu.count) if part == "training" and gpu else "",
     )
     faults = [fault for fault in tried if fault]
     if not unwritable:
@@ -108,16 +109,3 @@ def _mlflow_fault(run_uri: str, config: Config) -> str:
         except Exception as error:  # whatever a client of MLflow raises
             return f"{fault(error, uri)}; correct tracking.uri, or the secret with its password"
     return ""
-
-
-def _gpu_fault(gpu: Gpu) -> str:
-    """Why the GPUs that a task gets are not seen; empty if they are."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count >= gpu.count:
-        return ""
-    return (
-        f"torch sees {count} of {gpu.count} GPUs; check the node's driver and the CUDA version of "
-        f"the image ({torch.version.cuda or 'none'})"
-    )
