@@ -16,9 +16,21 @@ from scotoma.credentials import masked
 from scotoma.errors import ConfigError
 from scotoma.tracking.database import sqlite_file
 
-__all__ = ["DATA_DATE", "experiment_id", "fault", "import_client", "pages_of", "quiet"]
+__all__ = [
+    "DATA_DATE",
+    "UNATTACHED",
+    "does_not_answer",
+    "experiment_id",
+    "fault",
+    "import_client",
+    "pages_of",
+    "quiet",
+    "refused_artifacts",
+]
 
 DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
+UNATTACHED = "scotoma.unattached"  # a tag: why the files of an audit are not with its numbers
+LONGEST = 5000  # of a tag
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -119,11 +131,9 @@ def pages_of(uri: str) -> str:
 
 def fault(error: BaseException, uri: str) -> str:
     """What went wrong, in words that hold no credentials."""
-    chain = [error]
-    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
-        chain.append(below)
+    chain = _chain(error)
     where = masked(uri)
-    if any(type(e).__name__ in ("ConnectionError", "ConnectTimeout", "ReadTimeout") for e in chain):
+    if does_not_answer(error):
         words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
         return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
     words = masked(" ".join(str(error).replace(uri, where).split()))
@@ -132,3 +142,39 @@ def fault(error: BaseException, uri: str) -> str:
     if unsent and uri.startswith("http") and not _is_named_by_environment(uri):
         return f"{sentence}; {unsent[-1]} is sent only to the host that MLFLOW_TRACKING_URI names"
     return sentence
+
+
+def does_not_answer(error: BaseException) -> bool:
+    """Whether an error says that the server is down, or silent."""
+    silent = ("ConnectionError", "ConnectTimeout", "ReadTimeout")
+    return any(type(one).__name__ in silent for one in _chain(error))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and those that it came from."""
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
+        chain.append(below)
+    return chain
+
+
+def refused_artifacts(error: BaseException, place: str, project: str) -> str:
+    """Say where a server keeps artifacts that this machine cannot write, and what to do.
+
+    Args:
+        error: What came of writing one.
+        place: Where a run's artifacts are to lie.
+        project: Name of the experiment.
+
+    >>> told = refused_artifacts(PermissionError(13, "denied"), "s3://b/1/0a/artifacts", "faces")
+    >>> told.startswith("its files: MLflow keeps artifacts of experiment faces at s3://b/1, which")
+    True
+    """
+    words = masked(" ".join(str(error).split()))[:200].rstrip(".")
+    sentence = (
+        f"its files: MLflow keeps artifacts of experiment {project} at "
+        f"{masked(place.rsplit('/', 2)[0])}, which this machine cannot write "
+        f"({type(error).__name__}: {words}); parameters and metrics are logged; give it access or "
+        "credentials, or start the server with --artifacts-destination and choose another project"
+    )
+    return sentence[:LONGEST]

@@ -12,7 +12,7 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import home_of, needs
-from scotoma.tracking.connection import DATA_DATE, fault, pages_of, quiet
+from scotoma.tracking.connection import DATA_DATE, UNATTACHED, fault, pages_of, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 
 __all__ = ["history"]
@@ -76,8 +76,9 @@ def _state(run: Any) -> str:
     """Say what a run tells about an audit; empty for compressed variants, and unfinished runs."""
     if run.info.run_name in STANDS_FOR and "scotoma.variant" not in run.data.tags:
         return str(run.info.run_name)
-    finished = run.info.status == "FINISHED" and run.data.tags.get("scotoma.variant") == "dense"
-    return "finished" if finished else ""
+    tags = run.data.tags
+    ended = run.info.status == "FINISHED" or (run.info.status == "FAILED" and UNATTACHED in tags)
+    return "finished" if ended and tags.get("scotoma.variant") == "dense" else ""
 
 
 def _past(client: Any, run: Any, pages: str) -> LoggedAudit:
@@ -86,6 +87,12 @@ def _past(client: Any, run: Any, pages: str) -> LoggedAudit:
     page = f"{pages}/#/experiments/{run.info.experiment_id}/runs/{run_id}" if pages else ""
     if state != "finished":
         return LoggedAudit(at, state, run_id, run.data.tags.get(NOTE, ""), page=page)
+    if why := run.data.tags.get(UNATTACHED, ""):
+        verdict = f"the verdict is {run.data.tags.get('scotoma.verdict', 'not logged')}"
+        date = str(run.data.tags.get(DATA_DATE, ""))
+        return LoggedAudit(
+            at, state, run_id, f"{verdict}; not logged: {why}", page=page, data_date=date
+        )
     there = {file.path for file in client.list_artifacts(run_id)}
     place = str(run.info.artifact_uri)
     report = f"{page}/artifacts/report.html" if page else f"{place}/report.html"

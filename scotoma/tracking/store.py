@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -16,7 +17,16 @@ from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.run import Run, portable, read_json
-from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, pages_of, quiet
+from scotoma.tracking.connection import (
+    DATA_DATE,
+    UNATTACHED,
+    does_not_answer,
+    experiment_id,
+    fault,
+    pages_of,
+    quiet,
+    refused_artifacts,
+)
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.failed import close_failures
 from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
@@ -104,7 +114,9 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
 
     Returns:
         Where the runs are. A server that is down or slow, a full disk or an absent mlflow is no
-        error: the audit is on disk, and `reason` says what kept it from being logged.
+        error: the audit is on disk, and `reason` says what kept it from being logged. Where the
+        server takes numbers and this machine cannot write its artifacts, parameters and metrics are
+        logged, and the runs of variants end FAILED.
     """
     experiment, models = audit.project, f"{audit.project}.models"
     trained = getattr(run.config.source, "recipe", None)
@@ -130,7 +142,7 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             root = root_run(mlflow, client, uri)
             if root is not None:
                 point_to_root([*variants, *members], root)
-            writer = _Writer(mlflow, client, audit, end)
+            writer = _Writer(mlflow, client, audit, end, uri)
             home = experiment_id(mlflow, client, uri, experiment)
             for record, run_id in writer.log(home, variants, attached):
                 runs[record.tags["scotoma.variant"]] = run_id
@@ -147,6 +159,8 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
             close_failures(client, home, run)
             if root is not None and gate is not None:
                 describe_root(mlflow, client, root, audit, gate, comparison)
+            if writer.refused:
+                reason = f"{writer.refused}, then repeat the command"
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:
@@ -158,10 +172,16 @@ def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = Non
 
 
 class _Writer:
-    """Records into MLflow with as few requests as it takes."""
+    """Records into MLflow with as few requests as it takes.
 
-    def __init__(self, mlflow: Any, client: Any, audit: Audit, end: float) -> None:
+    Attributes:
+        refused: Why the server's place of artifacts takes no files from here; empty if it does.
+    """
+
+    def __init__(self, mlflow: Any, client: Any, audit: Audit, end: float, uri: str) -> None:
         self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
+        self.refused = ""
+        self.remote = uri.startswith("http")
 
     def log(
         self, experiment_id: str, records: Sequence[RunRecord], attached: Sequence[Path] = ()
@@ -208,6 +228,23 @@ class _Writer:
     def _write(self, experiment_id: str, record: RunRecord, attached: Sequence[Path]) -> str:
         run = self.client.create_run(experiment_id, tags=record.texts(), run_name=record.name)
         run_id: str = run.info.run_id
+        try:
+            self._log_numbers(run_id, record)
+            if attached:
+                self._attach(run, attached)
+        except Exception as error:
+            if not does_not_answer(error):
+                with contextlib.suppress(Exception):
+                    self.client.set_terminated(run_id, "FAILED")
+            raise
+        if attached and self.refused:
+            self.client.set_tag(run_id, UNATTACHED, self.refused)
+            self.client.set_terminated(run_id, "FAILED")
+        else:
+            self.client.set_terminated(run_id)
+        return run_id
+
+    def _log_numbers(self, run_id: str, record: RunRecord) -> None:
         now = int(time.time() * 1000)
         metrics = [
             self.entities.Metric(name, value, now, step) for name, value, step in record.metrics
@@ -216,13 +253,25 @@ class _Writer:
         self.client.log_batch(run_id, metrics, params)
         if record.examples:
             self.client.log_inputs(run_id, self._datasets(record.examples))
-        for path in attached:
-            if path.name == "config.yaml":
-                self.client.log_text(run_id, portable(path.read_text(encoding="utf-8")), path.name)
-            else:
-                self.client.log_artifact(run_id, str(path))
-        self.client.set_terminated(run_id)
-        return run_id
+
+    def _attach(self, run: Any, attached: Sequence[Path]) -> None:
+        """Attach files; where the server's place of artifacts takes none, keep the reason."""
+        run_id = run.info.run_id
+        if self.refused:
+            return
+        try:
+            for path in attached:
+                if path.name == "config.yaml":
+                    content = portable(path.read_text(encoding="utf-8"))
+                    self.client.log_text(run_id, content, path.name)
+                else:
+                    self.client.log_artifact(run_id, str(path))
+        except Exception as error:
+            place = str(run.info.artifact_uri)
+            if not self.remote or place.startswith(("mlflow-artifacts:", "http")):
+                raise  # of this disk, or of the server itself
+            self.client.get_run(run_id)  # raises where it is the server that is down
+            self.refused = refused_artifacts(error, place, self.audit.project)
 
     def _datasets(self, examples: Mapping[str, int]) -> list[Any]:
         digest = self.audit.examples.dataset_sha256

@@ -14,7 +14,7 @@ import urllib.request
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -291,17 +291,14 @@ def _text(path: Path) -> str:
         return ""
 
 
-@pytest.fixture(scope="session")
-def running(
-    silent: tuple[subprocess.CompletedProcess[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+@contextmanager
+def serving(home: Path, database: Path, *artifacts: str) -> Iterator[Server]:
     """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
-    home, address = tmp_path_factory.mktemp("server"), f"http://127.0.0.1:{_free_port()}"
+    address = f"http://127.0.0.1:{_free_port()}"
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
         *("--host", "127.0.0.1", "--port", address.rpartition(":")[2]),
-        *("--backend-store-uri", f"sqlite:///{_copied(silent, home / 'server.db')}"),
-        *("--artifacts-destination", str(home / "artifacts")),
+        *("--backend-store-uri", f"sqlite:///{database}", *artifacts),
     ]
     environment = os.environ | {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -328,6 +325,29 @@ def running(
         if left:
             os.killpg(server.group, signal.SIGKILL)
         assert not left, f"{left} processes of the server outlived it"
+
+
+@pytest.fixture(scope="session")
+def running(
+    silent: tuple[subprocess.CompletedProcess[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server that keeps artifacts itself."""
+    home = tmp_path_factory.mktemp("server")
+    artifacts = ("--artifacts-destination", str(home / "artifacts"))
+    with serving(home, _copied(silent, home / "server.db"), *artifacts) as server:
+        yield server
+
+
+@pytest.fixture(params=["/proc/scotoma/artifacts", "s3://bucket/artifacts"])
+def elsewhere(
+    request: pytest.FixtureRequest,
+    silent: tuple[subprocess.CompletedProcess[str], Path],
+    tmp_path: Path,
+) -> Iterator[tuple[str, str]]:
+    """A server whose artifacts lie where this machine cannot write; its address, and the place."""
+    artifacts = ("--no-serve-artifacts", "--default-artifact-root", request.param)
+    with serving(tmp_path, _copied(silent, tmp_path / "server.db"), *artifacts) as server:
+        yield server.address, request.param
 
 
 @pytest.fixture(scope="session")

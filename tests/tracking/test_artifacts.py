@@ -1,0 +1,83 @@
+"""A server whose artifacts lie where this machine cannot write still gets every number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import scotoma
+from tests.external_predictions import CONFIG, write
+from tests.steps import steps_in_this_process
+
+
+def test_numbers_are_logged_and_what_to_do_about_the_files_is_said(
+    elsewhere: tuple[str, str], mlflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, place = elsewhere
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    (tmp_path / "home").mkdir()
+    home = write(tmp_path / "home")
+    config = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("tracking"))
+    (home / "audit.yaml").write_text(config + "\n")
+    monkeypatch.chdir(home)
+    with steps_in_this_process(home):
+        for _ in range(2):  # repeating it neither helps nor leaves anything twice
+            code, _, err = scotoma("audit", "audit.yaml", "--out", "run")
+            assert code == 0, err
+            told = " ".join(err.split())
+            assert (
+                f"not logged: its files: MLflow keeps artifacts of experiment elsewhere at {place}"
+                in told
+            )
+            assert "--artifacts-destination" in told
+            assert "parameters and metrics are logged" in told
+
+    client = mlflow.MlflowClient(tracking_uri=address)
+    experiments = {one.name: one.experiment_id for one in client.search_experiments()}
+    runs = client.search_runs([experiments["elsewhere"]])
+    assert {run.data.tags["scotoma.variant"] for run in runs} == {"dense", "int8"}
+    assert {run.info.status for run in runs} == {"FAILED"}
+    audit = json.loads((home / "run" / "audit.json").read_text())
+    for run in runs:
+        variant = run.data.tags["scotoma.variant"]
+        top1 = audit["accuracy"][variant]["top1"]["value"]
+        assert run.data.metrics["1_quality/top1"] in (
+            pytest.approx(top1),
+            pytest.approx(100 * top1),
+        )
+        assert run.data.params
+    members = client.search_runs([experiments["elsewhere.models"]])
+    assert {run.info.status for run in members} == {"FINISHED"}
+
+    code, out, err = scotoma("trend", "audit.yaml", "--json")
+    assert code == 0, err
+    (known,) = json.loads(out)["audits"]
+    gate = json.loads((home / "run" / "gate.json").read_text())
+    assert f"the verdict is {gate['verdict']}" in known["reason"]
+    assert place in known["reason"]
+    assert place in (home / "trend.html").read_text()
+
+
+def test_the_case_that_was_reported(
+    elsewhere: tuple[str, str], shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, place = elsewhere
+    if not place.startswith("/proc"):
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    case = shared / "data" / "cases" / "mlflow-artifacts-of-the-server"
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", case / "audit.yaml", "--out", tmp_path / "run")
+    assert code == 0, err
+    assert place in err
+    assert "--artifacts-destination" in err
+    monkeypatch.chdir(tmp_path)
+    code, out, err = scotoma("trend", "x", "--json")
+    assert code == 0, err
+    assert len(json.loads(out)["audits"]) == 1
