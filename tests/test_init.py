@@ -118,6 +118,19 @@ def test_what_check_would_refuse_is_not_drafted(
     assert not Path("audit.yaml").exists()
 
 
+def test_predictions_0_and_1_with_a_point_are_predictions_of_labels_0_and_1(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = shared / "data" / "cases" / "init-float-predictions" / "wide.csv"
+    for out, asked in (("audit.yaml", ()), ("a.yaml", ("--predicted", "pred_*"))):
+        code, _, err = scotoma("init", table, "--out", out, *asked)
+        assert code == 0, err
+        assert "predictions of 'fp32', 'int8' in columns 'pred_fp32', 'pred_int8'" in err
+        code, _, err = scotoma("check", out, "--quiet")
+        assert code == 0, err
+
+
 def images(home: Path, splits: dict[str, int]) -> None:
     """Pictures of two classes, and their table with a column `split`."""
     (home / "images").mkdir()

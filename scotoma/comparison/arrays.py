@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from scotoma.answers.admission import chance_note, class_skill, share_words
+from scotoma.answers.arrays import columns_of, group_columns, series_of
+from scotoma.answers.pair import Pair
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, score_table
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
 from scotoma.comparison.result import as_html, estimate_columns, frame
 from scotoma.errors import DataError
-from scotoma.group_keys import group_key
-from scotoma.inputs import Flags, Ints, cluster_ids
+from scotoma.inputs import Ints
 
 __all__ = ["Comparison", "compare"]
 
-MISSING = "(missing)"
 MOST_GROUPS = 200
 ESTIMATE = {"": pl.Float64, "_low": pl.Float64, "_high": pl.Float64}
 
@@ -138,34 +138,41 @@ class Comparison:
 
 
 def compare(
-    y: npt.ArrayLike,
-    dense: npt.ArrayLike,
-    compressed: npt.ArrayLike,
+    y: Any,
+    dense: Any,
+    compressed: Any,
     *,
-    groups: Mapping[str, npt.ArrayLike] | None = None,
-    clusters: npt.ArrayLike | None = None,
+    groups: Any = None,
+    clusters: Any = None,
+    paired: bool = False,
     reruns: bool = False,
     level: float = 0.95,
 ) -> Comparison:
     """Compare the predictions of two models, or of two populations, on the same examples.
 
     Args:
-        y: True labels, text or numbers, shape (n,).
-        dense: Predicted labels of the dense model, shape (n,); of several, shape (n, K).
+        y: True labels, text or numbers, shape (n,): a list, an array, or a column of pandas, polars
+            or Arrow. Examples without a label are left out.
+        dense: Predicted labels of the dense model, shape (n,). Of several models: shape (n, K), a
+            frame, a list of columns, or a mapping from a model's name to its column. Where a model
+            gives no answer it counts as wrong.
         compressed: Predicted labels of the compressed model on the same rows.
-        groups: Attribute name to its value for every example, shape (n,). Missing values form the
-            group `(missing)`.
+        groups: Attribute name to its value for every example, or a frame with a column an
+            attribute. More than 20 numbers form four bins; missing values form `(missing)`.
         clusters: Id of each row's cluster, shape (n,), such as one person's; None where every row
             is its own.
+        paired: Each compressed model was made from the dense model at the same place.
         reruns: Columns are reruns of one model, not models of other training runs. Then examples
             alone are random, and a floor says how much reruns differ.
         level: Coverage of the intervals, a fraction in (0, 1).
 
     Returns:
-        Accuracy, flips and groups; its properties are polars frames.
+        Accuracy, flips and groups; its properties are polars frames, its notes say what was folded,
+        left out or is no label.
 
     Raises:
-        DataError: Arrays that do not fit together, missing labels, or more than 200 groups.
+        DataError: Columns that do not fit together, answers that are no labels, such as
+            probabilities, or more than 200 groups.
 
     >>> import scotoma
     >>> y = np.arange(600) % 2
@@ -175,9 +182,19 @@ def compare(
     >>> comparison.affected.select("group", "n", "rise").rows()
     [('sex=f', 200, 0.2)]
     """
-    labels, d, c = _codes(y, dense, compressed)
-    masks = _masks(groups or {}, len(labels))
-    rows = cluster_ids(clusters, len(labels))
+    pair = _admitted(y, dense, compressed, groups, clusters, paired=paired, reruns=reruns)
+    assert pair.dense is not None
+    labels, d, c = pair.labels, pair.coded(pair.dense), pair.coded(pair.compressed)
+    skill = class_skill(d, labels, clusters=pair.examples.cluster, level=level)
+    share = f"right on {share_words(float((d == labels[:, None]).mean()))}"
+    chance = chance_note(skill, share)
+    masks = {name: mask for name, mask in pair.examples.groups.masks.items() if name != "all"}
+    if len(masks) > MOST_GROUPS:
+        raise DataError(
+            f"groups must form at most {MOST_GROUPS} groups, got {len(masks):,}; leave out what "
+            "names single examples"
+        )
+    rows = pair.examples.cluster
     floor = None
     if reruns:
         if d.shape[1] > 1:
@@ -188,76 +205,79 @@ def compare(
         d, c = d[:, before].reshape(-1, 1), c[:, after].reshape(-1, 1)
         labels = np.repeat(labels, times)
         masks = {name: np.repeat(mask, times) for name, mask in masks.items()}
-    wrong = score_table(d != labels[:, None], c != labels[:, None], rows)
-    right = score_table(d == labels[:, None], c == labels[:, None], rows)
+    wrong = score_table(d != labels[:, None], c != labels[:, None], rows, paired=paired)
+    right = score_table(d == labels[:, None], c == labels[:, None], rows, paired=paired)
     effects = group_effects(wrong, np.stack(list(masks.values())), list(masks), level=level) if (
         masks
     ) else []  # fmt: skip
+    sentences = [note.sentence for note in (*pair.notes, *([chance] if chance else []))]
     return Comparison(
         error=wrong.change(level=level),
         accuracy=right.change(level=level),
-        flip_counts=flips(labels, d, c, clusters=rows),
+        flip_counts=flips(labels, d, c, clusters=rows, paired=paired),
         effects=tuple(effects),
         floor=floor,
-        notes=_notes(min(d.shape[1], c.shape[1]), reruns=reruns),
+        notes=(
+            *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences),
+            *_notes(min(d.shape[1], c.shape[1]), reruns=reruns),
+        ),
     )
 
 
-def _codes(
-    y: npt.ArrayLike, dense: npt.ArrayLike, compressed: npt.ArrayLike
-) -> tuple[Ints, Ints, Ints]:
-    """Labels as numbers that all three share."""
-    tables = {"y": np.asarray(y), "dense": np.asarray(dense), "compressed": np.asarray(compressed)}
-    n = len(tables["y"]) if tables["y"].ndim == 1 else -1
-    flat: dict[str, list[str]] = {}
-    for name, table in tables.items():
-        fits = table.ndim in ((1,) if name == "y" else (1, 2)) and len(table) == n and table.size
-        if not fits:
+def _admitted(
+    y: Any, dense: Any, compressed: Any, groups: Any, clusters: Any, *, paired: bool, reruns: bool
+) -> Pair:
+    """Read what a notebook holds, and admit it as a pair."""
+    labels = series_of(y, "y")
+    rows = len(labels)
+    if not rows:
+        raise DataError("y must hold a label for each example, got none; pass the true labels")
+    sides: dict[str, dict[str, pl.Series]] = {}
+    for name, values in (("dense", dense), ("compressed", compressed)):
+        columns = columns_of(values, name, rows)
+        length = len(next(iter(columns.values())))
+        if length != rows:
             raise DataError(
-                f"{name} must hold a label for each of the examples of y, got shape {table.shape} "
-                f"beside {tables['y'].shape}; pass one row an example"
+                f"{name} must hold a label for each of the {rows:,} examples of y, got {length:,}; "
+                "pass the same examples in the same order"
             )
-        series = pl.Series(table.ravel().tolist(), strict=False)
-        if series.null_count() or (series.dtype.is_float() and series.is_nan().any()):
-            raise DataError(
-                f"{name} must hold a label in every row, got missing ones; leave them out"
-            )
-        flat[name] = _text(series).to_list()
-    every = np.unique(np.concatenate([np.array(values) for values in flat.values()]))
-    codes = {name: np.searchsorted(every, values) for name, values in flat.items()}
-    shapes = {name: (n, -1) if name != "y" else (n,) for name in tables}
-    labels, d, c = (codes[name].reshape(shapes[name]).astype(np.int64) for name in tables)
-    return labels, d, c
-
-
-def _text(series: pl.Series) -> pl.Series:
-    """Values as text: 1, 1.0 and True are one label, as comparisons of arrays have it."""
-    if series.dtype == pl.Boolean:
-        series = series.cast(pl.Int64)
-    if series.dtype.is_float() and (series == series.round()).all():
-        series = series.cast(pl.Int64)
-    return series.cast(pl.String)
-
-
-def _masks(groups: Mapping[str, npt.ArrayLike], rows: int) -> dict[str, Flags]:
-    masks: dict[str, Flags] = {}
-    for name, values in groups.items():
-        column = np.asarray(values)
-        if column.shape != (rows,):
-            raise DataError(
-                f"groups[{name!r}] must give a value for each of the {rows:,} examples, got shape "
-                f"{column.shape}"
-            )
-        text = _text(pl.Series(column.tolist(), strict=False).fill_nan(None) if (
-            column.dtype.kind == "f"
-        ) else pl.Series(column.tolist(), strict=False)).fill_null(MISSING).to_numpy()  # fmt: skip
-        for value in sorted(set(text)):
-            masks[group_key([(str(name), str(value))])] = np.asarray(text == value)
-    if len(masks) > MOST_GROUPS:
+        _refuse_probabilities(columns, name)
+        sides[name] = columns
+    shared = sides["dense"].keys() & sides["compressed"].keys()
+    before, after = (
+        {f"{name} {model}" if model in shared else model: own for model, own in columns.items()}
+        for name, columns in sides.items()
+    )
+    if paired and reruns:
         raise DataError(
-            f"groups must form at most {MOST_GROUPS} groups, got {len(masks):,}; bin numbers first"
+            "reruns are of one model a side, and paired is for several; leave out one of them"
         )
-    return masks
+    if paired and len(before) != len(after):
+        raise DataError(
+            f"paired models must be as many on both sides, got {len(before)} and {len(after)}; "
+            "leave out those without a partner"
+        )
+    cluster = None if clusters is None else series_of(clusters, "clusters")
+    if cluster is not None and len(cluster) != rows:
+        raise DataError(
+            f"clusters must name one for each of the {rows:,} examples, got {len(cluster):,}"
+        )
+    return Pair.of(
+        labels, after, before, groups=group_columns(groups, rows), cluster=cluster, paired=paired
+    )
+
+
+def _refuse_probabilities(columns: dict[str, pl.Series], name: str) -> None:
+    """Refuse a column of probabilities for each class, which several models would look like."""
+    if len(columns) < 2 or not all(own.dtype.is_float() for own in columns.values()):
+        return
+    table = np.stack([own.to_numpy() for own in columns.values()], axis=1)
+    inside = bool(((table >= 0) & (table <= 1)).all())
+    if inside and bool((table % 1 != 0).any()) and np.allclose(table.sum(1), 1, atol=1e-3):
+        raise DataError(
+            f"{name} must hold labels, got a probability for each of {len(columns)} classes; pass "
+            "the class with the highest one, such as scores.argmax(axis=1)"
+        )
 
 
 def _outcomes(predicted: Ints, labels: Ints) -> Ints:

@@ -74,6 +74,7 @@ def flips(
     compressed: npt.ArrayLike,
     *,
     clusters: npt.ArrayLike | None = None,
+    paired: bool = False,
 ) -> tuple[Flip, ...]:
     """Count the flips both ways, and the wrong answers that become other wrong ones.
 
@@ -82,6 +83,7 @@ def flips(
         dense: Class ids of the dense models, shape (n, K).
         compressed: Class ids of the same rows, shape (n, K').
         clusters: Id of each row's cluster, shape (n,), such as the example of each rerun.
+        paired: Each compressed model was made from the dense model at the same place.
 
     Returns:
         `changed`, then its parts; without labels `changed` alone.
@@ -95,7 +97,9 @@ def flips(
     """
     rows = len(np.asarray(dense))
     every = np.ones((1, rows), np.bool_)
-    (row,) = flip_ledger(dense, compressed, labels, every, ["all"], clusters=clusters)
+    (row,) = flip_ledger(
+        dense, compressed, labels, every, ["all"], clusters=clusters, paired=paired
+    )
     n = rows if clusters is None else len(np.unique(np.asarray(clusters)))
     shares: dict[Kind, Estimate | None] = {kind: getattr(row, kind) for kind in KINDS}
     return tuple(

@@ -15,6 +15,7 @@ import typer
 import yaml
 
 from scotoma.answers.groups import parse_groups
+from scotoma.answers.pair import read_labels
 from scotoma.commands.bias.scores import SCORES
 from scotoma.commands.check.forecast import require_sound
 from scotoma.commands.init.columns import (
@@ -199,8 +200,9 @@ def draft(
     """
     notes: list[str] = []
     label, several = labels[0], len(labels) > 1
-    classes = natural_order(frame[label].drop_nulls().cast(pl.String))
-    tested, others = frame[label].is_not_null(), [*labels]
+    truth = read_labels(frame[label]).values
+    classes = natural_order(truth.drop_nulls().unique())
+    tested, others = truth.is_not_null(), [*labels]
     values: dict[str, Any] = {"version": 1, "project": _project(table)}
     source: dict[str, Any]
     if several and (models is not None or (images is None and predictions is None)):

@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from scotoma import storage
-from scotoma.answers.values import is_plain, present
+from scotoma.answers.admission import translate
+from scotoma.answers.values import is_plain, read_values
 from scotoma.commands.init.columns import PREDICTED, SPOKEN
 from scotoma.commands.shared.tables import columns
 from scotoma.config import Config
@@ -77,28 +78,19 @@ def prediction_columns(
         for name, kind in table.schema.items()
         if is_plain(kind) and (SPOKEN.search(name) or not spoken)
     ]
-    texts = table.select(present(pl.col(name).cast(pl.String)) for name in named)
-    return [name for name in named if _are_classes(texts[name].drop_nulls(), known)]
+    return [name for name in named if _are_classes(table[name], known)]
 
 
-def _are_classes(said: pl.Series, classes: Sequence[str]) -> bool:
-    """Whether all values are classes, as text or, where both are numbers throughout, as numbers.
+def _are_classes(column: pl.Series, classes: Sequence[str]) -> bool:
+    """Whether all values of a column are classes, as an audit would read them.
 
-    >>> _are_classes(pl.Series(["1.0", "0.0"]), ["0", "1"]), _are_classes(pl.Series(["a"]), ["A"])
+    >>> _are_classes(pl.Series([1.0, 0.0]), ["0", "1"]), _are_classes(pl.Series(["a"]), ["b"])
     (True, False)
     """
-    if said.is_in(list(classes)).all():
-        return True
-    numbers, known = (
-        pl.Series(texts, dtype=pl.String)
-        .str.to_lowercase()
-        .replace({"true": "1", "false": "0"})
-        .cast(pl.Float64, strict=False)
-        for texts in (said, classes)
-    )
-    if numbers.has_nulls() or known.has_nulls():
-        return False
-    return bool(numbers.is_in(known.to_list()).all())
+    said = read_values(column, classes=classes).values.drop_nulls().unique()
+    language = translate(classes, said)
+    known = {language.labels.get(name, name) for name in classes}
+    return all(language.answers.get(one, one) in known for one in said)
 
 
 def variants_of(names: Sequence[str]) -> dict[str, list[str]]:
