@@ -46,11 +46,6 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
         "DIR/preds/int8/seed0.csv), which is no example's label; correct it, or name the class in "
         "source.classes; did you mean 'cat'?",
     ),
-    "no prediction in a row": (
-        "preds/int8/seed0.csv",
-        lambda t: t.with_columns(pl.col("predicted").replace("cat", None)),
-        "DIR/preds/int8/seed0.csv has ",
-    ),
     "another name of a column": (
         "preds/int8/seed0.csv",
         lambda t: t.rename({"predicted": "prediction"}),

@@ -20,6 +20,7 @@ from scotoma.uncertainty import Estimate, combine, of_variance, undefined
 from scotoma.uncertainty.influences import Influences, member_variance
 
 __all__ = [
+    "NO_ANSWER",
     "AdmissionNote",
     "Translation",
     "chance_note",
@@ -31,6 +32,7 @@ __all__ = [
     "share_words",
     "speak_of_classes",
     "translate",
+    "unanswered_note",
     "unasked_chance",
 ]
 
@@ -38,6 +40,7 @@ MOST_CLASSES, EXAMPLES_A_CLASS = 100, 5  # beyond which answers are free text
 MOST_STRANGE = 0.05  # of the answers of a side, that are no label
 SHOWN = 3  # values in a message
 METADATA = "scotoma.admission"  # key in the metadata of files
+NO_ANSWER = "(no answer)"  # the class of a missing answer, behind those of the labels
 ROUNDING = 1e-12  # a skill below it is none
 CAUSES = "preprocessing, class order or labels are probably wrong"
 
@@ -240,6 +243,33 @@ def share_words(share: float) -> str:
     """
     digits = 1 if share < 0.999 or share == 1 else 2
     return f"{100 * share:.{digits}f}".removesuffix(".0") + "%"
+
+
+def unanswered_note(
+    silent: npt.NDArray[np.bool_], variant: str, *, labelled: bool = True
+) -> tuple[AdmissionNote, ...]:
+    """Tell how many answers of a variant are missing, and what they count as.
+
+    Args:
+        silent: Where a model gave no answer, shape (N, K).
+        variant: Name of the variant.
+        labelled: Whether the examples have labels.
+
+    Returns:
+        The note; none where every example has an answer.
+
+    >>> (note,) = unanswered_note(np.array([[True], [False], [False]]), "int8")
+    >>> note.sentence
+    'int8 gives no answer to 1 of 3 examples: it counts as wrong'
+    """
+    count, (n, k) = int(silent.sum()), silent.shape
+    if not count:
+        return ()
+    of = f"{n:,} examples" if k == 1 else f"{n * k:,} questions ({n:,} examples, {k} models)"
+    what = "wrong" if labelled else "changed, unless the other side gives none either"
+    verb = "it counts" if count == 1 else "they count"
+    sentence = f"{variant} gives no answer to {count:,} of {of}: {verb} as {what}"
+    return (AdmissionNote(rule="unanswered", subject=variant, sentence=sentence, variant=variant),)
 
 
 def unasked_chance(reason: str, name: str = "dense") -> AdmissionNote:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote, check_language, translate
+from scotoma.answers.admission import NO_ANSWER, AdmissionNote, check_language, translate
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.values import (
     MISSING_TEXTS,
@@ -44,7 +44,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]
 
 UNANSWERED = -1  # the class id of an example that a model did not answer
-NO_ANSWER = "(no answer)"  # what tables call it
 OFTEN = 2  # rows of the label column that make a class of a word that may mean a missing value
 
 

@@ -303,6 +303,13 @@ class Audit(Part):
         "absent where there are none.",
     )
 
+    unanswered: dict[str, tuple[RateChange, ...]] | None = Field(
+        None,
+        description="Share of every group without an answer, by the compressed variants where "
+        "something is unanswered, or was by dense; all examples first. The key is absent where "
+        "everything has an answer.",
+    )
+
     class_rates: ClassRates | None = Field(
         None,
         description="Where the rates of single classes are if they are more than 5,000; the key is "

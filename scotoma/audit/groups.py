@@ -20,7 +20,12 @@ __all__ = [
 ]
 
 RATES = "rates.parquet"
-RATE_NAMES = {"error": "error", "fpr": "FPR", "fnr": "FNR"}  # what readers call them
+RATE_NAMES = {  # what readers call them
+    "error": "error",
+    "fpr": "FPR",
+    "fnr": "FNR",
+    "unanswered": "share unanswered",
+}
 
 
 class ClassRow(Part):
@@ -68,8 +73,9 @@ class Rate(Part):
     """One error rate of one group, dense and compressed."""
 
     group: str = Field(description="Key of the group; `all` for all examples.")
-    metric: Literal["error", "fpr", "fnr"] = Field(
-        description="`error`, or false positive or false negative rate."
+    metric: Literal["error", "fpr", "fnr", "unanswered"] = Field(
+        description="`error`, or false positive or false negative rate; `unanswered`, the share "
+        "without an answer."
     )
     class_name: str | None = Field(
         alias="class",

@@ -31,7 +31,7 @@ __all__ = [
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"
 # Keys of an audit that are absent where there is nothing of the kind.
-ABSENT = ("class_rates", "robustness", "labels", "precision", "scores")
+ABSENT = ("unanswered", "class_rates", "robustness", "labels", "precision", "scores")
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 

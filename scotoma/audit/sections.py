@@ -45,6 +45,9 @@ class BiasSection(Part):
     answers: dict[str, str] = Field(
         default_factory=dict, description="SHA-256 of the answers of each variant."
     )
+    unanswered: dict[str, tuple[RateChange, ...]] = Field(
+        default_factory=dict, description="Share of every group without an answer."
+    )
     class_rates: Count = Field(description="Rates of single classes that only the table holds.")
     labels: SeveralLabels | None = Field(
         None, description="Whole examples, where each has several labels."

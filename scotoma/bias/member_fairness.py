@@ -53,6 +53,7 @@ def member_fairness(
     n_classes: int,
     class_id: int | None = None,
     clusters: npt.ArrayLike | None = None,
+    measured: int | None = None,
 ) -> dict[str, MemberFairness]:
     """Measure the seven metrics on every member of a population.
 
@@ -64,6 +65,8 @@ def member_fairness(
         class_id: The class against the rest; None for the mean over all classes.
         clusters: Id of each row's cluster, shape (N,), whose rows are taken for one that stands for
             all of them; None where every row is its own.
+        measured: How many of the classes are measured, the first ones; the others, as a missing
+            answer, are none of them. None for all.
 
     Returns:
         Name to values, each a fraction in [0, 1], 0 is fair; without labels DP, DI and SPSF only.
@@ -83,6 +86,7 @@ def member_fairness(
     given = np.zeros(len(np.asarray(predicted)), np.intp) if labels is None else labels
     y, p, group, rows = examples_in_groups(given, predicted, groups, n_classes)
     cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
+    cells = ClassConfusion(*(getattr(cells, cell)[:, :, :measured] for cell in CELLS))
     ids = cluster_ids(clusters, np.asarray(given).size)
     inflation = rows_per_cluster(None if ids is None else ids[rows])
     return _measured(names, cells, inflation, class_id)

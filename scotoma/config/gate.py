@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 CHANGES = (
-    "fpr", "fnr", "error", "cie_share_excess", "labels_changed", "classes_hurt", "slices_hurt",
-    "robustness_loss", "since_previous", "mean_score",
+    "fpr", "fnr", "error", "unanswered", "cie_share_excess", "labels_changed", "classes_hurt",
+    "slices_hurt", "robustness_loss", "since_previous", "mean_score",
 )  # fmt: skip
 METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
 SOME_METRICS = (
@@ -151,6 +151,12 @@ _RATES = """\
     over: {over}
     max_increase: {{relative: 0.2, absolute: 0.005}}
 """
+_UNANSWERED = """\
+  - id: unanswered
+    metric: unanswered
+    over: {over}
+    max_increase: {{relative: 0.2, absolute: 0.005}}
+"""
 _CIE = """\
   - {id: cie, metric: cie_share_excess, max: 0.01}
 """
@@ -175,6 +181,7 @@ def default_rules(
     shipped: bool = False,
     labelled: bool = True,
     scored: bool = False,
+    unanswered: bool = False,
 ) -> GateRules:
     """The rules that hold where no file is given.
 
@@ -193,6 +200,7 @@ def default_rules(
             they exceed it.
         labelled: The examples have labels.
         scored: They have scores of the models instead of classes.
+        unanswered: Some have no answer, whose share is then judged as the error is.
 
     >>> [rule.id for rule in default_rules(positive=True).rules]
     ['fpr_groups', 'fnr_groups', 'cie']
@@ -204,14 +212,15 @@ def default_rules(
     ['changed']
     """
     over = "groups" if groups else "all"
+    silent = _UNANSWERED.format(over=over) if unanswered else ""
     if scored:
         return parse_rules(f"rules:\n{_MEANS.format(over=over)}", "the default rules")
     if not labelled:
         text = _CHANGED.format(over=over) if shipped else _CIE
-        return parse_rules(f"rules:\n{text}", "the default rules")
+        return parse_rules(f"rules:\n{text}{silent}", "the default rules")
     names = ["fpr", "fnr"] if positive else ["error"]
     text = "".join(_RATES.format(name=name, over=over) for name in names)
-    text += ("" if shipped else _CIE) + ("" if positive else _CLASSES)
+    text += ("" if shipped else _CIE) + ("" if positive else _CLASSES) + silent
     return parse_rules(f"rules:\n{text}", "the default rules")
 
 

@@ -50,10 +50,10 @@ class MaxIncrease(FrozenGatePart):
 
 
 class ChangeRule(FrozenGatePart):
-    """No error, FPR or FNR rises beyond the limits."""
+    """No error, FPR, FNR or share without an answer rises beyond the limits."""
 
     id: Id = Field(description="Name of the rule, for waivers and reports.")
-    metric: Literal["fpr", "fnr", "error"]
+    metric: Literal["fpr", "fnr", "error", "unanswered"]
     over: Literal["groups", "classes", "all"] = Field(
         "groups", description="Every group; every class against the rest; all examples together."
     )
@@ -88,6 +88,11 @@ class ChangeRule(FrozenGatePart):
 
     @model_validator(mode="after")
     def _classes_have_no_error_of_their_own(self) -> ChangeRule:
+        if self.metric == "unanswered" and self.over == "classes":
+            raise ValueError(
+                f"rule {self.id!r} asks for missing answers over classes, and no answer is none; "
+                "write over: groups or all"
+            )
         if self.metric == "error" and self.over == "classes":
             raise ValueError(
                 f"rule {self.id!r} asks for the error over classes, which is the fnr of each; "

@@ -76,7 +76,8 @@ class ExternalPredictions:
     """The predictions of one external variant.
 
     Attributes:
-        predicted: Class ids, uint8 or uint16, shape (N, K); where numbers were asked for, these.
+        predicted: Class ids, uint8 or uint16, shape (N, K), one more than the last class where
+            a model gave no answer; where numbers were asked for, these.
         scores: Probability of each predicted class, float16, shape (N, K), or None.
         top5: The five best class ids of each model, shape (N, K, 5); None where the label has at
             most 10 classes, or a file has no column `predicted_top5`.
@@ -112,7 +113,8 @@ def read_external(
     """
     shape = {v: (len(request.ids), len(models)) for v, models in request.models.items()}
     times = {variant: np.zeros(size, np.uint8) for variant, size in shape.items()}
-    kind = np.float64 if request.numbers else smallest_type(len(request.classes))
+    # One id more than there are classes stands for no answer.
+    kind = np.float64 if request.numbers else smallest_type(len(request.classes) + 1)
     predicted = {v: np.zeros(size, kind) for v, size in shape.items()}
     scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if request.scores}
     wanted = shape if kept_classes(len(request.classes)) == TOP else {}
@@ -185,7 +187,8 @@ def _parts(
         frame = read_label_columns(table, request.labels, limits=request.limits)
     else:
         frame = read_columns(table, "example_id", value, *more, limits=request.limits)
-    for name in (*NAME_COLUMNS, "example_id", value):
+    may_be_silent = value == "predicted" and not request.labels
+    for name in (*NAME_COLUMNS, "example_id", *(() if may_be_silent else (value,))):
         refuse_missing(frame[name], table)
     for variant, models in request.models.items():
         kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
@@ -205,14 +208,16 @@ def _parts(
             if request.numbers
             else _codes(kept, request, table, notes.setdefault(variant, [])),
         }
+        silent = columns["code"] == len(request.classes)
         if request.scores:
-            columns["score"] = _probabilities(kept, table)
+            columns["score"] = _probabilities(kept, table, silent)
         if request.every_score:
             codes, count = columns["code"].to_numpy().astype(np.int64), len(request.classes)
             own = read_score_lists(kept, codes, count, table.place)
             columns[SCORES] = pl.Series(own, dtype=pl.Array(pl.Float32, count))
         if TOP5 in kept.columns:
             best = _five_best(kept, columns["code"], list(request.classes))
+            best[silent.to_numpy()] = len(request.classes)
             if (wrong := best[:, 0] < 0).any():
                 _refuse_five(kept.row(int(wrong.argmax()), named=True), table)
             columns[TOP5] = pl.Series(best, dtype=pl.Array(pl.Int64, TOP))
@@ -248,7 +253,10 @@ def _codes(
     else:
         classes = spoken
     names = list(request.classes)
-    codes = classes.cast(pl.Enum(names), strict=False).to_physical()
+    codes = classes.cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
+    # A cell that says nothing is no answer; text that is no number says something.
+    silent = classes.is_null() if request.threshold is None else _silent(values, request)
+    codes = codes.zip_with(~silent, pl.repeat(len(names), len(codes), dtype=pl.Int64, eager=True))
     if wrong := codes.null_count():
         first = frame.filter(codes.is_null()).row(0, named=True)
         way = (
@@ -265,6 +273,11 @@ def _codes(
             )
         )
     return codes
+
+
+def _silent(values: pl.Series, request: PredictionRequest) -> pl.Series:
+    """Which cells of a column of scores hold no answer."""
+    return read_values(values, missing=request.limits.missing).values.is_null()
 
 
 def _finite(frame: pl.DataFrame, column: str, table: PredictionTable) -> pl.Series:
@@ -307,9 +320,11 @@ def _five_best(frame: pl.DataFrame, codes: pl.Series, names: Sequence[str]) -> N
     return ids
 
 
-def _probabilities(frame: pl.DataFrame, table: PredictionTable) -> pl.Series:
+def _probabilities(frame: pl.DataFrame, table: PredictionTable, silent: pl.Series) -> pl.Series:
+    """Probabilities of the predicted classes; nan where there is no answer."""
     scores = frame["score"].cast(pl.Float64, strict=False)
-    wrong = ~(scores.is_between(0, 1)).fill_null(False)
+    scores = scores.zip_with(~silent, pl.repeat(np.nan, len(scores), eager=True))
+    wrong = ~(scores.is_between(0, 1) | silent).fill_null(False)
     if wrong.any():
         first = frame.filter(wrong).row(0, named=True)
         raise DataError(

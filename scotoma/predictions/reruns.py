@@ -103,4 +103,5 @@ def join_reruns(
         stacked(answers.predicted),
         None if answers.scores is None else stacked(answers.scores),  # type: ignore[arg-type]
         None if answers.top5 is None else stacked(answers.top5),
+        admission=answers.admission,
     )

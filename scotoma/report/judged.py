@@ -103,7 +103,8 @@ runs'
             parts.append(f"by more than {100 * relative:.1f}% of what it was")
         if absolute is not None:
             parts.append(f"by more than {100 * absolute:.2f} points")
-        return f"the {RATE_NAMES[rule.metric]} of {OVER[rule.over]} rises {' and '.join(parts)}"
+        what = RATE_NAMES[rule.metric]
+        return f"the {what} of {OVER[rule.over]} rises {' and '.join(parts)}"
     if isinstance(rule, CieRule):
         return f"CIEs beyond seed noise are more than {100 * rule.max:.2f}% of the examples"
     if isinstance(rule, ChangedRule):

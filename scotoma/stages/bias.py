@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scotoma.audit.groups import RATES
 from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
 from scotoma.stages.measures.pairs import (
     PopulationPair,
+    as_wrong,
     measure_inputs,
     measure_variants,
     read_predictions,
@@ -54,6 +57,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             from scotoma.stages.measures.rates import write_rates
             from scotoma.stages.measures.run_to_run import FairnessOfRuns, LabelRows
             from scotoma.stages.measures.several_labels import WholeExamples
+            from scotoma.stages.measures.unanswered import unanswered_rows
 
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
@@ -78,16 +82,27 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                 dense.predicted,
                 None if whole is None else LabelRows(of_labels, tuple(whole.names), whole.codes),
             )
+
+            def counted(predictions: Predictions) -> Predictions:
+                wrong = as_wrong(predictions.predicted, examples, positive_id)
+                return replace(predictions, predicted=wrong)
+
             labelled = (
-                AgainstLabels.of(run.config, examples, positive_id, dense, Path(folder))
+                AgainstLabels.of(run.config, examples, positive_id, counted(dense), Path(folder))
                 if examples.labelled
                 else None
             )
 
             def measure(comparison: PopulationPair) -> dict[str, Any]:
                 members = comparison.compressed_members
+                judged = replace(
+                    comparison,
+                    dense_members=counted(comparison.dense_members),
+                    compressed_members=counted(members),
+                )
                 return {
-                    "labelled": None if labelled is None else labelled.measures(comparison),
+                    "labelled": None if labelled is None else labelled.measures(judged),
+                    "unanswered": unanswered_rows(comparison, examples),
                     "whole": None if whole is None else whole.measures(comparison),
                     "run_to_run": runs.of_compressed(comparison.compressed) if run_to_run else [],
                     "members": outcomes.members(comparison.compressed) if clarify else [],
@@ -117,6 +132,8 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             parts["answers"] = {"dense": own_digest(dense, examples)} | {
                 name: own["answers"] for name, own in variants.items()
             }
+            silent = {name: own["unanswered"] for name, own in variants.items()}
+            parts["unanswered"] = {name: rows for name, rows in silent.items() if rows}
             if whole is not None:
                 parts["labels"] = whole.sections({k: own["whole"] for k, own in variants.items()})
             parts["run_to_run"] = {}

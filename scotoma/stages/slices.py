@@ -20,6 +20,7 @@ from scotoma.stages.measures.pairs import (
     measure_inputs,
     measure_variants,
     read_predictions,
+    read_test_examples,
 )
 from scotoma.stages.measures.scored import is_scored, score_pairs, slice_question
 from scotoma.storage.files import written
@@ -52,7 +53,7 @@ def slices(run: Run, *, search: bool = True) -> list[Path]:
         if due:
             from scotoma.slices.features import features_of
 
-            examples = Examples.read(run.examples, images=False, split="test")
+            examples = read_test_examples(run)
             if is_scored(run):
                 write_json(section, jsonable(_of_scores(run, examples)))
                 return [section, *looks]

@@ -126,6 +126,7 @@ def _give_verdict(
         shipped=audit.scope == "shipped",
         labelled=audit.labelled,
         scored=audit.scores is not None,
+        unanswered=bool(audit.unanswered),
     )
     gate = judge(
         _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous

@@ -75,7 +75,10 @@ def questions(audit: Audit, variant: str, rules: GateRules) -> list[Question]:
 def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Question]:
     if isinstance(rule, ChangeRule):
         rates = list(_rates(audit, variant, rule, rules))
-        return rates or [_unasked(rule, _no_rates(audit, rule))]
+        if rates or rule.metric != "unanswered":
+            return rates or [_unasked(rule, _no_rates(audit, rule))]
+        every = "every example has an answer"
+        return [replace(_unasked(rule, every), not_judged=every)]
     if isinstance(rule, CieRule):
         cie = audit.divergence[variant].cie
         change = difference_alone(
@@ -109,7 +112,8 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
 def _rates(audit: Audit, variant: str, rule: ChangeRule, rules: GateRules) -> Iterator[Question]:
     names = audit.group_names
     sizes = {group.key: group.n for group in audit.groups}
-    for row in audit.subgroups[variant]:
+    silent = (audit.unanswered or {}).get(variant, ())
+    for row in silent if rule.metric == "unanswered" else audit.subgroups[variant]:
         in_group, of_class = row.group != "all", row.class_name is not None
         over = "groups" if in_group else "classes" if of_class else "all"
         if (row.metric, over) != (rule.metric, rule.over):

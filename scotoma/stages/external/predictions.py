@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.admission import NO_ANSWER, AdmissionNote, unanswered_note
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
@@ -328,8 +328,18 @@ def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> 
     examples = Examples.read(run.examples, images=False, split="test")
     reruns = _audited(config, supplied)
     progress.start("import predictions", len(names))
-    for name, answers in _answers(config, tables, examples, supplied):
-        _write(run, name, list(reruns[names[name]]), answers, examples)
+    answers = dict(_answers(config, tables, examples, supplied))
+    if not isinstance(config.source, ScoresSource):
+        silent = {name: own.predicted == len(examples.classes) for name, own in answers.items()}
+        if any(own.any() for own in silent.values()):
+            # A class of its own, and no label: for all variants, so that ids mean the same.
+            examples = replace(examples, classes=(*examples.classes, NO_ANSWER))
+        for name, own in silent.items():
+            note = unanswered_note(own, name, labelled=examples.labelled)
+            notes = (*answers[name].admission, *note)
+            answers[name] = replace(answers[name], admission=notes)
+    for name, own in answers.items():
+        _write(run, name, list(reruns[names[name]]), own, examples)
         progress.advance("import predictions")
     if isinstance(config.source, DetectionsSource):
         models = {name: (called, list(reruns[called])) for name, called in names.items()}

@@ -126,6 +126,7 @@ def _classified(run: Run) -> dict[str, Any]:
         "gallery": divergence.gallery,
         "parity": divergence.parity,
         "collapsed": bias.collapsed,
+        "unanswered": bias.unanswered or None,
         "admission": (*bias.admission, *(detectors.admission if detectors else ())),
         "answers": bias.answers,
         "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scotoma.answers.admission import NO_ANSWER
 from scotoma.bias import tally
 from scotoma.config import Config
 from scotoma.datasets import Examples, Partition
@@ -138,7 +139,7 @@ class AgainstLabels:
             paired=comparison.variant.paired,
         )
         rows = zip(self.examples.classes, _rows(impact), strict=True)
-        return [{"class": name} | row for name, row in rows]
+        return [{"class": name} | row for name, row in rows if name != NO_ANSWER]
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

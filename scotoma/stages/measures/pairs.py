@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,16 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
-from scotoma.config import Variant
+from scotoma.answers.admission import NO_ANSWER
+from scotoma.config import PredictionsSource, ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
-from scotoma.predictions import Predictions
+from scotoma.predictions import PredictionFile, Predictions
 from scotoma.processes import map_in_order
 from scotoma.run import Run
 
 __all__ = [
     "PopulationPair",
+    "as_answered",
+    "as_wrong",
     "comparisons",
     "measure_inputs",
     "measure_variants",
@@ -144,5 +147,41 @@ def measure_inputs(run: Run) -> list[Path]:
 
 
 def read_test_examples(run: Run) -> Examples:
-    """Read the test examples of a run, without their images."""
-    return Examples.read(run.examples, images=False, split="test")
+    """Read the test examples of a run, without their images.
+
+    Where a model gave no answer, their classes have one more at the end, which is no label.
+    """
+    return as_answered(run, Examples.read(run.examples, images=False, split="test"))
+
+
+def as_answered(run: Run, examples: Examples) -> Examples:
+    """Add the class of missing answers to the classes of examples, where a model gave none."""
+    source, path = run.config.source, run.predictions("dense")
+    imported = isinstance(source, PredictionsSource) and not isinstance(source, ScoresSource)
+    if not (imported and path.exists()):
+        return examples
+    classes = PredictionFile.open(path).classes
+    return replace(examples, classes=classes) if classes[-1:] == (NO_ANSWER,) else examples
+
+
+def as_wrong(
+    predicted: NDArray[np.unsignedinteger[Any]], examples: Examples, positive: int | None
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Make an answer that is missing a wrong one where a positive class is counted.
+
+    It is a class of its own, which no label is, and so wrong by itself. Against a positive class
+    it would count as one of the other classes, and be right where the label is one of them.
+
+    Args:
+        predicted: Class ids, shape (N, K).
+        examples: The test examples, from `read_test_examples`.
+        positive: Id of the positive class; None where every class is counted.
+
+    Returns:
+        Class ids, shape (N, K): the positive class in place of a missing answer to a negative.
+    """
+    if positive is None or not examples.labelled or examples.classes[-1:] != (NO_ANSWER,):
+        return predicted
+    silent = predicted == len(examples.classes) - 1
+    negative = (examples.labels != positive)[:, None]
+    return np.where(silent & negative, predicted.dtype.type(positive), predicted)

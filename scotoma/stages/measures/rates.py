@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import NO_ANSWER
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RATES, RateChange
 from scotoma.bias.counting import RateMetric, metrics
@@ -22,7 +23,15 @@ from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 from scotoma.uncertainty import ChangeEvidence
 
-__all__ = ["MOST_CLASS_ROWS", "MOST_JUDGED", "RateTable", "with_class_rates", "write_rates"]
+__all__ = [
+    "LEVEL",
+    "MOST_CLASS_ROWS",
+    "MOST_JUDGED",
+    "RateTable",
+    "change_row",
+    "with_class_rates",
+    "write_rates",
+]
 
 LEVEL = 0.95
 MOST_JUDGED = 20_000  # that a gate asks about: a minute
@@ -60,15 +69,17 @@ class RateTable:
             "group": pl.Series(self.groups, dtype=pl.Enum(self.groups))[g],
             **{name: column[e] for name, column in of_kind.items()},
         }
-        return pl.DataFrame(keys | rate_columns(known, level=LEVEL))
+        rows = pl.DataFrame(keys | rate_columns(known, level=LEVEL))
+        # No answer is no class: how often there is none is measured by itself.
+        return rows.filter(pl.col("class").cast(pl.String).ne_missing(NO_ANSWER))
 
     def rows(self, known: ChangeEvidence, *, with_classes: bool) -> Iterator[dict[str, Any]]:
         """Give rows of `subgroups`, those of single classes too or not."""
         for g, group in enumerate(self.groups):
             for e, kind in enumerate(self._kinds):
-                if with_classes or kind.class_id is None:
-                    name = None if kind.class_id is None else self.classes[kind.class_id]
-                    yield _row(change_at(known, (g, e), group, kind, LEVEL), name)
+                name = None if kind.class_id is None else self.classes[kind.class_id]
+                if kind.class_id is None or (with_classes and name != NO_ANSWER):
+                    yield change_row(change_at(known, (g, e), group, kind, LEVEL), name)
 
     @property
     def class_rows(self) -> int:
@@ -89,7 +100,7 @@ def write_rates(path: Path, parts: Sequence[Path]) -> None:
         pl.concat([pl.scan_parquet(part, glob=False) for part in parts]).sink_parquet(temporary)
 
 
-def _row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
+def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
     """Give a change as a row of `subgroups`."""
     return {
         "group": change.group,
@@ -156,7 +167,7 @@ def _changes(audit: Audit, table: pl.DataFrame) -> Iterator[RateChange]:
     own = [kinds[metric, numbers[of]] for metric, of in zip(table["metric"], names, strict=True)]
     changes = read_changes(columns, table["group"].to_list(), own, level=LEVEL)
     for change, name in zip(changes, names, strict=True):
-        yield RateChange.model_validate(jsonable(_row(change, name)))
+        yield RateChange.model_validate(jsonable(change_row(change, name)))
 
 
 def _in_order(audit: Audit, rows: Iterable[RateChange]) -> tuple[RateChange, ...]:
