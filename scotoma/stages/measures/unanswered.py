@@ -33,14 +33,15 @@ def unanswered_rows(comparison: PopulationPair, examples: Examples) -> list[dict
     if examples.classes[-1:] != (NO_ANSWER,):
         return []
     last = len(examples.classes) - 1
-    sides = [side == last for side in (comparison.dense, comparison.compressed)]
-    if not any(side.any() for side in sides):
+    dense, compressed = comparison.dense == last, comparison.compressed == last
+    if not (dense.any() or compressed.any()):
         return []
     partition = examples.partition()
     # A missing answer is the event, and every example is at risk of it: a false positive of none.
     moments = tally(
         np.zeros(len(examples.ids), np.int64),
-        *(side.astype(np.uint8) for side in sides),
+        dense.astype(np.uint8),
+        compressed.astype(np.uint8),
         partition.masks,
         positive=1,
         n_classes=2,
