@@ -69,7 +69,8 @@ MOST_PATHS: Final = 10_000
 PART_BYTES = 2**25  # of text that is held before it is written
 PART_ROWS = 20_000
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
-NUMBERS = ("integer", "number")
+# A number in an object is a score only if it is called one.
+CALLED_SCORE = re.compile(r"(^|_)(score|acc|accuracy|correct|match|em|f1)s?$", re.IGNORECASE)
 
 
 def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | None:
@@ -443,11 +444,16 @@ def _kind(value: Any) -> str:
 
 
 def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the numbers of a score that has several SCORE.NUMBER."""
+    """Name the scores of a metric that is an object METRIC.SCORE; ids and counts are none.
+
+    >>> _flat({"acc": 1, "pope": {"question_id": 7, "score": 0.5}, "mmmu": {"id": 7}})
+    {'acc': 1, 'pope.score': 0.5, 'mmmu': {'id': 7}}
+    """
     flat: dict[str, Any] = {}
     for name, value in scores.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": one for key, one in value.items()}
+            own = {f"{name}.{key}": one for key, one in value.items() if CALLED_SCORE.search(key)}
+            flat |= own or {name: value}
         else:
             flat[str(name)] = value
     return flat
@@ -477,6 +483,8 @@ def _number(value: Any) -> float | None:
 
 
 def _called(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "an object without a number called score"
     if isinstance(value, list):
         return f"a list of {len(value)} values"
     return "text" if isinstance(value, str) else f"of type {type(value).__name__}"

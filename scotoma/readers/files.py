@@ -50,15 +50,19 @@ def parsed(line: str | bytes, called: str, place: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be decoded"
-        raise DataError(
-            f"{printable(called)} must hold JSON, and {place} does not ({why}): the file may have "
-            "been cut off; copy it again, or remove that part"
-        ) from error
+        raise _no_json(called, place, error) from error
+
+
+def _no_json(called: str, place: str, error: Exception) -> DataError:
+    why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be decoded"
+    return DataError(
+        f"{printable(called)} must hold JSON, and {place} does not ({why}): the file may have been "
+        "cut off; copy it again, or remove that part"
+    )
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Read one object a line; empty lines are passed over.
+    """Read one object a line, or the objects of one array; empty lines are passed over.
 
     Raises:
         DataError: A line holds no JSON object; the message has its number.
@@ -67,13 +71,45 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
-            value = parsed(line, path.name, f"line {number:,}")
-            if not isinstance(value, dict):
-                raise DataError(
-                    f"{printable(path.name)} must hold one JSON object a line, and line "
-                    f"{number:,} is a {type(value).__name__}; write the log again"
-                )
-            yield value
+            if number == 1 and line.lstrip().startswith(b"["):
+                for place, item in enumerate(_items(line + file.read(), path), 1):
+                    yield _object(item, path, f"value {place:,}")
+                return
+            yield _object(parsed(line, path.name, f"line {number:,}"), path, f"line {number:,}")
+
+
+def _object(value: Any, path: Path, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(
+            f"{printable(path.name)} must hold one JSON object a line, or an array of objects, and "
+            f"{place} is a {type(value).__name__}; write the log again"
+        )
+    return value
+
+
+def _items(content: bytes, path: Path) -> Iterator[Any]:
+    """Read the items of an array one after the other: all at once need far more memory."""
+    decoder, number = json.JSONDecoder(), 1
+    try:
+        text = content.decode("utf-8-sig")
+        place = _past_space(text, text.index("[") + 1)
+        while text[place] != "]":
+            item, place = decoder.raw_decode(text, place)
+            yield item
+            number += 1
+            place = _past_space(text, place)
+            if text[place] == ",":
+                place = _past_space(text, place + 1)
+            elif text[place] != "]":
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+    except (ValueError, RecursionError, IndexError) as error:
+        raise _no_json(path.name, f"value {number:,}", error) from error
+
+
+def _past_space(text: str, place: int) -> int:
+    while text[place].isspace():
+        place += 1
+    return place
 
 
 def json_file(path: Path) -> Any:

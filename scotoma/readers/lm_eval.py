@@ -1,50 +1,77 @@
-"""What does a log of lm-evaluation-harness hold: `samples_TASK_DATE.jsonl`?
+"""What does a log of lm-evaluation-harness or lmms-eval hold: `samples_TASK_DATE.jsonl`?
 
 Written with `--log_samples`; held against files of lm_eval 0.4.13. One row is one example after
-one filter.
+one filter. Up to 0.4.2 the file is `MODELARGS_TASK.jsonl`, one array; up to 0.4.6 a row does not
+name its filter. lmms-eval calls the file `DATE_samples_TASK.jsonl`, and a metric may be an object.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_lines, parsed
+from scotoma.readers.files import json_file, json_lines
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
-from scotoma.storage.regular import open_regular
 
 __all__ = ["LM_EVAL", "is_lm_eval"]
 
-KEYS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
 HASHES = ("doc_hash", "prompt_hash", "target_hash")
-NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+KEYS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+KEYS |= {"input", "token_counts", *HASHES}
+NAMES = (
+    r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)",
+    r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)",
+    r"samples_(?P<task>.+)",
+    # The first underscore that stands alone ends the model's arguments.
+    r"(?P<model>[^_]+__.*?)(?<!_)_(?P<task>[^_].*)",
+)
+NO_SCORE = "bypass"  # the only metric of --predict_only; it is 999 for every example
+# The log-likelihood of a text, and how many of these it has.
+PAIRS = {"word_perplexity": "word", "byte_perplexity": "byte", "bits_per_byte": "byte"}
+
+
+class _Named(NamedTuple):
+    """What the name of a log and the results beside it say."""
+
+    model: str
+    task: str
+    date: str
+    beside: str  # what the file of results is called
+    results: Mapping[str, Any]
 
 
 def is_lm_eval(row: Mapping[str, Any]) -> bool:
-    """Whether an object is a row of such a log."""
-    return {"doc_id", "doc", "target", "filtered_resps"} <= row.keys()
+    """Whether an object is a row of such a log; lmms-eval leaves out `doc`."""
+    return {"doc_id", "target", "filtered_resps"} <= row.keys() and bool(
+        {"doc", "input"} & row.keys()
+    )
 
 
 def records(path: Path) -> Iterator[Record]:
     """Read the rows of a log, in its order."""
-    results = _results(path)
-    model = results.get("model_name") or path.parent.name.replace("__", "/")
-    task, _ = _named(path)
+    named = _named(path)
+    model, task = named.model, named.task
+    filters: list[str] | None = None
+    seen: Counter[str] = Counter()
     for number, row in enumerate(json_lines(path)):
         if not is_lm_eval(row):
             raise DataError(
                 f"{printable(path.name)} must hold rows of lm-evaluation-harness, and row "
                 f"{number + 1:,} lacks doc_id, doc, target or filtered_resps; write the log again"
             )
-        names = row.get("metrics")
-        if not isinstance(names, list):
-            names = [name for name in row if name not in KEYS and name not in HASHES]
-        requests = _requests(row.get("arguments"))
+        own_filter, example_id = row.get("filter"), str(row["doc_id"])
+        if own_filter is None:
+            filters = _filters(path, named) if filters is None else filters
+            place = min(seen[example_id], len(filters) - 1)
+            own_filter = filters[place] if filters else ""
+            seen[example_id] += 1
+        requests = _requests(row)
         options = [one[1] for one in requests if len(one) > 1 and isinstance(one[1], str)]
         answer, text, choice = None, None, None
         if options:
@@ -53,12 +80,15 @@ def records(path: Path) -> Iterator[Record]:
         elif not requests or len(requests[0]) > 1:  # else the likelihood of a text was asked for
             answer, text = _text(row["filtered_resps"]), _text(row.get("resps"))
         content, prompt_hash, target_hash = (row.get(name) for name in HASHES)
+        doc = row.get("doc")
         yield Record(
-            Evaluation(str(model), task, str(row.get("filter") or "")),
-            str(row["doc_id"]),
-            {str(name): row.get(str(name)) for name in names},
-            {"doc": row["doc"]},
-            content_hash=content or hash_text(json.dumps(row["doc"], sort_keys=True)),
+            Evaluation(model, task, str(own_filter)),
+            example_id,
+            _scores(row, path),
+            {name: one for name, one in row.items() if isinstance(one, dict) and name not in KEYS}
+            if doc is None
+            else {"doc": doc},
+            content_hash=content or hash_text(json.dumps(doc, sort_keys=True)),
             prompt_hash=prompt_hash,
             target_hash=target_hash,
             prompt=_prompt(requests),
@@ -69,15 +99,60 @@ def records(path: Path) -> Iterator[Record]:
         )
 
 
-def _requests(arguments: Any) -> list[list[Any]]:
+def _scores(row: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Read the metrics of an example; of the likelihood of a text, that of a word or byte."""
+    names = row.get("metrics")
+    if not isinstance(names, list):
+        names = [name for name in row if name not in KEYS]
+    if names == [NO_SCORE]:
+        raise DataError(
+            f"{printable(path.name)} must have scores, and --predict_only left them out; run "
+            "lm_eval again without --predict_only"
+        )
+    scores = {}
+    for name, value in ((str(name), row.get(str(name))) for name in names):
+        if name in PAIRS and isinstance(value, list) and len(value) == 2:
+            likelihood, count = map(_number, value)
+            if likelihood is not None and count:
+                scores[f"log_likelihood_per_{PAIRS[name]}"] = likelihood / count
+                continue
+        # A perplexity is at least 1: of an example, lm_eval logs what it takes the mean of.
+        below = name == "perplexity" and (_number(value) or 0) < 0
+        scores["log_likelihood" if below else name] = value
+    return scores
+
+
+def _filters(path: Path, named: _Named) -> list[str]:
+    """List the filters in the order in which rows that do not name theirs follow each other.
+
+    Where results do not name them, they are numbered if every repeated example repeats its answer.
+    """
+    listed = _part(_part(named.results, "configs"), named.task).get("filter_list")
+    if isinstance(listed, list):
+        return [str(one.get("name")) for one in listed if isinstance(one, dict)]
+    answers: dict[str, list[str]] = {}
+    for row in json_lines(path):
+        own = answers.setdefault(str(row.get("doc_id")), [])
+        own.append(hash_text(json.dumps(row.get("resps"))))
+    times = {len(own) for own in answers.values()}
+    alike = all(len(set(own)) == 1 for own in answers.values())
+    several = len(times) == 1 and alike and times != {1}
+    return [f"filter-{place + 1}" for place in range(max(times))] if several else []
+
+
+def _requests(row: Mapping[str, Any]) -> list[list[Any]]:
     """Read the arguments of every request that was made for an example."""
+    arguments = row.get("arguments", row.get("input"))
     if isinstance(arguments, dict):
         return [
             [one[f"arg_{place}"] for place in range(len(one)) if f"arg_{place}" in one]
             for one in arguments.values()
             if isinstance(one, dict)
         ]
-    return [one for one in arguments or [] if isinstance(one, list)]
+    if isinstance(arguments, str):  # lmms-eval asks once, and keeps the prompt
+        return [[arguments, {}]]
+    requests = [one for one in arguments or [] if isinstance(one, list)]
+    return requests or ([arguments] if arguments and isinstance(arguments[0], str) else [])
 
 
 def _prompt(requests: list[list[Any]]) -> str | None:
@@ -124,26 +199,29 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) or value is None else json.dumps(value)
 
 
-def _named(path: Path) -> tuple[str, str]:
-    """Read task and date from the name of a log."""
-    match = NAME.fullmatch(path.name)
-    return (match["task"], match["date"]) if match else (path.stem.removeprefix("samples_"), "")
-
-
-def _results(path: Path) -> dict[str, Any]:
-    """Read the results that were written with a log, if they are beside it."""
-    _, date = _named(path)
-    beside = path.with_name(f"results_{date}.json")
-    if not date or not beside.is_file():
-        return {}
-    with open_regular(beside) as file:
-        results = parsed(file.read(), beside.name, "it")
-    return results if isinstance(results, dict) else {}
+def _named(path: Path) -> _Named:
+    """Read model, task and date from the name of a log, and the results written with it."""
+    stem = path.name.removesuffix(".jsonl").removesuffix(".json")
+    match = next(filter(None, (re.fullmatch(name, stem) for name in NAMES)), None)
+    parts = match.groupdict() if match else {}
+    date, model, task = parts.get("date", ""), parts.get("model"), parts.get("task", stem)
+    of_lmms_eval = path.name.startswith(f"{date}_samples_")
+    beside = path.with_name(f"{date}_results.json" if of_lmms_eval else f"results_{date}.json")
+    if not date:
+        beside = path.with_name("results.json")
+    results = json_file(beside) if beside.is_file() else {}
+    results = results if isinstance(results, dict) else {}
+    if model:
+        known = [one for one in _part(results, "configs") if stem.endswith(f"_{one}")]
+        task = max(known, key=len, default=task)
+        model = stem.removesuffix(f"_{task}")
+    own = results.get("model_name") or model or path.parent.name
+    return _Named(str(own).replace("__", "/"), task, date, beside.name, results)
 
 
 def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
-    results, task = _results(path), evaluation.task
+    _, task, date, beside, results = _named(path)
     config, own = _part(results, "config"), _part(_part(results, "configs"), task)
     few_shot = _part(results, "n-shot").get(task, own.get("num_fewshot"))
     settings = {
@@ -173,13 +251,13 @@ def about(path: Path, evaluation: Evaluation) -> About:
         # A merged or fused tokenizer may carry another one: what was asked stands in the prompts.
         "chat_template": results.get("chat_template_sha"),
         "version": results.get("lm_eval_version"),
-        "date": _named(path)[1],
+        "date": date,
     }
     note = (
         ()
         if results
         else (
-            f"results_{_named(path)[1] or 'DATE'}.json is not beside {path.name}: few-shot "
+            f"{beside} is not beside {path.name}: few-shot "
             "examples, limit and generation settings are not checked.",
         )
     )

@@ -31,6 +31,7 @@ __all__ = [
     "verdict_lines",
 ]
 
+LOG_LIKELIHOOD = "log_likelihood"  # begins the names of scores whose exponential is a perplexity
 SHOWN = 20  # groups, tasks and categories in a table; --json has all
 WORDS = {
     "right_to_wrong": "right to wrong",
@@ -62,7 +63,9 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
         f"{'score':<9}{decimal(scale * score.before.value, digits)} to "
         f"{decimal(scale * score.after.value, digits)}{'%' if found.binary else ''}: "
         f"{shown_estimate(score.change, factor=scale, digits=digits, sign='+')}{unit}",
-        f"{'recovery':<9}{_share(score.recovery)}",
+        _perplexity(score.change)
+        if found.metric.startswith(LOG_LIKELIHOOD)
+        else f"{'recovery':<9}{_share(score.recovery)}",
     ]
     lines += flip_lines(found.flips, "answers", WORDS)
     if found.floor is not None:
@@ -154,6 +157,15 @@ def flip_lines(flips: Sequence[Flip], called: str, words: Mapping[str, str]) -> 
 
 def _labelled(label: str, text: str) -> list[str]:
     return wrapped(text, first=f"{label:<9}", later=" " * 9)
+
+
+def _perplexity(change: Estimate) -> str:
+    """By what a change of log-likelihood multiplies the perplexity."""
+    value, high, low = (
+        decimal(math.exp(-one), 3) for one in (change.value, change.low, change.high)
+    )
+    interval = f" [{low}, {high}]" if not math.isnan(change.low) else ""
+    return f"{'perplexity':<11}times {value}{interval}"
 
 
 def _share(share: Estimate) -> str:
