@@ -23,6 +23,7 @@ OF_A_SIDE = {
     "text_hash": pl.String,
     "text_length": pl.Int32,
     "row": pl.Int64,
+    "answered": pl.Boolean,
 }
 
 
@@ -33,16 +34,19 @@ class PairedRows:
     Attributes:
         table: `task`, `example` (its number), `example_id`, `position` (from 0 in the log),
             `prompt_length`, `prompt_script`, `target`, then `rerun`, `score`, `answer`,
-            `answer_hash`, `choice`, `text_hash`, `text_length` and `row` with `_before` and
-            `_after`, then the attributes.
+            `answer_hash`, `choice`, `text_hash`, `text_length`, `row` and `answered` with
+            `_before` and `_after`, then the attributes.
         reruns: Of the dense and the compressed model, the most over the tasks.
         unscored: Examples that were left out, because one of the models has no score for them.
+        unanswered: Of the dense and the compressed model: examples that count as wrong, because it
+            gave no answer.
         notes: Sentences that a reader should know.
     """
 
     table: pl.DataFrame
     reruns: tuple[int, int]
     unscored: int
+    unanswered: tuple[int, int]
     notes: tuple[str, ...]
 
     @property
@@ -90,6 +94,7 @@ def paired_rows(
         .sort("pair", "beside")
         .rename({side: f"rerun_{side}" for side in SIDES})
     )
+    rows, unanswered = _wrong_where_unanswered(rows)
     scored = pl.all_horizontal(
         pl.col(f"score_{side}").is_finite().fill_null(False) for side in SIDES
     )
@@ -108,7 +113,24 @@ def paired_rows(
         if some
     ]
     table = kept.with_columns(task=pl.lit(task), example=position, position=pl.col("pair"))
-    return PairedRows(table.drop("pair", "beside"), reruns, unscored, tuple(notes))
+    return PairedRows(table.drop("pair", "beside"), reruns, unscored, unanswered, tuple(notes))
+
+
+def _wrong_where_unanswered(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int, int]]:
+    """Take an example without score and answer as wrong, where others are right or wrong.
+
+    A log that holds no answers at all does not say who gave none.
+    """
+    counts = []
+    for side in SIDES:
+        score, answered = pl.col(f"score_{side}"), pl.col(f"answered_{side}")
+        known = rows.filter(score.is_finite())[f"score_{side}"]
+        none = ~score.is_finite().fill_null(False) & ~answered
+        if not known.is_in([0.0, 1.0]).all() or not rows[f"answered_{side}"].any():
+            none = pl.lit(False)
+        counts.append(rows.filter(none)["pair"].n_unique())
+        rows = rows.with_columns(pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"))
+    return rows, (counts[0], counts[1])
 
 
 def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
@@ -121,6 +143,7 @@ def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
         pl.concat(tables, how="diagonal_relaxed"),
         (max(one.reruns[0] for one in tasks), max(one.reruns[1] for one in tasks)),
         sum(one.unscored for one in tasks),
+        (sum(one.unanswered[0] for one in tasks), sum(one.unanswered[1] for one in tasks)),
         tuple(note for one in tasks for note in one.notes),
     )
 

@@ -24,7 +24,7 @@ from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER, is_every_eval_ever
 from scotoma.readers.files import ZipMembers, column_names, json_lines
 from scotoma.readers.helm import HELM
 from scotoma.readers.inspect_ai import INSPECT_AI, INSPECT_AI_JSON
-from scotoma.readers.lighteval import LIGHTEVAL, LIGHTEVAL_COLUMNS
+from scotoma.readers.lighteval import LIGHTEVAL, is_lighteval
 from scotoma.readers.lm_eval import LM_EVAL, is_lm_eval
 from scotoma.readers.record import (
     COLUMNS,
@@ -93,7 +93,7 @@ def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | N
         return INSPECT_AI if logged else None
     if name.endswith((".parquet", ".csv", ".csv.gz")):
         names = column_names(path)
-        if set(names) >= LIGHTEVAL_COLUMNS:
+        if is_lighteval(names):
             return LIGHTEVAL
         return table_format(columns, scores, "timm" if is_timm(names) else "table")
     if INSPECT.match(begins):
@@ -270,6 +270,7 @@ class _Gathered:
             "prompt_length": None if record.prompt is None else len(record.prompt),
             "prompt_script": script_of(record.prompt),
             "row": row,
+            "answered": _is_answered(record),
         }
         for path in self.attributes:
             value = value_at(record.attributes, path)
@@ -381,6 +382,7 @@ def gather_log(
                 "settings": masked_settings(about.settings),
                 "details": masked_settings(about.details),
                 "notes": list(about.notes),
+                "attempt": about.attempt,
                 "scores": list(one.score_names),
                 "known_scores": list(one.known_scores),
                 "not_numbers": one.not_numbers,
@@ -488,6 +490,13 @@ def _called(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)} values"
     return "text" if isinstance(value, str) else f"of type {type(value).__name__}"
+
+
+def _is_answered(record: Record) -> bool:
+    if record.answered is not None:
+        return record.answered
+    texts = (record.answer, record.text)
+    return record.choice is not None or any(text and not text.isspace() for text in texts)
 
 
 def _hashed(text: str | None, logged: str | None) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import ZipMembers, json_file, parsed
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.record import About, Attempt, Evaluation, Format, Record, hash_text
 
 __all__ = ["INSPECT_AI", "INSPECT_AI_JSON"]
 
@@ -93,6 +93,7 @@ def _record(sample: Any, evaluation: Evaluation, path: Path) -> Record:
         answer=answer,
         text=None if text is None else _whole(str(text), attached),
         choice=_choice(answer, choices),
+        answered=True if invalid else None,  # marked as invalid by a person, whatever was answered
     )
 
 
@@ -216,7 +217,10 @@ def _about(log: Mapping[str, Any], path: Path) -> About:
         )
     if log.get("invalidated"):
         notes.append(f"{printable(path.name)} has samples that were marked as invalid.")
-    return About(settings, details, tuple(notes))
+    attempt = Attempt(
+        str(spec.get("task_id") or ""), status == "success", str(spec.get("created") or "")
+    )
+    return About(settings, details, tuple(notes), attempt)
 
 
 def _zip_about(path: Path, _: Evaluation) -> About:

@@ -1,7 +1,7 @@
 """What do the details of lighteval hold: `details_TASK_DATE.parquet`?
 
-Held against files of lighteval 0.13.0.
-Since 0.10 a row has `doc`, `model_response` and `metric`; a nested value may be text of Python.
+Held against files of lighteval 0.13.0. Since 0.10 a row has `doc`, `model_response` and `metric`, a
+nested value may be text of Python; before, every cell is, and an example has no id.
 """
 
 from __future__ import annotations
@@ -9,48 +9,92 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scotoma.readers.files import json_file, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
-__all__ = ["LIGHTEVAL", "LIGHTEVAL_COLUMNS"]
+__all__ = ["LIGHTEVAL", "is_lighteval"]
 
-LIGHTEVAL_COLUMNS = {"doc", "metric", "model_response"}
+COLUMNS = {"doc", "metric", "model_response"}
+COLUMNS_BEFORE = {"full_prompt", "gold_index", "metrics", "predictions"}
 NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.parquet")
+LONGEST_CELL = 2**20  # characters of text of Python that are parsed
+NUMPY = re.compile(r"(np|numpy|torch)?\.?(float|int|bool|uint|array|tensor)_?\d*")
+
+
+def is_lighteval(columns: Iterable[str]) -> bool:
+    """Whether a table with these columns holds details."""
+    return any({*columns} >= known for known in (COLUMNS, COLUMNS_BEFORE))
 
 
 def records(path: Path) -> Iterator[Record]:
     """Read the rows of a file, in its order."""
     evaluation = Evaluation(_model(path), _named(path)[0])
     for number, row in enumerate(rows_of_table(path)):
-        doc, said, metric = (_object(row.get(name)) for name in ("doc", "model_response", "metric"))
-        choices = [str(one) for one in doc.get("choices") or []]
-        gold = doc.get("gold_index")
-        golds = gold if isinstance(gold, list) else [gold]
-        targets = [choices[one] for one in golds if isinstance(one, int) and one < len(choices)]
-        texts = said.get("text_post_processed") or said.get("text") or []
-        raw = said.get("text") or []
-        likelihoods = said.get("logprobs") or []
-        choice = None
-        if not any(map(str, texts)) and len(likelihoods) == len(choices) > 1:
-            choice = max(range(len(choices)), key=lambda place: likelihoods[place])
-        asked = said.get("input") or doc.get("query")
-        own_id = doc.get("id")
-        yield Record(
-            evaluation,
-            str(number if own_id in (None, "") else own_id),
-            metric,
-            {"doc": doc},
-            content_hash=hash_text(str(doc.get("query")), json.dumps(choices), json.dumps(gold)),
-            prompt=asked if isinstance(asked, str) else json.dumps(asked, default=str),
-            target=", ".join(targets) if targets else None,
-            answer=_first(texts) if choice is None else choices[choice].strip(),
-            text=_first(raw) if choice is None else None,
-            choice=choice,
-        )
+        yield _record(row, evaluation, number) if "doc" in row else _before(row, evaluation, number)
+
+
+def _record(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Record:
+    doc, said, metric = (_object(row.get(name)) for name in ("doc", "model_response", "metric"))
+    choices = [str(one) for one in doc.get("choices") or []]
+    gold = doc.get("gold_index")
+    golds = gold if isinstance(gold, list) else [gold]
+    targets = [choices[one] for one in golds if isinstance(one, int) and one < len(choices)]
+    texts = said.get("text_post_processed") or said.get("text") or []
+    choice = None
+    if not any(map(str, texts)):
+        choice = _likeliest(said.get("logprobs") or [], choices)
+    asked = said.get("input") or doc.get("query")
+    own_id = doc.get("id")
+    return Record(
+        evaluation,
+        str(number if own_id in (None, "") else own_id),
+        metric,
+        {"doc": doc},
+        content_hash=hash_text(str(doc.get("query")), json.dumps(choices), json.dumps(gold)),
+        prompt=asked if isinstance(asked, str) else json.dumps(asked, default=str),
+        target=", ".join(targets) if targets else None,
+        answer=_first(texts) if choice is None else choices[choice].strip(),
+        text=_first(said.get("text") or []) if choice is None else None,
+        choice=choice,
+    )
+
+
+def _before(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Record:
+    """Read a row as lighteval wrote it before 0.10."""
+    choices, golds, said = (
+        one if isinstance(one, list) else [] if one is None else [one]
+        for one in map(_value, (row.get("choices"), row.get("gold"), row.get("predictions")))
+    )
+    choices = [str(one) for one in choices]
+    pairs = [one[0] if isinstance(one, (list, tuple)) and one else one for one in said]
+    choice = _likeliest(pairs, choices)
+    text = None if choice is not None or not said else str(said[0])
+    asked = row.get("example")
+    targets = [str(one).strip() for one in golds]
+    return Record(
+        evaluation,
+        str(number),
+        _object(row.get("metrics")),
+        {"specifics": _object(row.get("specifics"))},
+        content_hash=hash_text(str(asked), json.dumps(choices), json.dumps(targets)),
+        prompt=None if row.get("full_prompt") is None else str(row["full_prompt"]),
+        target=", ".join(targets) if targets else None,
+        answer=text if choice is None else choices[choice].strip(),
+        text=text,
+        choice=choice,
+    )
+
+
+def _likeliest(likelihoods: Any, choices: Sequence[str]) -> int | None:
+    """Find the choice with the highest log-likelihood; None where there is not one for each."""
+    numbers = [one for one in likelihoods if isinstance(one, (int, float))]
+    if not len(numbers) == len(likelihoods) == len(choices) > 1:
+        return None
+    return max(range(len(choices)), key=lambda place: numbers[place])
 
 
 def _first(texts: Any) -> str | None:
@@ -60,17 +104,41 @@ def _first(texts: Any) -> str | None:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Read a nested value, also where lighteval had to write it as text.
+    """Read a nested value, also where lighteval wrote it as text.
 
-    >>> _object("{'acc': 1}"), _object({"acc": 1}), _object("no object")
-    ({'acc': 1}, {'acc': 1}, {})
+    >>> _object("{'acc': np.float64(1.0)}"), _object("{'em': np.True_}"), _object("no object")
+    ({'acc': 1.0}, {'em': True}, {})
     """
-    if isinstance(value, str):
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            value = None
+    value = _value(value)
     return value if isinstance(value, dict) else {}
+
+
+def _value(value: Any) -> Any:
+    """Read a value from its text in Python, never running it; text that is none stays text.
+
+    >>> _value("[(-1.0, False)]"), _value("nan"), _value("open('x')")
+    ([(-1.0, False)], nan, "open('x')")
+    """
+    if not isinstance(value, str) or len(value) > LONGEST_CELL:
+        return value
+    try:
+        return ast.literal_eval(_Literals().visit(ast.parse(value.strip(), mode="eval")))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return value
+
+
+class _Literals(ast.NodeTransformer):
+    """Write nan, infinity and numbers of numpy and torch as what they hold."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802  a name of ast
+        return ast.Constant(node.attr == "True_") if node.attr in ("True_", "False_") else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        known = len(node.args) == 1 and NUMPY.fullmatch(ast.unparse(node.func))
+        return self.visit(node.args[0]) if known else node
 
 
 def _named(path: Path) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from scotoma.readers.extract import (
     gather_log,
     list_attributes,
 )
-from scotoma.readers.record import SCORE, AttributePath, EvaluationLog, quoted_id
+from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, quoted_id
 from scotoma.untrusted import read_apart
 
 __all__ = ["attributes_of", "read_logs"]
@@ -86,6 +86,7 @@ def read_logs(
                 f"task {printable(task)!r} is in none of the logs, which have "
                 f"{printable(', '.join(natural_order(parts)))[:300]}{nearest(task, list(parts))}"
             )
+    parts = {task: _without_failed_tries(own) for task, own in parts.items()}
     chosen = _of_filter(parts, filter, tasks or list(parts))
     _check_scores(chosen, scores)
     return {
@@ -200,7 +201,36 @@ def _gathered(
         # A table that was named stands for its model, one in a folder for its task.
         stem = path.name.partition(".")[0]
         named = facts["format"] in TABLES and not Path(place).is_dir()
-        yield _Part(place, path, {**facts, "task": facts["task"] or ("table" if named else stem)})
+        task = facts["task"] or ("table" if named else stem)
+        attempt = Attempt(*facts["attempt"]) if facts["attempt"] else None
+        yield _Part(place, path, {**facts, "task": task, "attempt": attempt})
+
+
+def _without_failed_tries(parts: list[_Part]) -> list[_Part]:
+    """Take of several tries of one evaluation the newest that succeeded, and say so."""
+    tries: dict[Any, list[_Part]] = {}
+    for part in parts:
+        attempt = part.facts["attempt"]
+        key = (attempt.id, part.facts["filter"]) if attempt and attempt.id else id(part)
+        tries.setdefault(key, []).append(part)
+    last = [max(own, key=_newest_success) for own in tries.values()]
+    kept = [one for one in last if _succeeded(one)] or last
+    left_out = [printable(one.path.name) for one in parts if one not in kept]
+    if not left_out:
+        return parts
+    facts, name = kept[-1].facts, printable(kept[-1].path.name)
+    notes = [f"{one} is another try of the evaluation in {name}: left out." for one in left_out]
+    return [*kept[:-1], replace(kept[-1], facts={**facts, "notes": [*facts["notes"], *notes]})]
+
+
+def _succeeded(part: _Part) -> bool:
+    attempt = part.facts["attempt"]
+    return attempt is None or bool(attempt.succeeded)
+
+
+def _newest_success(part: _Part) -> tuple[bool, str]:
+    attempt = part.facts["attempt"]
+    return _succeeded(part), attempt.time if attempt else ""
 
 
 def _of_filter(
@@ -300,9 +330,12 @@ def _check_choices(task: str, parts: list[_Part], *, reruns: bool) -> None:
             )
         if len(here) > 1 and not reruns:
             files = printable(", ".join(part.path.name for part in here))[:300]
+            way_out = "name one, or take all as reruns with --reruns"
+            if not all(map(_succeeded, here)):
+                way_out = "none of them succeeded: evaluate again, or name one"
             raise ConfigError(
                 f"{printable(masked(place))} holds {len(here)} evaluations of task "
-                f"{printable(task)} ({files}); name one, or take all as reruns with --reruns"
+                f"{printable(task)} ({files}); {way_out}"
             )
     if len(models) > 1 and parts[0].facts["format"] not in TABLES:
         raise ConfigError(

@@ -19,6 +19,7 @@ __all__ = [
     "SCORE",
     "SHOWN_CHARACTERS",
     "About",
+    "Attempt",
     "AttributePath",
     "Evaluation",
     "EvaluationLog",
@@ -46,6 +47,7 @@ COLUMNS = {
     "prompt_length": pl.Int32,
     "prompt_script": pl.String,
     "row": pl.Int64,
+    "answered": pl.Boolean,
 }
 MASK = "***"
 LONGEST_ID = 80  # characters of an id in a message
@@ -63,7 +65,8 @@ class Evaluation(NamedTuple):
 class Record(NamedTuple):
     """One answer; None where a log has none.
 
-    `scores` and `attributes` hold what the log holds: any JSON value.
+    `scores` and `attributes` hold what the log holds: any JSON value. `answered` is for logs that
+    say whether there is an answer; None where the answer itself says it.
     """
 
     evaluation: Evaluation
@@ -79,6 +82,15 @@ class Record(NamedTuple):
     answer: str | None = None
     text: str | None = None
     choice: int | None = None
+    answered: bool | None = None
+
+
+class Attempt(NamedTuple):
+    """One try of an evaluation; tries of one id are the same evaluation, begun again."""
+
+    id: str
+    succeeded: bool
+    time: str
 
 
 class About(NamedTuple):
@@ -90,6 +102,7 @@ class About(NamedTuple):
     settings: Mapping[str, Any]
     details: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    attempt: Attempt | None = None
 
 
 class Format(NamedTuple):
@@ -199,6 +212,7 @@ class EvaluationLog:
             - `prompt_script`: script of most letters of the prompt, see `script_of`; null where
               there is no letter or no prompt.
             - `row`: the row of this example in `texts`.
+            - `answered`: whether the model gave an answer, a text or a choice.
             - `score.NAME`: Float64. nan where unscored, which is not the same as wrong.
             - one column an attribute, named by its dotted path: Int64 or Float64 where every
               value is a number, String elsewhere; null where an example has none.

@@ -205,7 +205,7 @@ def test_tasks_of_several_scores_are_taken_together_where_answers_are_right_or_w
     code, out, err = scotoma("compare", *places, "--reruns", "--filter", "strict-match")
     assert code == 0, err
     assert "score acc and exact_match, 2 and 1 reruns" in " ".join(out.split())
-    assert "task text_local has no score that is a number and is left out" in err
+    assert "task text_local has the score log_likelihood_per_word, a number, and is left out" in err
 
 
 def test_of_a_task_that_is_named_no_filter_of_another_is_asked() -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -253,11 +254,22 @@ def _compared(
                     f"is {printable(only[0])[:40]!r}; they are left out"
                 )
         notes += [*before[task].notes, *after[task].notes]
-    rows = joined_tasks(parts)
     if question.right_from is not None:
-        rows = replace(rows, table=_right_from(rows.table, question.right_from))
+        least = question.right_from
+        parts = [replace(one, table=_right_from(one.table, least)) for one in parts]
+    binary = [_binary(one.table) for one in parts]
+    if len(set(metrics)) > 1 and any(binary) and not all(binary):
+        for task, metric, kept in zip(tasks, metrics, binary, strict=True):
+            if not kept:
+                notes.append(
+                    f"task {task} has the score {metric}, a number, and is left out beside answers "
+                    f"that are right or wrong; compare it with --task {task}"
+                )
+        tasks, metrics = list(compress(tasks, binary)), list(compress(metrics, binary))
+        parts = list(compress(parts, binary))
+    rows = joined_tasks(parts)
     kinds = list(dict.fromkeys(metrics))
-    if len(kinds) > 1 and not _binary(rows.table):
+    if len(kinds) > 1 and not any(binary):
         raise ConfigError(
             f"tasks whose scores are numbers must share one to be taken together, got "
             f"{', '.join(kinds[:5])}; choose one with --score, or a task with --task"
@@ -265,6 +277,10 @@ def _compared(
     if rows.unscored:
         many = "example has" if rows.unscored == 1 else "examples have"
         notes.append(f"left out: {rows.unscored:,} {many} no score of both models")
+    for model, count in zip(models, rows.unanswered, strict=True):
+        if count:
+            what = "1 example: it counts" if count == 1 else f"{count:,} examples: they count"
+            notes.append(f"{model.name} gave no answer to {what} as wrong")
     notes += [f"not asked the same: {text}" for text in differences]
     values = _groups(question, rows, asked)
     texts = _wording(question, rows, logs, tasks)
