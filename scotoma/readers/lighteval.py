@@ -133,7 +133,7 @@ class _Literals(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # noqa: N802  a name of ast
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return ast.Constant(node.attr == "True_") if node.attr in ("True_", "False_") else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
