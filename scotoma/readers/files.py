@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import polars as pl
 import zstandard
 
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
+from scotoma.natural import natural_order
 from scotoma.printable import printable
 from scotoma.readers.tables import scan_table, sniff, unreadable_table
 from scotoma.storage.regular import open_regular
@@ -24,16 +26,54 @@ from scotoma.unreadable import UNREADABLE
 __all__ = [
     "ZipMembers",
     "column_names",
+    "files_below",
     "json_file",
     "json_lines",
     "parsed",
+    "part",
     "rows_of_table",
 ]
 
+MOST_FILES = 10_000
 BATCH = 5_000  # rows that are read at a time
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
 MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
+
+
+def files_below(root: Path, suffixes: tuple[str, ...], called: str) -> list[Path]:
+    """List files of a folder in natural order; links to folders are not followed.
+
+    Args:
+        root: The folder.
+        suffixes: How their names end, in lower case.
+        called: What messages call the folder.
+
+    Raises:
+        ConfigError: There are more than `MOST_FILES`.
+    """
+    paths = [
+        os.path.join(above, name)
+        for above, _, names in os.walk(root)
+        for name in names
+        if name.lower().endswith(suffixes)
+    ]
+    if len(paths) > MOST_FILES:
+        raise ConfigError(
+            f"{called} holds {len(paths):,} files that may be logs, more than {MOST_FILES:,}; name "
+            "a folder below it"
+        )
+    return [Path(path) for path in natural_order(paths)]
+
+
+def part(value: Any, name: str) -> dict[str, Any]:
+    """Take an object out of an object; an empty one where there is none.
+
+    >>> part({"eval": {"task": "sums"}}, "eval"), part([], "eval")
+    ({'task': 'sums'}, {})
+    """
+    inner = value.get(name) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def parsed(line: str | bytes, called: str, place: str) -> Any:

@@ -12,10 +12,10 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_file
+from scotoma.readers.files import json_file, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
-__all__ = ["HELM"]
+__all__ = ["COUNTED", "HELM", "evaluation_of"]
 
 Key = tuple[str, str, int]
 # Counts and costs that HELM keeps beside scores; they come last.
@@ -34,7 +34,7 @@ COUNTED = (
 def records(path: Path) -> Iterator[Record]:
     """Read every example's statistics, with its text where `scenario_state.json` has it."""
     rows = json_file(path)
-    evaluation = _evaluation(path)
+    evaluation = evaluation_of(path)
     states = _states(path)
     if not isinstance(rows, list):
         raise _not_helm(path)
@@ -43,19 +43,19 @@ def records(path: Path) -> Iterator[Record]:
             raise _not_helm(path)
         key = _key(row, row.get("instance_id"))
         state = states.get(key, {})
-        instance = _part(state, "instance")
+        instance = part(state, "instance")
         references = [one for one in instance.get("references") or [] if isinstance(one, dict)]
         correct = [
-            str(_part(one, "output").get("text"))
+            str(part(one, "output").get("text"))
             for one in references
             if "correct" in (one.get("tags") or [])
         ]
-        completions = _part(state, "result").get("completions") or [{}]
+        completions = part(state, "result").get("completions") or [{}]
         text = completions[0].get("text") if isinstance(completions[0], dict) else None
-        mapping = _part(state, "output_mapping")
+        mapping = part(state, "output_mapping")
         letters = list(mapping)
         extracted = text.strip() if isinstance(text, str) else None
-        content = [_part(instance, "input").get("text"), references]
+        content = [part(instance, "input").get("text"), references]
         yield Record(
             evaluation,
             " ".join(filter(None, key[:2])),
@@ -81,7 +81,7 @@ def _not_helm(path: Path) -> DataError:
 
 def _key(row: Mapping[str, Any], example_id: Any) -> Key:
     """Read what tells two answers of a run apart."""
-    perturbation = _part(row, "perturbation")
+    perturbation = part(row, "perturbation")
     name = str(perturbation.get("name") or "")
     if "seed" in perturbation:
         name += f" {perturbation['seed']}"
@@ -93,7 +93,7 @@ def _scores(stats: list[Any]) -> dict[str, Any]:
     """Read the mean of each statistic, nan where nothing was counted; scores first."""
     numbers: dict[str, Any] = {}
     for stat in stats:
-        name = _part(stat, "name").get("name") if isinstance(stat, dict) else None
+        name = part(stat, "name").get("name") if isinstance(stat, dict) else None
         if name is None:
             continue
         count = stat.get("count")
@@ -111,7 +111,7 @@ def _states(path: Path) -> dict[Key, dict[str, Any]]:
                 states[_key(instance, instance.get("id"))] = {"instance": instance}
     if path.with_name("scenario_state.json").is_file():
         for state in json_file(path.with_name("scenario_state.json")).get("request_states") or []:
-            instance = _part(state, "instance")
+            instance = part(state, "instance")
             row = {**instance, "train_trial_index": state.get("train_trial_index")}
             # Where every option is asked apart, the first request stands for the example.
             states.setdefault(_key(row, instance.get("id")), {}).setdefault("instance", instance)
@@ -122,7 +122,7 @@ def _states(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 def _prompt(state: Mapping[str, Any]) -> str | None:
-    request = _part(state, "request")
+    request = part(state, "request")
     prompt, messages = request.get("prompt"), request.get("messages")
     if messages:
         return json.dumps(messages)
@@ -135,10 +135,10 @@ def _spec(path: Path) -> dict[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
-def _evaluation(path: Path) -> Evaluation:
+def evaluation_of(path: Path) -> Evaluation:
     """Name model and task: the run's name without its model."""
     spec = _spec(path)
-    adapter = _part(spec, "adapter_spec")
+    adapter = part(spec, "adapter_spec")
     name, _, arguments = str(spec.get("name") or path.parent.name).partition(":")
     kept = [one for one in arguments.split(",") if one and not one.startswith("model=")]
     model = adapter.get("model_deployment") or adapter.get("model") or ""
@@ -148,7 +148,7 @@ def _evaluation(path: Path) -> Evaluation:
 def about(path: Path, _: Evaluation) -> About:
     """Read how `run_spec.json` says that examples were asked."""
     spec = _spec(path)
-    adapter = dict(_part(spec, "adapter_spec"))
+    adapter = dict(part(spec, "adapter_spec"))
     model = {name: adapter.pop(name, None) for name in ("model", "model_deployment")}
     settings = {
         "few_shot": adapter.pop("max_train_instances", None),
@@ -172,11 +172,6 @@ def about(path: Path, _: Evaluation) -> About:
         if name in missing
     )
     return About(settings, model, notes)
-
-
-def _part(value: Any, name: str) -> dict[str, Any]:
-    part = value.get(name) if isinstance(value, dict) else None
-    return part if isinstance(part, dict) else {}
 
 
 HELM = Format("helm", records, about)

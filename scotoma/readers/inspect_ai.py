@@ -12,10 +12,10 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import ZipMembers, json_file, parsed
+from scotoma.readers.files import ZipMembers, json_file, parsed, part
 from scotoma.readers.record import About, Attempt, Evaluation, Format, Record, hash_text
 
-__all__ = ["INSPECT_AI", "INSPECT_AI_JSON"]
+__all__ = ["INSPECT_AI", "INSPECT_AI_JSON", "header"]
 
 # As inspect_ai's value_to_float: correct, partial, incorrect, no answer.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -58,12 +58,12 @@ def _zip_header(members: ZipMembers) -> dict[str, Any]:
             f"{printable(members.path.name)} must hold header.json, as logs of inspect_ai do; "
             "copy the log again"
         )
-    header = parsed(members.read(name), members.path.name, name)
-    return header if isinstance(header, dict) else {}
+    content = parsed(members.read(name), members.path.name, name)
+    return content if isinstance(content, dict) else {}
 
 
 def _evaluation(log: Mapping[str, Any]) -> Evaluation:
-    spec = _part(log, "eval")
+    spec = part(log, "eval")
     return Evaluation(str(spec.get("model") or ""), str(spec.get("task") or ""))
 
 
@@ -73,19 +73,19 @@ def _record(sample: Any, evaluation: Evaluation, path: Path) -> Record:
             f"{printable(path.name)} must hold samples with id, epoch, input and target, and one "
             "lacks some; copy the log again"
         )
-    attached = _part(sample, "attachments")
+    attached = part(sample, "attachments")
     prompt = _chat(_asked(sample), attached)
     targets = sample["target"] if isinstance(sample["target"], list) else [sample["target"]]
     target = ", ".join(_whole(str(one), attached) for one in targets)
     choices = sample.get("choices")
-    text = _part(sample, "output").get("completion")
+    text = part(sample, "output").get("completion")
     invalid = sample.get("invalidation") is not None
-    scores, answer = _scores({} if invalid else _part(sample, "scores"))
+    scores, answer = _scores({} if invalid else part(sample, "scores"))
     return Record(
         evaluation,
         str(sample["id"]),
         scores,
-        {"metadata": _part(sample, "metadata")},
+        {"metadata": part(sample, "metadata")},
         rerun=_epoch(sample["epoch"], path),
         content_hash=hash_text(_chat(sample["input"], attached), json.dumps(choices), target),
         prompt=prompt,
@@ -180,9 +180,9 @@ def _whole(text: str, attached: Mapping[str, Any]) -> str:
 
 
 def _about(log: Mapping[str, Any], path: Path) -> About:
-    spec, plan = _part(log, "eval"), _part(log, "plan")
-    config = _part(spec, "config")
-    generation = _part(spec, "model_generate_config") | _part(plan, "config")
+    spec, plan = part(log, "eval"), part(log, "plan")
+    config = part(spec, "config")
+    generation = part(spec, "model_generate_config") | part(plan, "config")
     steps = [
         {"solver": step.get("solver"), "params": step.get("params_passed", step.get("params"))}
         for step in plan.get("steps") or []
@@ -205,7 +205,7 @@ def _about(log: Mapping[str, Any], path: Path) -> About:
         "model_args": spec.get("model_args"),
         "model_base_url": spec.get("model_base_url"),
         "epochs": config.get("epochs"),
-        "version": _part(spec, "packages").get("inspect_ai"),
+        "version": part(spec, "packages").get("inspect_ai"),
         "date": spec.get("created"),
     }
     notes = []
@@ -223,18 +223,18 @@ def _about(log: Mapping[str, Any], path: Path) -> About:
     return About(settings, details, tuple(notes), attempt)
 
 
-def _zip_about(path: Path, _: Evaluation) -> About:
+def header(path: Path) -> dict[str, Any]:
+    """Read what an .eval file says of the evaluation as a whole."""
     with ZipMembers(path) as members:
-        return _about(_zip_header(members), path)
+        return _zip_header(members)
+
+
+def _zip_about(path: Path, _: Evaluation) -> About:
+    return _about(header(path), path)
 
 
 def _json_about(path: Path, _: Evaluation) -> About:
     return _about(json_file(path), path)
-
-
-def _part(log: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = log.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 INSPECT_AI = Format("inspect", _zip_records, _zip_about)

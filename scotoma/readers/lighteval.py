@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scotoma.readers.files import json_file, rows_of_table
+from scotoma.readers.files import json_file, part, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["LIGHTEVAL", "is_lighteval"]
@@ -159,18 +159,18 @@ def _results(path: Path) -> dict[str, Any]:
 
 
 def _model(path: Path) -> str:
-    config = _part(_results(path), "config_general")
-    own = config.get("model_name") or _part(config, "model_config").get("model_name")
+    config = part(_results(path), "config_general")
+    own = config.get("model_name") or part(config, "model_config").get("model_name")
     return str(own or path.parent.parent.name)
 
 
 def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
     results = _results(path)
-    config = _part(results, "config_general")
-    model = _part(config, "model_config")
-    task = _part(_part(results, "config_tasks"), evaluation.task)
-    generation = _part(config, "generation_parameters") or _part(model, "generation_parameters")
+    config = part(results, "config_general")
+    model = part(config, "model_config")
+    task = part(part(results, "config_tasks"), evaluation.task)
+    generation = part(config, "generation_parameters") or part(model, "generation_parameters")
     settings = {
         "few_shot": task.get("num_fewshots", evaluation.task.rpartition("|")[2]),
         "few_shot_seeds": config.get("num_fewshot_seeds"),
@@ -181,11 +181,6 @@ def about(path: Path, evaluation: Evaluation) -> About:
     details = {"model_args": model, "version": config.get("lighteval_sha"), "date": _named(path)[1]}
     note = f"results_DATE.json of {path.name} is missing: limit and generation are not checked."
     return About(settings if results else {}, details, () if results else (note,))
-
-
-def _part(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 LIGHTEVAL = Format("lighteval", records, about)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_file, json_lines
+from scotoma.readers.files import json_file, json_lines, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["LM_EVAL", "is_lm_eval"]
@@ -127,7 +127,7 @@ def _filters(path: Path, named: _Named) -> list[str]:
 
     Where results do not name them, they are numbered if every repeated example repeats its answer.
     """
-    listed = _part(_part(named.results, "configs"), named.task).get("filter_list")
+    listed = part(part(named.results, "configs"), named.task).get("filter_list")
     if isinstance(listed, list):
         return [str(one.get("name")) for one in listed if isinstance(one, dict)]
     answers: dict[str, list[str]] = {}
@@ -212,7 +212,7 @@ def _named(path: Path) -> _Named:
     results = json_file(beside) if beside.is_file() else {}
     results = results if isinstance(results, dict) else {}
     if model:
-        known = [one for one in _part(results, "configs") if stem.endswith(f"_{one}")]
+        known = [one for one in part(results, "configs") if stem.endswith(f"_{one}")]
         task = max(known, key=len, default=task)
         model = stem.removesuffix(f"_{task}")
     own = results.get("model_name") or model or path.parent.name
@@ -222,8 +222,8 @@ def _named(path: Path) -> _Named:
 def about(path: Path, evaluation: Evaluation) -> About:
     """Read what `results_DATE.json` says of an evaluation."""
     _, task, date, beside, results = _named(path)
-    config, own = _part(results, "config"), _part(_part(results, "configs"), task)
-    few_shot = _part(results, "n-shot").get(task, own.get("num_fewshot"))
+    config, own = part(results, "config"), part(part(results, "configs"), task)
+    few_shot = part(results, "n-shot").get(task, own.get("num_fewshot"))
     settings = {
         "filter": evaluation.filter,
         "filter_definition": next(
@@ -243,7 +243,7 @@ def about(path: Path, evaluation: Evaluation) -> About:
         "gen_kwargs": config.get("gen_kwargs"),
         "output_type": own.get("output_type"),
         "repeats": own.get("repeats"),
-        "task_version": _part(results, "versions").get(task),
+        "task_version": part(results, "versions").get(task),
     }
     details = {
         "model_args": config.get("model_args"),
@@ -262,11 +262,6 @@ def about(path: Path, evaluation: Evaluation) -> About:
         )
     )
     return About(settings if results else {"filter": evaluation.filter}, details, note)
-
-
-def _part(results: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = results.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 LM_EVAL = Format("lm-eval", records, about)

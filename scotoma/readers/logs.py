@@ -23,13 +23,21 @@ from scotoma.readers.extract import (
     gather_log,
     list_attributes,
 )
+from scotoma.readers.files import files_below
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, quoted_id
 from scotoma.untrusted import read_apart
 
-__all__ = ["attributes_of", "read_logs"]
+__all__ = ["NoAnswerError", "NoLogError", "attributes_of", "read_logs"]
 
-MOST_FILES = 10_000
 TABLES = ("table", "timm", "mlflow")  # formats that a folder of other logs may hold beside them
+
+
+class NoLogError(ConfigError):
+    """A place holds no log."""
+
+
+class NoAnswerError(DataError):
+    """A log holds no answer."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,9 @@ def read_logs(
                 parts.setdefault(part.facts["task"], []).append(part)
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
-        raise DataError(f"{shown} holds no answer of a model; name the log of another evaluation")
+        raise NoAnswerError(
+            f"{shown} holds no answer of a model; name the log of another evaluation"
+        )
     for task in tasks:
         if task not in parts:
             raise ConfigError(
@@ -144,7 +154,7 @@ def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[
     shown = printable(masked(place))
     if not root.exists():
         raise ConfigError(f"{shown} does not exist; name a log, or a folder of logs")
-    paths = _candidates(root, shown) if root.is_dir() else [root]
+    paths = files_below(root, SUFFIXES, shown) if root.is_dir() else [root]
     arguments = (columns, tuple(scores))
     formats = (
         (path, read_apart(format_of, path, *arguments, path=path, called=path.name))
@@ -154,27 +164,11 @@ def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[
     of_tools = [(path, name) for path, name in logs if name not in TABLES]
     if not logs:
         what = "is" if not root.is_dir() else "holds"
-        raise ConfigError(
+        raise NoLogError(
             f"{shown} {what} no log of an evaluation; logs are of {', '.join(FORMATS[:-1])}, or "
             "tables in CSV, Parquet or JSONL"
         )
     return of_tools or logs
-
-
-def _candidates(root: Path, shown: str) -> Iterator[Path]:
-    """List files that may be logs, in natural order; links to folders are not followed."""
-    paths = [
-        os.path.join(above, name)
-        for above, _, names in os.walk(root)
-        for name in names
-        if name.lower().endswith(SUFFIXES)
-    ]
-    if len(paths) > MOST_FILES:
-        raise ConfigError(
-            f"{shown} holds {len(paths):,} files that may be logs, more than {MOST_FILES:,}; name "
-            "a folder below it"
-        )
-    return map(Path, natural_order(paths))
 
 
 def _largest(path: Path) -> Path:

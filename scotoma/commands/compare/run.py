@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apart
+from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
 from scotoma.commands.compare.boxes_text import box_lines
 from scotoma.commands.compare.groups import groupings
@@ -17,7 +18,7 @@ from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
-from scotoma.readers.logs import attributes_of
+from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
 from scotoma.stages.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "CompareQuestion", "run_compare", "run_compare_boxes"]
@@ -62,17 +63,19 @@ def run_compare(
         raise ConfigError("--tracking logs the audit that --out leaves; name its folder with --out")
     models = models_of(question)
     judging = Judging(chosen_rules(rules), day(as_of))
-    with compared(question, models, groupings(question.groups)) as pairs:
-        found = [_measured(one) for one in pairs]
-        verdict = _verdict(
-            pairs,
-            found,
-            out,
-            judging,
-            required=gate or out is not None,
-            tracking=tracking,
-            quiet=quiet,
-        )
+    try:
+        with compared(question, models, groupings(question.groups)) as pairs:
+            found = [_measured(one) for one in pairs]
+            verdict = _verdict(
+                pairs, found, out, judging, required=gate or out is not None, tracking=tracking,
+                quiet=quiet,
+            )  # fmt: skip
+    except (NoLogError, NoAnswerError):
+        averages = compared_averages(question, models, audit=out is not None)
+        if averages is None:
+            raise
+        _print(averages[0], averages[1] if as_json else None)
+        return 3 if judging.rules is not None and judging.rules.on_unsure == "fail" else 0
     content = {
         "version": 1,
         "comparisons": [
