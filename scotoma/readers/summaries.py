@@ -208,7 +208,8 @@ def _of_scores(content: Mapping[str, Any]) -> Iterator[Average]:
         scores = one if isinstance(one, dict) else {"score": one}
         for name, value in scores.items():
             error = _number(scores.get(f"{name}_stderr"))
-            if _number(value) is not None and not str(name).endswith("_stderr"):
+            counts = name == "n" or str(name).endswith("_stderr")
+            if _number(value) is not None and not counts:
                 yield Average(str(task), str(name), float(value), _count(scores.get("n")), error)
 
 

@@ -45,7 +45,7 @@ def test_a_log_that_was_cut_off(read: Read, write: Write) -> None:
 def test_a_line_that_is_no_object(read: Read, write: Write, line: str) -> None:
     path = write([lm_eval_row(0)])
     path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(DataError, match="one JSON object a line, .* and line 2 is a"):
+    with pytest.raises(DataError, match=r"one JSON object a line, .* and line 2 is a"):
         read(path)
 
 
