@@ -109,7 +109,7 @@ def _scores(row: Mapping[str, Any], path: Path) -> dict[str, Any]:
             f"{printable(path.name)} must have scores, and --predict_only left them out; run "
             "lm_eval again without --predict_only"
         )
-    scores = {}
+    scores: dict[str, Any] = {}
     for name, value in ((str(name), row.get(str(name))) for name in names):
         if name in PAIRS and isinstance(value, list) and len(value) == 2:
             likelihood, count = map(_number, value)

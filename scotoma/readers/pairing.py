@@ -35,6 +35,7 @@ class Pairing:
         only_compressed: Ids of those that only the second one has.
         differences: A sentence for each difference in prompts or settings that was allowed; empty
             where both models were asked the same questions.
+        notes: Sentences on what was paired otherwise than by whole ids or contents.
     """
 
     baseline: pl.DataFrame
@@ -44,6 +45,7 @@ class Pairing:
     only_baseline: tuple[str, ...]
     only_compressed: tuple[str, ...]
     differences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def pair(
@@ -70,12 +72,16 @@ def pair(
     """
     differences = _settings(baseline, compressed)
     key: Key = "content_hash"
-    if any(log.examples["content_hash"].null_count() for log in (baseline, compressed)):
-        key = "example_id"
-    elif changed := _content(baseline, compressed):
+    logs = baseline, compressed
+    if changed := _content(*logs):
         differences.append(changed)
+    if changed or any(log.examples["content_hash"].null_count() for log in logs):
         key = "example_id"
-    sides = [_keyed(log, key, (baseline, compressed)) for log in (baseline, compressed)]
+    sides = [_keyed(log, key, logs) for log in logs]
+    notes = ()
+    if key == "example_id" and (named := _by_file_name(*sides)):
+        sides = named
+        notes = (f"{printable(baseline.task)}: ids are paired by the names of files in them.",)
     order = [side.unique("key", keep="first", maintain_order=True) for side in sides]
     common = order[0].select("key").join(order[1].select("key"), on="key", maintain_order="left")
     only = [
@@ -98,7 +104,7 @@ def pair(
         )
     return Pairing(
         first, second, common.height, key, only[0], only[1],
-        tuple(f"{one[0].upper()}{one[1:]}." for one in differences),
+        tuple(f"{one[0].upper()}{one[1:]}." for one in differences), notes,
     )  # fmt: skip
 
 
@@ -123,20 +129,24 @@ def _settings(baseline: EvaluationLog, compressed: EvaluationLog) -> list[str]:
 def _content(baseline: EvaluationLog, compressed: EvaluationLog) -> str:
     """Say how many examples have the same id and other content; empty where that is not the case.
 
-    It is where contents hardly meet and ids do: the data set was changed, not its order.
+    It is where contents hardly meet and ids do: the data set was changed, not its order. Where an
+    example has no content, ids pair, and no two contents of one id may differ.
     """
     sides = [
         log.examples.select("example_id", "content_hash").unique("example_id", maintain_order=True)
         for log in (baseline, compressed)
     ]
-    most = max(side.height for side in sides)
-    contents = sides[0].join(sides[1], on="content_hash", how="semi").height
     by_id = sides[0].join(sides[1], on="example_id", maintain_order="left")
     changed = by_id.filter(pl.col("content_hash") != pl.col("content_hash_right"))
-    if contents >= (1 - MOST_MISSING) * most or by_id.height <= contents:
+    if changed.is_empty():
         return ""
-    if by_id.height < (1 - MOST_MISSING) * most:
-        return ""
+    if not any(side["content_hash"].null_count() for side in sides):
+        most = max(side.height for side in sides)
+        contents = sides[0].join(sides[1], on="content_hash", how="semi").height
+        if contents >= (1 - MOST_MISSING) * most or by_id.height <= contents:
+            return ""
+        if by_id.height < (1 - MOST_MISSING) * most:
+            return ""
     return (
         f"{changed.height:,} of {by_id.height:,} examples with the same id differ in content, the "
         f"first is {quoted_id(changed['example_id'][0])}"
@@ -159,6 +169,20 @@ def _keyed(log: EvaluationLog, key: Key, logs: tuple[EvaluationLog, ...]) -> pl.
         .otherwise("content_hash")
         .alias("key")
     )
+
+
+def _by_file_name(first: pl.DataFrame, second: pl.DataFrame) -> list[pl.DataFrame] | None:
+    """Pair by the names of files where ids are paths, and no id is in both logs.
+
+    macOS writes accents as letters of their own, which NFC undoes.
+    """
+    if first.join(second, on="key", how="semi").height:
+        return None
+    name = pl.col("key").str.replace(r"^.*[/\\]", "").str.normalize("NFC")
+    named = [side.with_columns(name) for side in (first, second)]
+    sides = zip(named, (first, second), strict=True)
+    unique = all(one["key"].n_unique() == side["key"].n_unique() for one, side in sides)
+    return named if unique and named[0].join(named[1], on="key", how="semi").height else None
 
 
 def _check_missing(

@@ -190,10 +190,10 @@ def _of_helm(content: Sequence[Any], path: Path) -> Iterator[Average]:
     """Read the statistics of a run; those of perturbed examples are left out."""
     rows = []
     for stat in content:
-        name = part(stat, "name") if isinstance(stat, dict) else {}
-        value = _number(stat.get("mean")) if name else None
-        if value is not None and not name.get("perturbation"):
-            rows.append((str(name.get("name")), str(name.get("split") or ""), value))
+        about = part(stat, "name")
+        value = _number(stat.get("mean")) if about else None
+        if value is not None and not about.get("perturbation"):
+            rows.append((str(about.get("name")), str(about.get("split") or ""), value))
     counts = {split: _count(value) for name, split, value in rows if name == "num_instances"}
     task = evaluation_of(path).task
     for name, split, value in rows:

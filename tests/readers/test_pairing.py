@@ -73,6 +73,48 @@ def test_content_is_stronger_than_an_id() -> None:
     assert pairs.compressed["content_hash"].to_list() == pairs.baseline["content_hash"].to_list()
 
 
+def test_contents_of_one_id_may_not_differ_where_ids_pair() -> None:
+    """One example has no content in one log, so ids pair; the others still must be the same."""
+    rows, other = ids(4), ids(4)
+    rows[0]["content_hash"] = None
+    other[2]["content_hash"] = "other"
+    with pytest.raises(
+        DataError, match=r"1 of 4 examples with the same id differ in content"
+    ):
+        pair(log(rows), log(other))
+    pairs = pair(log(rows), log(other), allow_different_prompts=True)
+    assert (pairs.key, pairs.examples, len(pairs.differences)) == ("example_id", 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/data/val/{}.jpg", "/mnt/imagenet/val/{}.jpg"),
+        ("val/{}.jpg", "{}.jpg"),
+        ("C:\\val\\{}.jpg", "val/{}.jpg"),
+        ("caf\u00e9-{}.jpg", "cafe\u0301-{}.jpg"),  # macOS writes the accent apart
+    ],
+)
+def test_paths_in_other_folders_are_paired_by_the_names_of_files(one: str, other: str) -> None:
+    sides = [
+        log([{"example_id": path.format(n), "content_hash": None} for n in order])
+        for path, order in ((one, range(9)), (other, range(8, -1, -1)))
+    ]
+    pairs = pair(*sides)
+    assert pairs.examples == 9
+    assert pairs.compressed["example_id"].to_list() == [other.format(n) for n in range(9)]
+    assert pairs.notes == ("sums: ids are paired by the names of files in them.",)
+
+
+def test_names_of_files_that_repeat_pair_nothing() -> None:
+    sides = [
+        log([{"example_id": f"{top}/{n}/x.jpg", "content_hash": None} for n in range(9)])
+        for top in "ab"
+    ]
+    with pytest.raises(DataError, match="have no example in common"):
+        pair(*sides)
+
+
 def test_ids_pair_where_an_example_has_no_content_hash() -> None:
     rows = ids(3)
     rows[1]["content_hash"] = None

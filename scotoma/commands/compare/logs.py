@@ -247,6 +247,7 @@ def _compared(
         metrics.append(metric)
         keys.append(paired.key)
         differences += paired.differences
+        notes += paired.notes
         for name, only in zip(models, (paired.only_baseline, paired.only_compressed), strict=True):
             if only:
                 notes.append(
