@@ -78,7 +78,7 @@ def pair(
     if changed or any(log.examples["content_hash"].null_count() for log in logs):
         key = "example_id"
     sides = [_keyed(log, key, logs) for log in logs]
-    notes = ()
+    notes: tuple[str, ...] = ()
     if key == "example_id" and (named := _by_file_name(*sides)):
         sides = named
         notes = (f"{printable(baseline.task)}: ids are paired by the names of files in them.",)
