@@ -80,6 +80,9 @@ def test_images_of_mixed_sizes_become_what_the_model_takes(tmp_path: Path) -> No
         "models see the middle of each image at 9x6 pixels, as (pixel / 255 - [0, 0, 0]) / [1, 1, "
         "1]",
     )
+    assert [note.sentence for note in examples.admission] == [
+        "the models' scores are read in the order 0, 1 (the labels by value)"
+    ]
 
 
 def test_the_middle_is_what_torchvision_cuts_out() -> None:
@@ -137,7 +140,9 @@ def test_onnx_metadata_of_images_are_taken(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="takes pixels as NominalRange_16_235; set scale"):
         completed(tmp_path)
     model(folder, (1, 3, 8, 8), {"Image.BitmapPixelFormat": "Bgr8"})
-    with pytest.raises(DataError, match="takes Bgr8 pixels, and it is given RGB"):
+    assert completed(tmp_path)[0].preprocessing.channels == "BGR"
+    model(folder, (1, 3, 8, 8), {"Image.BitmapPixelFormat": "Gray8"})
+    with pytest.raises(DataError, match="takes Gray8 pixels; export it for Rgb8 or Bgr8"):
         completed(tmp_path)
 
 

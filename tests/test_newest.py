@@ -62,11 +62,47 @@ def test_the_last_name_that_all_paths_have_is_taken(tmp_path: Path) -> None:
 def test_over_s3_one_level_is_listed_and_folders_are_no_files(s3: Any) -> None:
     for key in ("img/v9/a.png", "img/v10/b/c.png", "img/v11", "img/../x", "img/v12/", "v9.csv"):
         s3.put(key, b"x")
-    for key in ("v10.csv", "v12/people.csv"):
+    for key in ("v10.csv", "v12/people.csv", "img/v13/", "img/v14/half.png"):
         s3.put(key, b"x")
     images, table = s3.uri("img", "{newest}"), s3.uri("{newest}.csv")
     assert found(images, table) == ("v10", s3.uri("img", "v10"), s3.uri("v10.csv"))
-    assert found(images + "/", s3.uri("img", "{newest}", "{newest}.csv"))[0] == "v12"
+    # The empty objects v12/ and v13/ hold nothing, and v14 waits for its table.
+    nested = s3.uri("img", "{newest}", "{newest}.csv")
+    with pytest.raises(DataError, match=r"source\.attributes must hold data for a name at"):
+        found(images + "/", nested)
+    s3.put("img/v12/v12.csv", b"x")
+    assert found(images + "/", nested)[0] == "v12"
+
+
+def test_a_name_counts_once_its_data_are_there(tmp_path: Path, s3: Any) -> None:
+    def put(*names: str) -> None:
+        make(tmp_path, *names)
+        for name in names:
+            s3.put(name, b"x")
+
+    put("2026-09/img/a.png", "2026-09/people.csv", "2026-10/img/a.png", "2026-10/people.csv")
+    put("2026-11/img/a.png", "2026-12/people.csv")
+    (tmp_path / "2027-01" / "img").mkdir(parents=True)
+    for place in (str(tmp_path), s3.uri()):
+        assert found(f"{place}/{{newest}}/img", f"{place}/{{newest}}/people.csv")[0] == "2026-10"
+    put("2026-11/people.csv")
+    for place in (str(tmp_path), s3.uri()):
+        assert found(f"{place}/{{newest}}/img", f"{place}/{{newest}}/people.csv")[0] == "2026-11"
+
+
+PREDICTED = """\
+source: {{kind: predictions, files: "{home}/{{newest}}/{{variant}}/*.csv",
+         examples: "{home}/{{newest}}/ex.csv"}}
+label: {{column: y}}
+"""
+
+
+def test_a_pattern_counts_once_a_file_fits(tmp_path: Path) -> None:
+    make(tmp_path, "1/ex.csv", "1/int8/m.csv", "2/ex.csv", "2/int8/m.csv.part", "2/m.csv")
+    asked = parse_config(PREDICTED.format(home=tmp_path), "x")
+    assert at_newest(asked)[1] == "1"
+    make(tmp_path, "2/fp32/m.csv")
+    assert at_newest(asked)[1] == "2"
 
 
 def test_one_name_may_stand_several_times_and_beside_text(tmp_path: Path) -> None:

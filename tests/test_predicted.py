@@ -54,7 +54,7 @@ def test_one_model_a_side_is_judged_over_examples_alone(pair: Run) -> None:
     audit = read_json(pair.path("audit.json"))
     assert audit["scope"] == "shipped"
     assert audit["variants"][1] | {"name": "", "bits": 0} == {
-        "name": "", "kind": "predictions", "sparsity": 0.0, "mode": "", "bits": 0, "paired": False,
+        "name": "", "kind": "predictions", "sparsity": None, "mode": "", "bits": 0, "paired": False,
         "derived_from": None, "members": 1,
     }  # fmt: skip
     cie = audit["divergence"]["int8"]["cie"]

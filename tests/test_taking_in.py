@@ -282,7 +282,7 @@ def test_models_need_names_in_utf_8_and_are_files(home: Path) -> None:
         ("distilled", "../secret", "variants.2.onnx.0 "),
         ("distilled", 70 * "字", "name of a variant must have at most 200 bytes in UTF-8, got 210"),
         ("scale: 255", "scale: 0", "source.preprocessing.scale must be greater than 0.0, got 0"),
-        ("scale: 255", "scail: 255", "known are scale, mean, std, layout; did you mean 'scale'?"),
+        ("scale: 255", "scail: 255", "mean, std, channels, layout; did you mean 'scale'?"),
     ],
 )
 def test_a_wrong_configuration_is_refused(old: str, new: str, sentence: str) -> None:

@@ -128,11 +128,17 @@ class AuditedVariant(Part):
 
     name: str = Field(description="The variant: `dense`, `prune-0.9`, `int8-static`.")
     kind: str = Field(description="`dense`, `prune` or `int8`.")
-    sparsity: Fraction = Field(description="Share of the weights that are zero.")
+    sparsity: Fraction | None = Field(
+        description="Share of the weights that are zero; of external models as measured, null "
+        "where it cannot be."
+    )
     mode: str = Field(
         description="`static`, `dynamic` or `dynamic-per-layer` for int8; else empty."
     )
-    bits: Count = Field(description="Bits of a weight.")
+    bits: Count | None = Field(
+        description="Bits of a weight; of external models as measured, or as stated where only "
+        "predictions are known, else null."
+    )
     paired: Flag = Field(description="Whether each member derives from a dense member.")
     derived_from: str | None = Field(description="The variant it derives from; null for none.")
     members: Count = Field(description="Models in the population.")

@@ -36,8 +36,10 @@ class FrontierRow(Part):
 
     variant: str = Field(description="The variant.")
     verdict: VerdictWord | None = Field(description="Its verdict; null for dense.")
-    sparsity: Fraction = Field(description="Share of the weights that are zero.")
-    bits: Count = Field(description="Bits of a weight.")
+    sparsity: Fraction | None = Field(
+        description="Share of the weights that are zero; null where it is unknown."
+    )
+    bits: Count | None = Field(description="Bits of a weight; null where they are unknown.")
     top1: Quantity = Field(description="Accuracy of its population.")
     worst: WorstRate | None = Field(
         description="Its most affected group; null where no change can be estimated."

@@ -336,10 +336,10 @@ class Config(Frozen):
                     "label is none, so source.classes must name the classes in the order of the "
                     f"models' scores, got {len(self.source.classes)}; name at least two"
                 )
-            if self.label.column is not None and self.source.classes:
+            if self.label.columns and self.source.classes:
                 raise ValueError(
-                    "source.classes is for label: none, and label.column names the classes; leave "
-                    "it out"
+                    "source.classes is for one label an image, and label.columns names several; "
+                    "leave it out"
                 )
         return self
 

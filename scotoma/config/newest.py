@@ -53,10 +53,10 @@ def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:
 
     Returns:
         The configuration without placeholders, and the name: the last in natural order of those
-        that every such path has. None where no path asks.
+        whose files are there for every such path. None where no path asks.
 
     Raises:
-        DataError: No name is there, none is common to all, or a path cannot be listed.
+        DataError: No name is there, none has data at all paths, or a path cannot be listed.
     """
     asking = {
         key: _Pattern.of(f"source.{key}", path)
@@ -115,6 +115,16 @@ class _Pattern:
         }
         return {name for name in inner if not name.startswith((".", "_"))}
 
+    def holds(self, name: str) -> bool:
+        """Whether the file is there, a file that fits the pattern, or a file in the folder."""
+        place = self.path.replace(MARK, name)
+        fixed = re.match(r"[^*{]*(?=/)", place) if re.search(r"[*{]", place) else None
+        if fixed is not None:
+            parts = re.split(r"(\*|\{\w+\})", place[fixed.end() + 1 :])
+            wanted = "".join("[^/]*" if k % 2 else re.escape(text) for k, text in enumerate(parts))
+            return any(re.fullmatch(wanted, file) for file in storage.list_files(fixed[0]))
+        return storage.exists(place) or storage.holds_files(place)
+
 
 def _newest(patterns: list[_Pattern]) -> str:
     names_by_pattern = {pattern: pattern.names() for pattern in patterns}
@@ -124,8 +134,18 @@ def _newest(patterns: list[_Pattern]) -> str:
                 f"{pattern.key} must match a name at {MARK}, got none at {masked(pattern.path)}; "
                 "correct the path, or put data there"
             )
-    if common := set.intersection(*names_by_pattern.values()):
-        return natural_order(common)[-1]
+    if common := natural_order(set.intersection(*names_by_pattern.values())):
+        lacking: list[_Pattern] = []
+        for name in reversed(common):
+            # Data that are still being copied, or an empty folder, are no data.
+            absent = [pattern for pattern in patterns if not pattern.holds(name)]
+            if not absent:
+                return name
+            lacking = lacking or absent
+        raise DataError(
+            f"{lacking[0].key} must hold data for a name at {MARK}, got none for "
+            f"{printable(common[-1])!r}, the newest, at {masked(lacking[0].path)}; put them there"
+        )
     last = ", ".join(
         f"{printable(natural_order(names)[-1])!r} in {pattern.key}"
         for pattern, names in names_by_pattern.items()

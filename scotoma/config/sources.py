@@ -59,6 +59,15 @@ Size = Annotated[
 ]
 
 
+Orientation = Annotated[
+    Literal["exif", "stored"],
+    Field(
+        description="Turn pictures upright as their EXIF orientation says, as browsers show them; "
+        "or take pixels as they are stored, as torchvision and timm do."
+    ),
+]
+
+
 class DigitsSource(Frozen):
     """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
 
@@ -95,11 +104,12 @@ class FolderSource(Frozen):
     )
     split: Split
     size: Size = None
+    orientation: Orientation = "exif"
     recipe: Recipe = Recipe()
 
 
 class Preprocess(Frozen):
-    """What pixels become before a model made elsewhere: (pixel / scale - mean) / std."""
+    """What pixels become before an external model: (pixel / scale - mean) / std."""
 
     scale: float = Field(255.0, gt=0, description="Divisor of pixel values from 0 to 255.")
     mean: list[float] = Field(
@@ -111,7 +121,10 @@ class Preprocess(Frozen):
         max_length=3,
         description="Standard deviation of R, G and B, a divisor.",
     )
-    layout: Literal["NCHW", "NHWC"] = Field("NCHW", description="Order of the model's input.")
+    channels: Literal["RGB", "BGR"] = Field("RGB", description="Order of the channels.")
+    layout: Literal["NCHW", "NHWC"] = Field(
+        "NCHW", description="Order of the axes, for models whose input leaves them open."
+    )
 
 
 def _both_sides(value: Any) -> Any:
@@ -137,15 +150,23 @@ class OnnxSource(Frozen):
     preprocessing: Preprocess = Preprocess()
     size: HeightAndWidth | None = Field(
         None,
-        description="Pixels per side, or [height, width]: the middle of each image is resized to "
-        "it; empty: what the first dense model takes, else images must have one size.",
+        description="Pixels per side, or [height, width], to which each image is resized; empty: "
+        "what the first dense model takes, else images must have one size.",
+    )
+    fit: Literal["middle", "squash"] = Field(
+        "middle",
+        description="Keep the proportions of an image and cut its middle out, or squash all of it.",
     )
     crop: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Share of the sides that is kept before resizing: 0.875 for 224 of 256.",
+        description="Share of the resized sides that is kept, in the middle: 0.875 for 224 of 256.",
     )
+    resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = Field(
+        "bilinear", description="Pillow's filter for resizing."
+    )
+    orientation: Orientation = "exif"
     images: str = Field(description="Folder or s3:// prefix of image files.")
     attributes: str = Field(description="CSV with one row per image.")
     key: str = Field(
@@ -154,7 +175,11 @@ class OnnxSource(Frozen):
     split: Split | None = Field(None, description="Without it every row is a test example.")
     classes: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="With label: none, the classes in the order of the models' scores.",
+        description="All classes of the models, in the order of their scores; empty: as id2label "
+        "in a config.json beside them says, else the labels in the order of text.",
+    )
+    output: str = Field(
+        "", description="Output of the models that holds the scores; empty: the one that fits."
     )
 
     @field_validator("models")
@@ -186,6 +211,7 @@ class ParquetSource(Frozen):
     model: str = Field("resnet8", description=MODEL)
     data: str = Field(description="Folder or s3:// prefix of train*.parquet and test*.parquet.")
     size: Size = None
+    orientation: Orientation = "exif"
     recipe: Recipe = Recipe()
 
 

@@ -146,7 +146,9 @@ class Onnx(Frozen):
         False, description="Each model was made from the dense one of the same file name."
     )
     models: Models = None
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
+    bits: Literal[4, 8, 16, 32] | None = Field(
+        None, description="Bits per weight, if known: a note says where they are stored otherwise."
+    )
 
     _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
@@ -165,7 +167,7 @@ class Predicted(Frozen):
         False, description="Each model was made from the baseline model of the same name."
     )
     models: Models = None
-    bits: Literal[4, 8, 16, 32] = Field(32, description="Bits per weight, for the record.")
+    bits: Literal[4, 8, 16, 32] | None = Field(None, description="Bits per weight, if known.")
 
     _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
@@ -211,7 +213,7 @@ class Variant(Frozen):
     scope: Literal["layer", "global"] = "layer"
     exempt: tuple[Literal["first", "last"], ...] = ()  # layers that are not pruned
     mode: Literal["", "dynamic", "dynamic-per-layer", "static"] = ""
-    bits: int = 32  # of a weight
+    bits: int | None = 32  # of a weight; None of external models where it is not said
     models: int | None = None  # where they are not as many as dense ones
     calibrator: Literal["minmax", "entropy", "percentile"] = "minmax"
     percentile: float = 99.99  # share of the values that a range holds, %

@@ -98,10 +98,11 @@ def _first(path: Path) -> pl.DataFrame:
 def _facts(first: bytes | None, encoded: int | None, size: ImageSize | None) -> ImageFacts:
     if first is None:
         return ImageFacts(None, encoded, "there is no image to look at")
-    if size is not None:
+    if size is not None and size.height:
         return ImageFacts((size.height, size.width), encoded)
     try:
         with image_opener()(first) as opened:
-            return ImageFacts((opened.height, opened.width), encoded)
+            shown = opened if size is None else size.turned(opened)
+            return ImageFacts((shown.height, shown.width), encoded)
     except Exception:  # what a broken file may raise has no common base
         return ImageFacts(None, encoded, "the first image cannot be read")

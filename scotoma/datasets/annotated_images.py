@@ -13,7 +13,7 @@ from scotoma.config.sources import CocoSource, ImsituSource
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.folder import SUFFIXES, attributes_table, image_files, read_images
 from scotoma.datasets.imsitu import situations
-from scotoma.datasets.join import Join, join_images
+from scotoma.datasets.join import Join, join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.tables import refuse_doubled
@@ -75,20 +75,21 @@ def load_annotated(
         below = (f"{source.train}/", f"{source.test}/")
     if isinstance(source, CocoSource) and source.attributes is not None:
         table = _joined(table, source.attributes, limits)
+    folder = annotated_image_folder(source)
+    files, _ = image_files(folder, table["example_id"].to_list(), "the annotations")
+    table, respelled = spelled_as_files(table, "example_id", files)
     everyone = table["example_id"].to_list()
     notes: tuple[str, ...] = ()
     if source.one_gender:
         table, notes = _of_one_gender(table, source)
     names = table["example_id"].to_list()
-    folder = annotated_image_folder(source)
-    files, _ = image_files(folder, names, "the annotations")
     named = set(everyone)
     pictures = [
         name
         for name in files
         if name in named or (name.lower().endswith(SUFFIXES) and name.startswith(below))
     ]
-    join = join_images(names, pictures, elsewhere=everyone)
+    join = join_images(names, pictures, elsewhere=everyone, respelled=respelled)
     if images:
         if complaint := join.complaint(annotations_place(source), folder):
             raise DataError(complaint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
@@ -186,12 +186,18 @@ class Examples:
         """Write the table as Parquet, with everything else in its metadata."""
         self.write_parts(path, [self.table])
 
-    def write_parts(self, path: Path, parts: Iterable[pl.DataFrame]) -> None:
+    def write_parts(
+        self,
+        path: Path,
+        parts: Iterable[pl.DataFrame],
+        more_admission: Callable[[], Iterable[AdmissionNote]] = tuple,
+    ) -> None:
         """Write a table that comes part by part, with or without images.
 
         Args:
             path: The file.
             parts: Tables of the same columns, at least one; what they raise is raised.
+            more_admission: Gives notes that are known once all parts have come.
         """
         coming = iter(parts)
         first = next(coming)
@@ -199,14 +205,14 @@ class Examples:
         tables.sink_parquet(
             path,
             row_group_size=ROW_GROUP * self.rows_an_image if "image" in first.columns else None,
-            metadata={
+            metadata=lambda _: {
                 "scotoma.classes": json.dumps(self.classes),
                 "scotoma.attributes": json.dumps(self.attributes),
                 "scotoma.intersections": json.dumps(self.intersections),
                 "scotoma.notes": json.dumps(self.notes),
                 "scotoma.size": json.dumps(self.size),
                 "scotoma.over_indexed": json.dumps(self.over_indexed),
-                **notes_metadata(self.admission),
+                **notes_metadata((*self.admission, *more_admission())),
                 **({"scotoma.several": json.dumps(self.several)} if self.several else {}),
             },
         )

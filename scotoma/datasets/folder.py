@@ -13,7 +13,7 @@ import polars as pl
 from scotoma import storage
 from scotoma.config import FolderSource, OnnxSource, Split
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.datasets.join import Join, join_images
+from scotoma.datasets.join import Join, join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import refuse_doubled, scan_table
@@ -67,14 +67,19 @@ def load_folder(
     # One image has one name, or it would be two examples: ./40.png is 40.png.
     image = pl.Series([name and posixpath.normpath(name) for name in table["image"].fill_null("")])
     table = table.with_columns(image.cast(pl.String).alias("image"), split.alias("split"))
-    rows = table.filter(pl.col("split").is_not_null())
+    audited = pl.col("split").is_not_null()
+    files, empty = image_files(
+        source.images, table.filter(audited)["image"].to_list(), source.attributes
+    )
+    table, respelled = spelled_as_files(table, "image", files)
+    rows = table.filter(audited)
     names = rows["image"].to_list()
-    files, empty = image_files(source.images, names, source.attributes)
     named = set(map(posixpath.normpath, names))
     join = join_images(
         names,
         [name for name in files if name.lower().endswith(SUFFIXES) or name in named],
         elsewhere=table.filter(pl.col("split").is_null())["image"].to_list(),
+        respelled=respelled,
     )
     rows = rows.rename({"image": "example_id"})
     complaint = join.complaint(source.attributes, source.images)

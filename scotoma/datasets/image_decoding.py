@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.datasets.image_size import ImageSize
+from scotoma.datasets.image_size import SIDEWAYS, ImageSize, exif_orientation
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
 from scotoma.machine import cores
@@ -57,7 +57,7 @@ def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[
 
     Args:
         examples: Images as encoded bytes, all of one size unless `examples.size` brings them to
-            one: the rectangle in the middle, as large as fits, with bilinear resampling.
+            one.
         threads: How many to use; the pixels do not depend on it. None for one with small images,
             and one a core with larger ones.
 
@@ -109,6 +109,7 @@ def checked_parts(
     threads: int | None = None,
     limits: ReaderLimits = LIMITS,
     rows_an_image: int = 1,
+    oriented: list[str] | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Pass on tables with `example_id` and `image`, each once its images have been decoded.
 
@@ -118,6 +119,7 @@ def checked_parts(
         threads: See `decode_images`.
         limits: Memory for decoding one image.
         rows_an_image: How many rows stand for one image, the first of which brings it.
+        oriented: The ids of images with an EXIF orientation are added to it.
 
     Raises:
         DataError: See `decode_images`; an image has more pixels than `limits` allow.
@@ -127,7 +129,7 @@ def checked_parts(
         pictured = part.gather_every(rows_an_image)
         ids, images = pictured["example_id"], pictured["image"]
         shape = shape or image_shape(ids, images, size)[1:]
-        _decode(ids, images, (len(ids), *shape), size, threads, None, limits)
+        _decode(ids, images, (len(ids), *shape), size, threads, None, limits, oriented)
         yield part
 
 
@@ -209,15 +211,22 @@ def image_shape(
     """Read (N, 3, H, W) from the header of the first image, or from the size of all."""
     if not len(images):
         return 0, 3, 0, 0
-    if size is not None:
+    if size is not None and size.height:
         return len(images), 3, size.height, size.width
     opening = image_opener()
     try:
         with opening(images[0]["bytes"]) as opened:
-            width, height = opened.size
+            width, height = _shown_sides(opened, size)
     except Exception as error:
         raise DataError(_undecodable(ids[0], images[0], error)) from error
     return len(images), 3, height, width
+
+
+def _shown_sides(opened: Any, size: ImageSize | None) -> tuple[int, int]:
+    """Width and height of an image, once it is upright if it is to be."""
+    width, height = opened.size
+    turned = size is not None and size.upright and exif_orientation(opened) in SIDEWAYS
+    return (height, width) if turned else (width, height)
 
 
 def image_opener() -> Callable[[bytes | None], Any]:
@@ -226,6 +235,7 @@ def image_opener() -> Callable[[bytes | None], Any]:
 
     # Sizes are checked here, before pixels are decoded.
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+    warnings.filterwarnings("ignore", message="Corrupt EXIF data")  # it turns nothing
     Image.init()
     formats = tuple(name for name in FORMATS if name in Image.OPEN)
     return lambda encoded: Image.open(io.BytesIO(encoded or b""), formats=formats)
@@ -239,9 +249,11 @@ def _decode(
     threads: int | None,
     pixels: NDArray[np.uint8] | None,
     limits: ReaderLimits | None = None,
+    oriented: list[str] | None = None,
 ) -> None:
     """Decode every row into its place, or into none."""
     n, _, height, width = shape
+    fits = resized is not None and resized.height > 0
     most = most_pixels(limits) if limits else None
     one_large = threading.Lock()
     opening, encoded = image_opener(), images.struct.field("bytes")
@@ -254,9 +266,13 @@ def _decode(
                     if most is not None and size[0] * size[1] > most:
                         raise DataError(_too_many_pixels(ids[row], images[row], size, most))
                     large = most is not None and size[0] * size[1] > most // 4
-                    if (resized or size == (width, height)) and mode[0] not in DEEP:
+                    if oriented is not None and exif_orientation(opened) > 1:
+                        oriented.append(ids[row])
+                    size = _shown_sides(opened, resized)
+                    if (fits or size == (width, height)) and mode[0] not in DEEP:
                         with one_large if large else nullcontext():
-                            rgb = opened if mode == "RGB" else opened.convert("RGB")
+                            shown = opened if resized is None else resized.turned(opened)
+                            rgb = shown if shown.mode == "RGB" else shown.convert("RGB")
                             rgb.load()
                             rgb = rgb if resized is None else resized.applied(rgb)
                             if pixels is not None:
@@ -267,7 +283,7 @@ def _decode(
             except Exception as error:  # what a broken file may raise has no common base
                 raise DataError(_undecodable(ids[row], images[row], error)) from error
             called = _called(ids[row], images[row])
-            if not resized and size != (width, height):
+            if not fits and size != (width, height):
                 raise DataError(
                     f"{called} is {size[0]}x{size[1]} pixels, but the first image is "
                     f"{width}x{height}; resize all images, or set source.size"

@@ -35,7 +35,7 @@ Row = tuple[float, float, float | None, int, int, float]
 
 
 def image_statistics(examples: Examples) -> pl.DataFrame:
-    """Compute statistics of every image, of the file as it is: neither resized nor cropped.
+    """Compute statistics of every image, upright if models see it so, but not resized or cropped.
 
     Args:
         examples: Images as encoded bytes that can be decoded.
@@ -60,8 +60,8 @@ def image_statistics(examples: Examples) -> pl.DataFrame:
         rows = []
         for data in encoded.slice(start, CHUNK).to_list():
             with opening(data) as opened:
-                width, height = opened.size
-                rows.append((*_of_pixels(np.asarray(opened.convert("L"))), width, height))
+                shown = opened if examples.size is None else examples.size.turned(opened)
+                rows.append((*_of_pixels(np.asarray(shown.convert("L"))), *shown.size))
         return [(*row, row[-2] / row[-1]) for row in rows]
 
     first = measure(0) if len(encoded) else []

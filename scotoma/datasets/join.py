@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
+from scotoma.answers.admission import AdmissionNote
 from scotoma.printable import printable
 
-__all__ = ["Join", "join_images"]
+__all__ = ["Join", "join_images", "spelled_as_files"]
 
 SHOWN = 3  # names that are kept of each kind
 
@@ -26,6 +30,7 @@ class Join:
         first_rows: The first names of rows without image, in the order of the table.
         first_images: The first images without row, in the order of names.
         meant: The image that the first row without image seems to mean; empty where none does.
+        respelled: Rows that spell accents otherwise than their file does.
     """
 
     rows: int
@@ -36,6 +41,7 @@ class Join:
     first_rows: tuple[str, ...]
     first_images: tuple[str, ...]
     meant: str = ""
+    respelled: int = 0
 
     def complaint(self, table: str, folder: str) -> str:
         """Write the sentence on rows without image; empty where every row has its own.
@@ -88,9 +94,22 @@ audited"
             f"{printable(self.first_images[0])!r}); {'it is' if one else 'they are'} not audited"
         )
 
+    def admission(self) -> Iterator[AdmissionNote]:
+        """A note on names that were paired though they are spelled otherwise."""
+        if self.respelled:
+            sentence = (
+                f"{self.respelled:,} of {self.rows:,} names in the table spell accents otherwise "
+                "than the files do (Unicode NFC, NFD); they are paired all the same"
+            )
+            yield AdmissionNote(rule="reading", subject="source.images", sentence=sentence)
+
 
 def join_images(
-    rows: Sequence[str], images: Collection[str], *, elsewhere: Collection[str] = ()
+    rows: Sequence[str],
+    images: Collection[str],
+    *,
+    elsewhere: Collection[str] = (),
+    respelled: int = 0,
 ) -> Join:
     """Match names in a table with names of image files.
 
@@ -99,6 +118,7 @@ def join_images(
             `a.png`.
         images: Names of the files, relative to the folder, parts joined by `/`.
         elsewhere: Names in rows of neither split: their images are not without row.
+        respelled: See `Join`.
 
     Returns:
         Counts and the first names.
@@ -119,7 +139,34 @@ def join_images(
         first_rows=tuple(missing[:SHOWN]),
         first_images=tuple(lone[:SHOWN]),
         meant=_meant(missing[0], lone) if missing else "",
+        respelled=respelled,
     )
+
+
+def spelled_as_files(
+    table: pl.DataFrame, column: str, files: Collection[str]
+) -> tuple[pl.DataFrame, int]:
+    """Spell names of images as their files do, which may write accents in another form of Unicode.
+
+    Args:
+        table: Names of images, and whatever else.
+        column: That of the names.
+        files: Names of the files.
+
+    Returns:
+        The table, and how many rows were spelled otherwise; names without a file stay.
+    """
+    by_form = {unicodedata.normalize("NFC", file): file for file in files if not file.isascii()}
+    names = table[column].to_list()
+    renamed = {
+        name: file
+        for name in {*names} - {*files}
+        if name is not None and (file := by_form.get(unicodedata.normalize("NFC", name)))
+    }
+    if not renamed:
+        return table, 0
+    spelled = pl.Series(column, [renamed.get(name, name) for name in names], dtype=pl.String)
+    return table.with_columns(spelled), sum(name in renamed for name in names)
 
 
 def _meant(name: str, images: list[str]) -> str:

@@ -15,6 +15,7 @@ from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, Examples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.image_size import ImageSize
+from scotoma.datasets.score_order import score_order
 from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
@@ -26,7 +27,11 @@ RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FE
 
 
 def examples_from_source(
-    source: pl.DataFrame, config: Config, origin: str, notes: Sequence[str] = ()
+    source: pl.DataFrame,
+    config: Config,
+    origin: str,
+    notes: Sequence[str] = (),
+    admission: Sequence[AdmissionNote] = (),
 ) -> Examples:
     """Pick label, attributes and cluster out of a source's table, and refuse what cannot work.
 
@@ -35,6 +40,7 @@ def examples_from_source(
         config: Names of the columns.
         origin: What messages call the table.
         notes: Notes of the source itself.
+        admission: What was folded, guessed or not read of it.
 
     Returns:
         The examples of the audit. Values that are absent, empty, nan or null are missing:
@@ -50,13 +56,13 @@ def examples_from_source(
     if clash := sorted(set(attributes) & set(RESERVED)):
         raise DataError(f"groups.{clash[0]} has a reserved name; rename the attribute")
     put_together: list[str] = []
-    admission: list[AdmissionNote] = []
+    admitted = [*admission]
     label: list[pl.Expr] = []
     if config.label.column is not None:
         truths, said = _labels(source, config, origin)
         source = source.filter(truths.is_not_null())
         label = [pl.lit(truths.drop_nulls()).alias("label")]
-        admission += said
+        admitted += said
     chosen = [pl.col("example_id"), pl.col("split"), *label]
     missing = config.limits.missing
     tested = source["split"] == "test"
@@ -65,7 +71,7 @@ def examples_from_source(
         formed = group_values(read.values, group, tested, repr(printable(name)))
         chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
         put_together += formed.notes
-        admission += [
+        admitted += [
             reading_note(name, note) for note in (*read.notes, *look_alikes(name, formed.values))
         ]
     if config.cluster is not None:
@@ -82,7 +88,7 @@ def examples_from_source(
     if table["example_id"].n_unique() < table.height:
         twice = table.filter(pl.col("example_id").is_duplicated())["example_id"][0]
         raise DataError(f"example id {twice!r} stands in {origin} twice; ids must be unique")
-    classes, untested = _classes(table, config, origin)
+    classes, untested, order = _classes(table, config, origin)
     for name in attributes:
         values = table.filter(pl.col("split") == "test")[name].unique().to_list()
         if len(values) < 2:
@@ -100,7 +106,7 @@ def examples_from_source(
         size=ImageSize.of_source(config.source),
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
         several=tuple(config.label.columns),
-        admission=tuple(admission),
+        admission=(*admitted, *order),
     )
 
 
@@ -196,8 +202,8 @@ def _thresholded(table: pl.DataFrame, threshold: float, origin: str) -> pl.Expr:
 
 def _classes(
     table: pl.DataFrame, config: Config, origin: str
-) -> tuple[Sequence[str], Iterator[str]]:
-    """List the classes in the order of their ids, and say which of them are never tested."""
+) -> tuple[Sequence[str], Iterator[str], tuple[AdmissionNote, ...]]:
+    """List the classes by id, notes on those never tested, and one on a guessed order."""
     known = _known_classes(config)
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
     where = f"the train split of {origin}"
@@ -209,11 +215,15 @@ def _classes(
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
     if isinstance(source, ScoresSource):
-        return (), iter(())
+        return (), iter(()), ()
     if config.label.column is None:
-        return _unlabelled_classes(known, config), iter(())
+        return _unlabelled_classes(known, config), iter(()), ()
     column, positive = config.label.column, config.label.positive
-    classes = natural_order({*train["label"].unique(), *known})
+    classes: Sequence[str] = natural_order({*train["label"].unique(), *known})
+    order: tuple[AdmissionNote, ...] = ()
+    if isinstance(source, OnnxSource) and not config.label.classes and not config.label.columns:
+        classes, note = score_order(table, source, origin)
+        order = (note,)
     if len(classes) < 2:
         raise DataError(
             f"label column {column!r} has one value, {classes[0]!r}, in {where}; a classifier "
@@ -234,7 +244,7 @@ def _classes(
             f"label.positive {positive!r} has no row in the test split of {origin}, so its rates "
             "cannot be measured; move some rows there"
         )
-    return classes, _untested(classes, tested)
+    return classes, _untested(classes, tested), order
 
 
 def _known_classes(config: Config) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from scotoma import storage
+from scotoma.answers.admission import AdmissionNote
 from scotoma.config import (
     CelebaSource,
     Cifar10Source,
@@ -28,6 +30,7 @@ from scotoma.datasets.join import Join
 from scotoma.datasets.label_pairs import label_pairs, labels_note, refuse_unlearnable
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
+from scotoma.readers.hugging_face import PROCESSOR, image_settings, read_beside
 
 __all__ = [
     "Survey",
@@ -294,8 +297,11 @@ def _examples(read: _Table, config: Config) -> Examples:
     notes = [*([join.note()] if join and join.note() else []), *read.notes]
     if config.baseline not in (None, "dense"):
         notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
-    if isinstance(config.source, OnnxSource) and config.source.size is not None:
-        notes.append(_shown_as(config.source))
+    admission = list(join.admission()) if join else []
+    if isinstance(config.source, OnnxSource):
+        if config.source.size is not None:
+            notes.append(_shown_as(config.source))
+        admission += _not_followed(config.source)
     if config.label.columns:
         notes.append(labels_note(table, config.label))
     if config.mitigation is not None:
@@ -304,7 +310,7 @@ def _examples(read: _Table, config: Config) -> Examples:
         config = config.model_copy(
             update={"label": config.label.model_copy(update={"column": None})}
         )
-    return examples_from_source(table, config, read.origin, notes)
+    return examples_from_source(table, config, read.origin, notes, admission)
 
 
 def _shown_as(source: OnnxSource) -> str:
@@ -312,8 +318,37 @@ def _shown_as(source: OnnxSource) -> str:
     size, ready = ImageSize.of_source(source), source.preprocessing
     assert size is not None
     kept = "the middle" if size.crop == 1 else f"{100 * size.crop:.3g}% of the middle"
+    shown = f"{kept} of each image"
+    if size.fit == "squash":
+        shown = "each image squashed" if size.crop == 1 else f"{shown}, squashed,"
     mean, std = (", ".join(f"{one:g}" for one in values) for values in (ready.mean, ready.std))
+    by = "" if size.resample == "bilinear" else f" ({size.resample})"
+    order = "" if ready.channels == "RGB" else " in BGR"
     return (
-        f"models see {kept} of each image at {size.width}x{size.height} pixels, as "
+        f"models see {shown} at {size.width}x{size.height} pixels{by}{order}, as "
         f"(pixel / {ready.scale:g} - [{mean}]) / [{std}]"
     )
+
+
+def _not_followed(source: OnnxSource) -> Iterator[AdmissionNote]:
+    """Notes on settings of an image processor that the audit does not follow."""
+    said = image_settings(read_beside(Path(source.models), PROCESSOR))
+    asked = said.geometry | dict(said.pixels or {})
+    asked |= {"channels": said.channels} if said.channels else {}
+    used = {key: getattr(source, key, None) or getattr(source.preprocessing, key) for key in asked}
+    other = [
+        f"{key} {_plain(value)} where the audit has {_plain(used[key])}"
+        for key, value in asked.items()
+        if value != used[key]
+    ]
+    sentences = [f"{PROCESSOR} says {', '.join(other)}"] if other else []
+    if said.unread:
+        sentences.append(f"{', '.join(said.unread)} in {PROCESSOR} is not followed")
+    for sentence in sentences:
+        yield AdmissionNote(rule="reading", subject=PROCESSOR, sentence=sentence)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ run as graphs too, where the audit has exported one and torch has no GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,13 +20,14 @@ from scotoma.extras import needs
 from scotoma.gpu import gpu_at_hand
 from scotoma.inference.preprocessing import OURS, Preprocessing
 from scotoma.inference.weights import read_weights
+from scotoma.readers.onnx_outputs import choose_output, class_scores, is_probability
 
 if TYPE_CHECKING:
     from scotoma.config.limits import ReaderLimits
     from scotoma.quantization.architecture import Architecture
 
-__all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "open_engine", "providers"]
-__all__ += ["runs_as_graph", "runs_on_gpu", "scores_onnx", "session"]
+__all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "fitted_to", "open_engine"]
+__all__ += ["providers", "runs_as_graph", "runs_on_gpu", "scores_onnx", "session"]
 
 BATCH = 1024  # images at once, of arrays that are in memory as a whole
 PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
@@ -45,6 +46,7 @@ class Network:
         as_trained: Run weights by torch, batch normalisation unfolded, as they were trained.
         processor: Run on the processor, also where torch has a GPU.
         limits: Of external models: memory and time for a batch. None for members made here.
+        output: The output of external models that holds the scores; empty to choose it by shape.
         best: How many classes are told of each image, those of the highest scores.
         thresholds: Where an image has several labels, each output is one: the sigmoid of the score
             from which it is present, by output, in (0, 1). Empty where outputs are classes.
@@ -58,6 +60,7 @@ class Network:
     as_trained: bool = False
     processor: bool = False
     limits: ReaderLimits | None = None
+    output: str = ""
     best: int = 1
     thresholds: tuple[float, ...] = ()
 
@@ -197,8 +200,9 @@ class OnnxEngine:
         *,
         together: bool = False,
     ) -> None:
-        self.session = session(path)
-        self.preprocessing = network.preprocessing
+        self.path, self.session = path, session(path)
+        self.preprocessing = fitted_to(self.session, network.preprocessing)
+        self.network = network
         # What is quantized on the fly takes its range from the whole batch: an image's label
         # would depend on its neighbours, so each goes in alone, as it would in service.
         fixed = self.session.get_inputs()[0].shape[0] == 1
@@ -217,8 +221,34 @@ class OnnxEngine:
 
     def scores(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Scores of a batch, shape (B, C), from pixels of shape (B, 3, H, W)."""
+        name, probability = self._score_output
+        return class_scores(
+            self.run(pixels, name),
+            self.network.classes,
+            labels=bool(self.network.thresholds),
+            probability=probability,
+        )
+
+    def run(self, pixels: NDArray[np.uint8], output: str | None = None) -> NDArray[Any]:
+        """Values of an output, the first where none is named, from pixels as `scores` takes."""
         images = self.preprocessing(pixels)
-        return _run(self.session, images, 1 if self.alone else len(images))
+        return _run(self.session, images, 1 if self.alone else len(images), output)
+
+    @cached_property
+    def _score_output(self) -> tuple[str, bool]:
+        """The output that holds the scores, and whether it is one probability for two classes."""
+        name = choose_output(
+            {one.name: _sides(one.shape) for one in self.session.get_outputs()},
+            self.network.classes,
+            labels=bool(self.network.thresholds),
+            asked=self.network.output,
+        )
+        if self.network.classes != 2 or isinstance(self.path, bytes):
+            return name, False
+        onnx = needs("onnx", "train", "prediction")
+        graph = onnx.load(self.path, load_external_data=False).graph
+        producers = {one: (node.op_type, node.input) for node in graph.node for one in node.output}
+        return name, is_probability(producers, name)
 
 
 def providers() -> list[str]:
@@ -256,14 +286,29 @@ def _quantizes_on_the_fly(path: Path | bytes) -> bool:
     return any(node.op_type == "DynamicQuantizeLinear" for node in graph.node)
 
 
-def _run(opened: Any, images: NDArray[np.float32], batch: int) -> NDArray[np.float32]:
+def fitted_to(opened: Any, preprocessing: Preprocessing) -> Preprocessing:
+    """Fit preprocessing to what the model of a session takes."""
+    first = opened.get_inputs()[0]
+    kind = first.type.removeprefix("tensor(").removesuffix(")")  # tensor(float), tensor(uint8)
+    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+    return preprocessing.fitted(dtype, first.shape)
+
+
+def _sides(shape: Any) -> list[int | None] | None:
+    """The axes of an output; ONNX Runtime says [] of an unknown rank."""
+    return [side if isinstance(side, int) else None for side in shape] or None
+
+
+def _run(opened: Any, images: NDArray[Any], batch: int, output: str | None = None) -> NDArray[Any]:
     name = opened.get_inputs()[0].name
     parts = [
-        opened.run(None, {name: images[at : at + batch]})[0] for at in range(0, len(images), batch)
+        opened.run(output and [output], {name: images[at : at + batch]})[0]
+        for at in range(0, len(images), batch)
     ]
     return np.concatenate(parts)
 
 
 def scores_onnx(path: Path | bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scores of one ONNX model, float32, shape (N, C), with one thread."""
-    return _run(session(path), images, BATCH)
+    """Scores of one ONNX model of one output, float32, shape (N, C), with one thread."""
+    scores: NDArray[np.float32] = _run(session(path), images, BATCH)
+    return scores

@@ -15,14 +15,18 @@ from onnx import TensorProto
 
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network
+from scotoma.inference.preprocessing import INPUT_TYPES
 from scotoma.printable import printable
+from scotoma.readers.onnx_outputs import choose_output, shown_shape
 from scotoma.storage.regular import bytes_on_disk, open_regular
 
-__all__ = ["model_files", "read_model"]
+__all__ = ["image_input", "model_files", "output_shapes", "read_model", "score_output"]
 
 MOST_BYTES = 2**31 - 2**20  # of a model as one file
 SHARED_BYTES = 2**28  # that several tensors may read from one place
-DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"}
+# Of the operators that are built into ONNX Runtime.
+DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"}
+DOMAINS |= {"com.ms.internal.nhwc"}
 
 
 def model_files(folder: Path, variant: str) -> list[Path]:
@@ -81,7 +85,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
 
     Raises:
         DataError: It is no ONNX file, names data outside its folder or operators of a library,
-            needs a newer opset, does not take these images or does not give a score per class.
+            needs a newer opset, does not take these images or does not give a score a class.
     """
     name = printable(f"{path.parent.name}/{path.name}")
     try:
@@ -99,7 +103,7 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
     _check_operators(model, name)
     _check_external_data(model, path, name)
     _check_input(model, name, network, sides)
-    _check_output(model, name, network.classes)
+    score_output(model, network, name)
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
@@ -110,19 +114,32 @@ def read_model(path: Path, network: Network, sides: tuple[int, int]) -> onnx.Mod
 
 
 def _check_operators(model: onnx.ModelProto, name: str) -> None:
-    local = {function.domain for function in model.functions}
-    for entry in model.opset_import:
-        if entry.domain not in DOMAINS | local:
+    """Refuse operators of a library; an import that no node needs is only a stamp."""
+    local = {(function.domain, function.name) for function in model.functions}
+    bodies = [model.graph.node, *(function.node for function in model.functions)]
+    for node in (node for body in bodies for node in _all_nodes(body)):
+        if node.domain not in DOMAINS and (node.domain, node.op_type) not in local:
             raise DataError(
-                f"{name} needs operators of {printable(entry.domain)!r}, whose library Scotoma "
-                "never loads; export it with ONNX operators only"
+                f"{name} needs operators of {printable(node.domain)!r} "
+                f"({printable(node.op_type)}), whose library Scotoma never loads; export it with "
+                "ONNX operators only"
             )
-        newest = onnx.defs.onnx_opset_version()
+    newest = onnx.defs.onnx_opset_version()
+    for entry in model.opset_import:
         if entry.domain in ("", "ai.onnx") and entry.version > newest:
             raise DataError(
                 f"{name} needs opset {entry.version}, and the newest here is {newest}; export it "
                 "at opset 21"
             )
+
+
+def _all_nodes(nodes: Any) -> Iterator[onnx.NodeProto]:
+    """Every node, and those of the graphs inside."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(graph.node)
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -179,64 +196,71 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
         )
 
 
-def _shape(value: onnx.ValueInfoProto) -> list[int | None]:
+def image_input(model: onnx.ModelProto) -> tuple[str, list[int | None]] | None:
+    """Type and shape of the images that a model takes; None if it has not one input.
+
+    The type is numpy's name, or what ONNX calls one that numpy lacks.
+    """
+    held = {initializer.name for initializer in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in held]
+    if len(inputs) != 1:
+        return None
+    kind = inputs[0].type.tensor_type.elem_type
+    called = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", 0: "no tensor"}
+    known = {number: name.lower() for name, number in TensorProto.DataType.items()}
+    return called.get(kind) or known.get(kind, f"type {kind}"), _shape(inputs[0]) or []
+
+
+def _shape(value: onnx.ValueInfoProto) -> list[int | None] | None:
+    """Its axes, None where they are free; None for an unknown rank."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
     dimensions = value.type.tensor_type.shape.dim
     return [d.dim_value if d.HasField("dim_value") else None for d in dimensions]
-
-
-def _shown(shape: list[int | None]) -> str:
-    return f"({', '.join('any' if side is None else str(side) for side in shape)})"
 
 
 def _check_input(
     model: onnx.ModelProto, name: str, network: Network, sides: tuple[int, int]
 ) -> None:
-    held = {initializer.name for initializer in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in held]
-    if len(inputs) != 1:
+    images = image_input(model)
+    if images is None:
+        raise DataError(f"{name} must take one input, the images; export it with one")
+    dtype, shape = images
+    if dtype not in INPUT_TYPES:
         raise DataError(
-            f"{name} must take one input, the images, got {len(inputs)}; export it with one"
+            f"{name} must take images in {', '.join(INPUT_TYPES[:-1])} or {INPUT_TYPES[-1]}, got "
+            f"{dtype}; export it with one of these"
         )
-    kind = inputs[0].type.tensor_type.elem_type
-    if kind != TensorProto.FLOAT:
-        known = TensorProto.DataType.items()
-        type_name = next((name.lower() for name, number in known if number == kind), f"type {kind}")
-        type_name = type_name if kind else "no tensor"
-        raise DataError(
-            f"{name} must take images in float32, got {type_name}; export it with a float32 input"
-        )
-    shape = _shape(inputs[0])
-    last = network.preprocessing.layout == "NHWC"
-    wanted = [None, *sides, 3] if last else [None, 3, *sides]
     if len(shape) != 4:
         raise DataError(
             f"{name} must take images of rank 4, got an input of rank {len(shape)}, "
-            f"{_shown(shape)}; export it with batch, channels, height and width"
+            f"{shown_shape(shape)}; export it with batch, channels, height and width"
         )
     if shape[0] not in (None, 1):
         raise DataError(
             f"{name} must take batches of any size or of 1, got {shape[0]}; export it with a free "
             "batch size"
         )
-    fits = all(s in (None, w) for s, w in zip(shape[1:], wanted[1:], strict=True))
-    if not fits:
+    last = network.preprocessing.fitted(dtype, shape).layout == "NHWC"
+    wanted = [None, *sides, 3] if last else [None, 3, *sides]
+    if not all(s in (None, w) for s, w in zip(shape[1:], wanted[1:], strict=True)):
         raise DataError(
-            f"{name} takes images of {_shown(shape)} and the preprocessing gives "
-            f"{_shown(wanted)}; correct source.preprocessing.layout or source.size"
+            f"{name} takes images of {shown_shape(shape)} and the preprocessing gives "
+            f"{shown_shape(wanted)}; correct source.size, or export it for RGB images"
         )
 
 
-def _check_output(model: onnx.ModelProto, name: str, classes: int) -> None:
-    outputs = model.graph.output
-    if len(outputs) != 1:
-        raise DataError(
-            f"{name} must give one output, a score per class, got {len(outputs)}; export it with "
-            "one"
-        )
-    shape = _shape(outputs[0])
-    known = outputs[0].type.tensor_type.HasField("shape")
-    if known and (len(shape) != 2 or shape[1] not in (None, classes)):
-        raise DataError(
-            f"{name} must give a score for each of {classes} classes, got an output of "
-            f"{_shown(shape)}; use a classifier of these classes"
-        )
+def output_shapes(model: onnx.ModelProto) -> dict[str, list[int | None] | None]:
+    """The shapes of a model's outputs by name; None for an unknown rank."""
+    return {output.name: _shape(output) for output in model.graph.output}
+
+
+def score_output(model: onnx.ModelProto, network: Network, name: str) -> str:
+    """Name the output that holds the scores; see `choose_output`."""
+    return choose_output(
+        output_shapes(model),
+        network.classes,
+        labels=bool(network.thresholds),
+        asked=network.output,
+        called=name,
+    )

@@ -68,6 +68,8 @@ def _complaint(path: Path, network: Network, images: NDArray[np.uint8], count: i
     images = np.resize(images, (count, *images.shape[1:]))
     try:
         scores = OnnxEngine(path, network).scores(images)
+    except DataError:
+        raise
     except Exception as error:  # the runtime's errors have no common base that it exports
         if lacks_memory(error):
             raise
@@ -76,7 +78,7 @@ def _complaint(path: Path, network: Network, images: NDArray[np.uint8], count: i
     if scores.shape != (len(images), network.classes):
         return (
             f"must give {network.classes} scores per image, got an output of shape {scores.shape} "
-            f"for {len(images)} images; use a classifier of these classes"
+            f"for {len(images)} images; list its classes in source.classes"
         )
     if not np.isfinite(scores).all():
         return "must give finite scores, got nan or infinity; check its weights and preprocessing"

@@ -31,7 +31,8 @@ def in_focus(audit: Audit, gate: GateResult | None) -> AuditedVariant:
 
     def weight(variant: AuditedVariant) -> tuple[int, float]:
         verdict = verdicts.get(variant.name, "PASS")
-        return grave.index(verdict), -variant.bits * (1 - variant.sparsity)
+        bits = 32 if variant.bits is None else variant.bits  # for the order alone
+        return grave.index(verdict), -bits * (1 - (variant.sparsity or 0))
 
     return max(audit.compressed, key=weight)
 

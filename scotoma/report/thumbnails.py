@@ -10,6 +10,7 @@ from typing import Any
 
 from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import image_opener, most_pixels
+from scotoma.datasets.image_size import turn_upright
 
 __all__ = ["BLURRED", "blurred", "shrunk"]
 
@@ -71,6 +72,8 @@ def _opened(data: bytes) -> Any:
         if image.format not in SHOWN or image.width * image.height > most_pixels(LIMITS):
             return None
         image.load()
+        kind, image = image.format, turn_upright(image)
+        image.format = kind
     except Exception:  # what a broken file may raise has no common base
         return None
     return image

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scotoma import progress
-from scotoma.config import OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
@@ -98,6 +98,11 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     """
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models")) + more
+    source = _here(run).source
+    if isinstance(source, OnnxSource):
+        from scotoma.readers.hugging_face import digest_beside
+
+        made_with += digest_beside(Path(source.models))
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()
@@ -106,17 +111,30 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     return outputs
 
 
+def _here(run: Run) -> Config:
+    """The run's configuration with its models, if they are external, in a folder."""
+    if not isinstance(run.config.source, OnnxSource):
+        return run.config
+    from scotoma.stages.external.registered import models_here
+
+    return models_here(run)
+
+
 def _decode(run: Run) -> None:
     from scotoma.datasets import checked_parts, open_examples
+    from scotoma.datasets.orientation import orientation_notes
 
-    examples, parts = open_examples(run.config)
+    examples, parts = open_examples(_here(run))
     progress.start("decode images", 1)
-    digests = PartDigests(examples)
+    digests, oriented = PartDigests(examples), list[str]()
     with written(run.examples) as temporary:
         # A broken image is refused before anything is trained.
         checked = checked_parts(
-            parts, examples.size, limits=run.config.limits, rows_an_image=examples.rows_an_image
+            parts, examples.size, limits=run.config.limits, rows_an_image=examples.rows_an_image,
+            oriented=oriented,
+        )  # fmt: skip
+        examples.write_parts(
+            temporary, digests.passing(checked), lambda: orientation_notes(examples, oriented)
         )
-        examples.write_parts(temporary, digests.passing(checked))
     digests.write(run)
     progress.advance("decode images")

@@ -17,6 +17,7 @@ from scotoma.printable import printable
 from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
+from scotoma.stages.external.records import manifests
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import file_digest, written
@@ -46,6 +47,7 @@ def verdict(run: Run) -> list[Path]:
         from scotoma.stages.external.precision import precision_file
 
         inputs.append(precision_file(run.root))
+    inputs += manifests(run)
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
     with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:

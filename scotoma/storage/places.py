@@ -30,6 +30,7 @@ __all__ = [
     "download",
     "exists",
     "head",
+    "holds_files",
     "inspect",
     "is_remote",
     "join",
@@ -200,6 +201,22 @@ def list_names(uri: str, *, folders: bool) -> set[str]:
         )
         names = {entry[name] for page in pages for entry in page.get(kind, ())}
     return {one.removeprefix(prefix).rstrip("/") for one in names} - {""}
+
+
+def holds_files(uri: str) -> bool:
+    """Whether a file is anywhere below a place; the empty object of a console's folder is none.
+
+    Raises:
+        DataError: The storage cannot be listed.
+    """
+    if not is_remote(uri):
+        return any(names for _, _, names in os.walk(uri))
+    bucket, key = split_uri(uri)
+    with storage_sentences(uri):
+        pages = s3_client().get_paginator("list_objects_v2")
+        found = pages.paginate(Bucket=bucket, Prefix=f"{key.rstrip('/')}/" if key else "")
+        keys = (entry["Key"] for page in found for entry in page.get("Contents", ()))
+        return any(not one.endswith("/") for one in keys)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import image_opener, most_pixels
+from scotoma.datasets.image_size import turn_upright
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
@@ -43,7 +44,7 @@ def displayed(data: bytes, example_id: str) -> bytes:
         if image.width * image.height > most_pixels(LIMITS):
             raise ValueError(f"{image.width:,} by {image.height:,} pixels are too many")
         image.load()
-        pixels = _eight_bits(image)
+        pixels = _eight_bits(turn_upright(image))
     except Exception as error:  # what a broken file may raise has no common base
         raise DataError(
             f"image of example {printable(example_id)!r} cannot be decoded; replace it, or leave "

@@ -105,8 +105,8 @@ def _facts(
     place = [variant.name for variant in audit.variants].index(name)
     variant = audit.variants[place]
     params = {
-        "sparsity": variant.sparsity,
-        "bits": variant.bits,
+        **({} if variant.sparsity is None else {"sparsity": variant.sparsity}),
+        **({} if variant.bits is None else {"bits": variant.bits}),
         "kind": variant.kind,
         **{f"recipe.{key}": value for key, value in recipe.items()},
     }

@@ -26,7 +26,7 @@ def frontier_sentence(variants: Sequence[AuditedVariant], gate: Gate) -> str:
     """
     judged = sorted(
         (
-            (variant.sparsity, verdict)
+            (variant.sparsity or 0.0, verdict)
             for variant in variants
             if variant.kind == "prune" and (verdict := gate.variant(variant.name)) is not None
         ),

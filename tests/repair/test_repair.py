@@ -146,6 +146,28 @@ def test_the_models_that_it_leaves_predict_what_was_judged(
     ]
 
 
+def test_the_models_that_it_leaves_can_be_audited(home: Path, tmp_path: Path) -> None:
+    """They bear ONNX Runtime's stamps of operators that nobody needs."""
+    for name in ("models", "pictures"):
+        shutil.copytree(home / name, tmp_path / name)
+    for path in (*home.glob("*.csv"), home / "planted.yaml"):
+        shutil.copyfile(path, tmp_path / path.name)
+    left = sorted((home / "repaired" / "populations" / "int8+repair").glob("*.onnx"))
+    audited = sorted((tmp_path / "models" / "int8").glob("*.onnx"))
+    assert len(left) == len(audited) == 2
+    for own, other in zip(left, audited, strict=True):
+        assert {"ai.onnx.training"} <= {one.domain for one in onnx.load(own).opset_import}
+        shutil.copyfile(own, other)
+    with steps_in_this_process(tmp_path):
+        code, _, err = scotoma("audit", "planted.yaml", "--out", "again", "--quiet")
+    assert code == 0, err
+    audit = read_audit(tmp_path / "again" / "audit.json")
+    assert [one.bits for one in audit.variants] == [32, 8]
+    before = read_audit(home / "shipped" / "audit.json").accuracy
+    lost = [one["dense"].top1.value - one["int8"].top1.value for one in (before, audit.accuracy)]
+    assert lost[0] > 0.05 > 0.01 > lost[1]
+
+
 @pytest.mark.thorough
 def test_the_half_that_judges_chooses_nothing(
     home: Path, repaired: dict[str, Any], tmp_path: Path

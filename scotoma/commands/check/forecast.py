@@ -211,7 +211,7 @@ def _forecast(
         members=config.population.models,
         independent=any(not variant.paired for variant in compressed),
         derived=any(variant.paired for variant in compressed),
-        notes=survey.examples.notes,
+        notes=(*survey.examples.notes, *(n.sentence for n in survey.examples.admission)),
         join=survey.join,
         images=images,
         assumed_error=assumed_error,

@@ -17,6 +17,7 @@ from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
 from scotoma.stages.external.network import labels_network
+from scotoma.stages.external.records import facts_of_model, refuse_other_order
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members.files import members_of
 from scotoma.stages.members.shards import Shard
@@ -74,7 +75,9 @@ def copy_models(run: Run, shard: Shard) -> None:
 
     External data are put into the copies.
     """
-    models = find_models(models_here(run))
+    config = models_here(run)
+    models, source = find_models(config), config.source
+    assert isinstance(source, OnnxSource)
     examples = Examples.read(run.examples, split="test")
     shown = examples.pictured
     images = decode_images(replace(shown, table=shown.table.head(TRIED)))
@@ -85,21 +88,25 @@ def copy_models(run: Run, shard: Shard) -> None:
     with trials() as attempt:
         for name, files in models.items():
             for index in members_of(run.config, name, shard):
+                called = f"{name}/{files[index].name}"
                 model = read_model(files[index], network, (height, width))
+                if not examples.several:
+                    refuse_other_order(files[index], examples.classes, source, printable(called))
                 path = run.member(name, index)
                 with written(path) as temporary:
                     onnx.save_model(model, temporary)
-                attempt(path, network, images, called=f"{name}/{files[index].name}")
-                opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+                attempt(path, network, images, called=called)
+                opsets = {entry.domain: entry.version for entry in model.opset_import}
                 record = {
                     "file": path.name,
                     "index": index,
                     "seed": "made elsewhere",
                     "taken_from": files[index].name,
                     "export": {
-                        "opset": opset,
+                        "opset": opsets.get("", opsets.get("ai.onnx")),
                         "ir_version": model.ir_version,
                         "producer": f"{model.producer_name} {model.producer_version}".strip(),
+                        **facts_of_model(model, network, examples.classes),
                     },
                     "versions": versions(),
                     "sha256": file_digest(path),

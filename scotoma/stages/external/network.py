@@ -24,5 +24,8 @@ def network_of(config: Config, classes: int) -> Network:
         return Network(config.source.model, classes, deterministic=config.deterministic)
     asked = config.source.preprocessing
     mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
-    ready = Preprocessing(asked.scale, mean, std, asked.layout)
-    return Network("onnx", classes, ready, deterministic=config.deterministic, limits=config.limits)
+    ready = Preprocessing(asked.scale, mean, std, asked.layout, asked.channels)
+    return Network(
+        "onnx", classes, ready, deterministic=config.deterministic, limits=config.limits,
+        output=config.source.output,
+    )  # fmt: skip

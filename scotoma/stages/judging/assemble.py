@@ -20,6 +20,7 @@ from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.stages.external.precision import read_detectors
+from scotoma.stages.external.records import notes_on_models, weights_of
 from scotoma.stages.judging.previous import setup_digest
 from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
@@ -90,9 +91,8 @@ def assemble(run: Run, examples: Examples) -> Audit:
             {
                 "name": variant.name,
                 "kind": variant.kind,
-                "sparsity": variant.sparsity,
                 "mode": variant.mode,
-                "bits": variant.bits,
+                **weights_of(run, variant),
                 "paired": variant.paired,
                 "derived_from": variant.derived_from or None,
                 "members": config.models_of(variant.name),
@@ -102,7 +102,7 @@ def assemble(run: Run, examples: Examples) -> Audit:
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
     }
     measured = _scored(run) if scored else _classified(run)
-    notes = (*examples.admission, *measured.pop("admission"))
+    notes = (*examples.admission, *notes_on_models(run), *measured.pop("admission"))
     content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
     return Audit.model_validate(
         content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}

@@ -29,6 +29,7 @@ from scotoma.stages.repair.candidates import CALIBRATORS, SCALES, RepairChoices,
 from scotoma.stages.repair.float_members import (
     EXTERNAL_IMAGES,
     FloatMembers,
+    as_taken,
     prepared,
     refuse_absent,
 )
@@ -275,8 +276,8 @@ def _compressed(models: _Models, index: int, layers: list[int]) -> str:
 def _choices(models: _Models) -> RepairChoices:
     images = np.load(models.folder / "images.npy")
     files = [models.folder / f"dense-{index:03d}.onnx" for index in range(len(models.shares))]
+    ready = as_taken(files[0], models.network)(images)
     members = FloatMembers(
-        len(files), lambda index: onnx.load(files[index]), models.network.preprocessing(images),
-        reduce_range=False,
-    )  # fmt: skip
+        len(files), lambda index: onnx.load(files[index]), ready, reduce_range=False
+    )
     return RepairChoices(members, models.variant, models.network, models.folder)

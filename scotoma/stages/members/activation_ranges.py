@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import OnnxSource, PredictionsSource
-from scotoma.inference.engines import Network, session
+from scotoma.inference.engines import Network, fitted_to, session
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.population import images_at_once
 from scotoma.run import Run
@@ -86,8 +86,9 @@ def shares_beyond_ranges(
     """
     batch = images_at_once(images)
     if network.limits is None:
-        ready = network.preprocessing(images)
-        return np.stack([_shares(members[place], ready, batch) for place in places], axis=1)
+        return np.stack(
+            [_shares(members[place], images, network, batch) for place in places], axis=1
+        )
     shares = []
     with TemporaryDirectory(prefix="scotoma-") as folder, runtime_process() as process:
         np.save(file := Path(folder, "images.npy"), images)
@@ -102,15 +103,18 @@ def shares_beyond_ranges(
     return np.stack(shares, axis=1)
 
 
-def _shares(path: Path, ready: NDArray[np.float32], batch: int) -> NDArray[np.float32]:
+def _shares(
+    path: Path, images: NDArray[np.uint8], network: Network, batch: int
+) -> NDArray[np.float32]:
     from scotoma.quantization.beyond_range import shares_beyond
 
-    return shares_beyond(_watching(path), ready, batch)
+    opened = _watching(path)
+    return shares_beyond(opened, fitted_to(opened, network.preprocessing)(images), batch)
 
 
 def _shares_apart(path: Path, images: Path, network: Network, batch: int) -> list[float]:
     """The same as JSON, from a file of pictures."""
-    shares: list[float] = _shares(path, network.preprocessing(np.load(images)), batch).tolist()
+    shares: list[float] = _shares(path, np.load(images), network, batch).tolist()
     return shares
 
 

@@ -53,7 +53,9 @@ def last_features(member: Path, images: PixelArray, network: Network) -> NDArray
 
         assert network.graph is not None
         graph = Architecture.read(network.graph).with_weights(read_weights(member))
-    last = _last_linear(graph)
+    from scotoma.inference.external import score_output
+
+    last = _last_linear(graph, score_output(graph, network, member.name))
     if last is None:
         raise _no_linear_layer(member)
     name, convolution = last
@@ -61,17 +63,17 @@ def last_features(member: Path, images: PixelArray, network: Network) -> NDArray
     graph.graph.output.append(onnx.ValueInfoProto(name=name))
     engine = OnnxEngine(graph.SerializeToString(), network)
     engine.alone = engine.alone or any(node.op_type == ON_THE_FLY for node in graph.graph.node)
-    return _of_picture(_batched(engine.scores, images), convolution=convolution)
+    return _of_picture(_batched(engine.run, images), convolution=convolution)
 
 
-def _last_linear(model: ModelProto) -> tuple[str, bool] | None:
+def _last_linear(model: ModelProto, output: str) -> tuple[str, bool] | None:
     """Name the float activations that the last linear layer reads, and say if it is a convolution.
 
     One of 1x1 pixels; no linear layer is looked for before one of more pixels.
     """
     producers = {name: node for node in model.graph.node for name in node.output}
     shapes = {one.name: tuple(one.dims) for one in model.graph.initializer}
-    waiting = [model.graph.output[0].name]
+    waiting = [output]
     while waiting:
         node = producers.get(waiting.pop(0))
         if node is None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,14 +14,15 @@ from numpy.typing import NDArray
 
 from scotoma.config import OnnxSource, Variant
 from scotoma.errors import DataError
-from scotoma.inference import OURS, Network
+from scotoma.inference import OURS, Network, Preprocessing
+from scotoma.inference.external import image_input
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run
 from scotoma.stages.members.calibration_images import calibration_images
 
-__all__ = ["FloatMembers", "float_members", "prepared", "refuse_absent"]
+__all__ = ["FloatMembers", "as_taken", "float_members", "prepared", "refuse_absent"]
 
 EXTERNAL_IMAGES = 100  # of the half that chooses, which calibrate external models
 STREAM = 3_000_017  # of the seed: which of these
@@ -33,13 +35,13 @@ class FloatMembers:
     Attributes:
         count: How many.
         load: Reads one of them as a graph, shapes inferred.
-        calibration: Images as they take them, float32, shape (B, ...); none for dynamic int8.
+        calibration: Images as they take them, shape (B, ...); none for dynamic int8.
         reduce_range: Weights in 7 bits.
     """
 
     count: int
     load: Callable[[int], onnx.ModelProto]
-    calibration: NDArray[np.float32]
+    calibration: NDArray[Any]
     reduce_range: bool
 
 
@@ -65,7 +67,7 @@ def float_members(
     if isinstance(run.config.source, OnnxSource):
         random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
         some = random.permutation(len(choosing))[:EXTERNAL_IMAGES]
-        ready = network.preprocessing(np.ascontiguousarray(choosing[some]))
+        ready = as_taken(base[0], network)(np.ascontiguousarray(choosing[some]))
         return FloatMembers(count, lambda index: prepared(base[index]), ready, False)
     file = run.path("shards", "000", "graph.onnx")
     run.fetch(file)
@@ -84,6 +86,12 @@ def float_members(
         ready,
         variant.reduce_range,
     )
+
+
+def as_taken(path: Path, network: Network) -> Preprocessing:
+    """The preprocessing of images that an external model of a file takes."""
+    images = image_input(onnx.load(path, load_external_data=False))
+    return network.preprocessing if images is None else network.preprocessing.fitted(*images)
 
 
 def refuse_absent(members: list[Path], variant: str) -> None:

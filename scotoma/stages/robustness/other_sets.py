@@ -162,10 +162,11 @@ def predict_set(
 def _size(run: Run, examples: Examples) -> ImageSize:
     """The size that models take, and how the test pictures were brought to it."""
     first = Examples.read(run.examples, only=examples.ids[:1])
-    if first.size is not None:
-        return first.size
-    shape = image_shape(first.table["example_id"], first.table["image"], None)
-    return ImageSize(shape[2], shape[3])
+    size = first.size or ImageSize()
+    if size.height:
+        return size
+    shape = image_shape(first.table["example_id"], first.table["image"], size)
+    return size._replace(height=shape[2], width=shape[3])
 
 
 def _decoded(
