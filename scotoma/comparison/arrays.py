@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import chance_note, class_skill, share_words
+from scotoma.answers.admission import AdmissionNote, chance_note, class_skill, share_words
 from scotoma.answers.arrays import columns_of, group_columns, series_of
 from scotoma.answers.pair import Pair
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
@@ -36,6 +36,7 @@ class Comparison:
         effects: What happens to the error of each group.
         floor: How much reruns of the dense model differ; None without reruns.
         notes: Sentences that a reader should know.
+        admission: What was folded, left out or guessed, and what admits no PASS; among the notes.
     """
 
     error: MeanChange
@@ -44,6 +45,7 @@ class Comparison:
     effects: tuple[GroupScoreEffect, ...]
     floor: RerunFloor | None
     notes: tuple[str, ...]
+    admission: tuple[AdmissionNote, ...] = ()
 
     @property
     def overall(self) -> pl.DataFrame:
@@ -99,7 +101,10 @@ class Comparison:
 
     @property
     def affected(self) -> pl.DataFrame:
-        """Groups whose error surely rises, after Holm's correction, the most affected first."""
+        """Groups whose error surely rises, and more than the rest's, after Holm's correction.
+
+        The most affected comes first.
+        """
         names = [one.group for one in affected(self.effects, higher_is_better=False)]
         order = pl.DataFrame({"group": names}, schema={"group": pl.String})
         return order.join(self.groups, on="group", how="left", maintain_order="left")
@@ -132,7 +137,8 @@ class Comparison:
             )
         elif self.effects:
             lines.append(
-                f"No group's error surely rises, after correction over {len(self.effects)} groups."
+                "No group's error surely rises more than the rest's, after correction over "
+                f"{len(self.effects)} groups."
             )
         return [*lines, *self.notes]
 
@@ -210,7 +216,8 @@ def compare(
     effects = group_effects(wrong, np.stack(list(masks.values())), list(masks), level=level) if (
         masks
     ) else []  # fmt: skip
-    sentences = [note.sentence for note in (*pair.notes, *([chance] if chance else []))]
+    admission = (*pair.notes, *([chance] if chance else []))
+    sentences = [note.sentence for note in admission]
     return Comparison(
         error=wrong.change(level=level),
         accuracy=right.change(level=level),
@@ -221,6 +228,7 @@ def compare(
             *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences),
             *_notes(min(d.shape[1], c.shape[1]), reruns=reruns),
         ),
+        admission=admission,
     )
 
 

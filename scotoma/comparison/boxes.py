@@ -118,21 +118,21 @@ def measure_boxes(
     codes = answer_codes(before.found, after.found)
     changed = flips(np.zeros(len(image), np.intp), *codes, clusters=image)
     effects = group_effects(found, np.stack(list(masks.values())), list(masks)) if masks else []
-    search = sliced(features, found, found.clusters, False)
+    whole, search = found.change(), sliced(features, found, found.clusters, False)
     return BoxComparison(
         models=models,
         images=images,
         boxes=len(image),
         iou=iou,
         least_score=least_score,
-        found=found.change(),
+        found=whole,
         found_at_ten=mean_change(before.share, after.share, clusters=image),
         false_alarms=mean_change(before.false_alarms, after.false_alarms),
         flips=tuple(Flip(one.kind, one.share.value * len(image), one.share) for one in changed),
         precision=_precision(*scores, images),
         class_precision=_class_precision(*scores, classes, images),
         groups=tuple(effects),
-        alike=all_lose_alike(found, masks.values(), lower_is_better=False),
+        alike=all_lose_alike(whole.change, effects, lower_is_better=False),
         search=search,
         notes=(*notes, *search.notes),
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy.typing as npt
 
 from scotoma.comparison.means import MeanChange, ScoreTable
 from scotoma.inputs import Flags, booleans
-from scotoma.uncertainty import Estimate, Variance, holm, of_variance
+from scotoma.uncertainty import Estimate, Variance, holm, of_variance, undefined
 
 __all__ = ["GroupScoreEffect", "affected", "all_lose_alike", "group_effects", "surely_worse"]
 
@@ -25,12 +26,16 @@ class GroupScoreEffect:
         rows: Rows of the group.
         score: The mean before and after, and its change with a paired interval.
         p_adjusted: Two-sided p-value of "nothing changed", adjusted by Holm over all groups.
+        beyond_rest: Its change less that of all other rows; without interval where there are none.
+        p_beyond_rest: Two-sided p-value of "it changes as the rest does", adjusted likewise.
     """
 
     group: str
     rows: int
     score: MeanChange
     p_adjusted: float
+    beyond_rest: Estimate
+    p_beyond_rest: float
 
 
 def group_effects(
@@ -43,6 +48,9 @@ def group_effects(
         masks: Which rows belong to each group, bool, shape (G, n); groups may overlap.
         names: G keys.
         level: Coverage of the intervals, a fraction in (0, 1).
+
+    Each group is held against all other rows, too. Rows of one cluster may lie in both, which makes
+    the difference look less certain than it is.
 
     Returns:
         A row a group, in their order.
@@ -60,11 +68,37 @@ def group_effects(
     """
     inside = booleans(masks, "groups", (len(names), len(table.before)))
     scores = [table.change(mask, level=level) for mask in inside]
-    adjusted = holm([score.p for score in scores]).tolist() if scores else []
-    return [
-        GroupScoreEffect(name, int(mask.sum()), score, float(p))
-        for name, mask, score, p in zip(names, inside, scores, adjusted, strict=True)
+    beyond = [
+        _beyond_rest(table, mask, score, level) for mask, score in zip(inside, scores, strict=True)
     ]
+    own, of_rest = (
+        holm(p).tolist() if scores else []
+        for p in ([score.p for score in scores], list(map(_two_sided, beyond)))
+    )
+    return [
+        GroupScoreEffect(name, int(mask.sum()), score, float(p), difference, float(p_rest))
+        for name, mask, score, p, difference, p_rest in zip(
+            names, inside, scores, own, beyond, of_rest, strict=True
+        )
+    ]
+
+
+def _beyond_rest(table: ScoreTable, mask: Flags, own: MeanChange, level: float) -> Estimate:
+    """The change of a group less that of all other rows."""
+    if not mask.any() or mask.all():
+        return undefined(
+            "undefined (no other examples)", n=own.n, members=own.change.members, level=level
+        )
+    rest = table.change(~mask, level=level)
+    if own.variance is None or rest.variance is None:
+        return undefined(
+            "undefined (nothing varies)", n=own.n, members=own.change.members, level=level
+        )
+    return _difference(own, rest)
+
+
+def _two_sided(change: Estimate) -> float:
+    return min(1.0, 2 * min(change.p_above(0.0), change.p_below(0.0)))
 
 
 def surely_worse(change: Estimate, *, lower_is_better: bool) -> bool:
@@ -73,16 +107,17 @@ def surely_worse(change: Estimate, *, lower_is_better: bool) -> bool:
 
 
 def all_lose_alike(
-    table: ScoreTable, masks: Iterable[Flags], *, lower_is_better: bool, alpha: float = SIGNIFICANT
+    change: Estimate,
+    effects: Sequence[GroupScoreEffect],
+    *,
+    lower_is_better: bool,
+    alpha: float = SIGNIFICANT,
 ) -> bool:
     """Whether the score of all gets worse, and no group's change differs from that of the rest.
 
-    Each group is held against all other rows, with Holm's correction over the groups. Rows of one
-    cluster may lie in both, which makes the difference look less certain than it is.
-
     Args:
-        table: From `score_table`.
-        masks: The rows of each group, bool, shape (n,).
+        change: Of the score of all.
+        effects: From `group_effects`.
         lower_is_better: Of the score.
         alpha: Level of the adjusted p-values.
 
@@ -90,19 +125,16 @@ def all_lose_alike(
     >>> from scotoma.comparison.means import score_table
     >>> row = np.arange(2_000)
     >>> odd = row % 2 == 1
-    >>> every_fifth = score_table(np.ones(2_000), row % 20 >= 4)
-    >>> odd_alone = score_table(np.ones(2_000), (row % 20 >= 4) | ~odd)
-    >>> all_lose_alike(every_fifth, [odd, ~odd], lower_is_better=False)
-    True
-    >>> all_lose_alike(odd_alone, [odd, ~odd], lower_is_better=False)
-    False
+    >>> def alike(after):
+    ...     table = score_table(np.ones(2_000), after)
+    ...     effects = group_effects(table, [odd, ~odd], ["odd", "even"])
+    ...     return all_lose_alike(table.change().change, effects, lower_is_better=False)
+    >>> alike(row % 20 >= 4), alike((row % 20 >= 4) | ~odd)
+    (True, False)
     """
-    inside = [mask for mask in masks if mask.any() and not mask.all()]
-    if not inside or not surely_worse(table.change().change, lower_is_better=lower_is_better):
-        return False
-    differences = [_difference(table.change(mask), table.change(~mask)) for mask in inside]
-    p = [min(1.0, 2 * min(one.p_above(0.0), one.p_below(0.0))) for one in differences]
-    return bool((holm(p) > alpha).all())
+    p = [one.p_beyond_rest for one in effects if not math.isnan(one.p_beyond_rest)]
+    worse = surely_worse(change, lower_is_better=lower_is_better)
+    return worse and bool(p) and min(p) > alpha
 
 
 def _difference(one: MeanChange, other: MeanChange) -> Estimate:
@@ -125,7 +157,7 @@ def affected(
     higher_is_better: bool = True,
     alpha: float = SIGNIFICANT,
 ) -> list[GroupScoreEffect]:
-    """The groups that surely lose, those with the largest certain loss first.
+    """The groups that surely lose, and more than the rest, the largest certain loss first.
 
     Args:
         effects: From `group_effects`.
@@ -138,5 +170,12 @@ def affected(
         change = effect.score.change
         return -change.high if higher_is_better else change.low
 
-    hit = [one for one in effects if one.p_adjusted <= alpha and sign * one.score.change.value > 0]
+    hit = [
+        one
+        for one in effects
+        if one.p_adjusted <= alpha
+        and sign * one.score.change.value > 0
+        and one.p_beyond_rest <= alpha
+        and sign * one.beyond_rest.value > 0
+    ]
     return sorted(hit, key=least_loss, reverse=True)

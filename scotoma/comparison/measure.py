@@ -165,6 +165,7 @@ def measure_rows(
     codes = _codes(table, binary=scores.binary)
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
+    whole, groups = scores.change(), _effects(scores, masks)
     search = SearchedSlices()
     if slices:
         search = sliced(_features(rows), scores, own, lower_is_better)
@@ -175,12 +176,12 @@ def measure_rows(
         lower_is_better=lower_is_better,
         examples=n,
         reruns=rows.reruns,
-        score=scores.change(),
+        score=whole,
         flips=() if codes is None else flips(labels, *codes, clusters=own),
         floor=None if codes is None else _floor(table, *codes, rows.reruns),
         tasks=_effects(scores, tasks) if len(tasks) > 1 else (),
-        groups=_effects(scores, masks),
-        alike=all_lose_alike(scores, masks.values(), lower_is_better=lower_is_better),
+        groups=groups,
+        alike=all_lose_alike(whole.change, groups, lower_is_better=lower_is_better),
         search=search,
         bias=tuple(stereotypes(table, clusters)) if scores.binary else (),
         wording=wording,

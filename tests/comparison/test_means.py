@@ -76,12 +76,25 @@ def test_continuous_scores_have_the_paired_t_interval() -> None:
     assert found.p == pytest.approx(paired.pvalue, rel=0.05)
 
 
+def test_a_group_that_loses_as_the_rest_does_is_not_named() -> None:
+    """Both surely lose a tenth: to be named, a group must lose more than the other."""
+    row = np.arange(4_000)
+    odd = row % 2 == 1
+    table = score_table(np.ones(4_000), row % 20 >= 2)
+    effects = group_effects(table, [odd, ~odd], ["odd", "even"])
+    assert all(one.p_adjusted < 1e-6 for one in effects)
+    assert affected(effects) == []
+    # The gap between the two is that of two independent shares.
+    shares = [(table.before - table.after)[mask].mean() for mask in (odd, ~odd)]
+    assert effects[0].beyond_rest.value == pytest.approx(shares[1] - shares[0])
+
+
 def test_groups_that_lose_surely_are_ordered_by_their_least_loss() -> None:
     n = 3_000
     group = np.arange(n) % 3
     before = np.ones(n, bool)
     after = np.where(
-        group == 0, np.arange(n) % 10 > 0, np.where(group == 1, np.arange(n) % 4 > 0, True)
+        group == 0, np.arange(n) % 5 > 0, np.where(group == 1, np.arange(n) % 4 > 0, True)
     )
     table = score_table(before, after)
     effects = group_effects(table, [group == g for g in range(3)], ["a", "b", "c"])
@@ -160,5 +173,6 @@ def test_slices_are_named_where_they_lose_more_than_the_rest_not_where_all_lose(
     found = sliced(pl.DataFrame({"kind": kind}), table, None, lower_is_better=False)
     assert found.against_rest
     assert [one.text for one in found.slices] == (["kind = a"] if planted else [])
-    alike = all_lose_alike(table, [kind == one for one in "abcd"], lower_is_better=False)
+    effects = group_effects(table, [kind == one for one in "abcd"], list("abcd"))
+    alike = all_lose_alike(table.change().change, effects, lower_is_better=False)
     assert alike is not planted

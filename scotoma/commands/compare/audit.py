@@ -10,7 +10,8 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from scotoma.audit import read_gate
+from scotoma.answers.admission import AdmissionNote
+from scotoma.audit import read_audit, read_gate
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.config import Config, load_config
 from scotoma.config.gate import GateRules, parse_rules
@@ -58,10 +59,12 @@ class ComparedVerdict:
     Attributes:
         content: gate.json.
         exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
+        admission: What its audit says of the answers.
     """
 
     content: str
     exit_code: int
+    admission: tuple[AdmissionNote, ...] = ()
 
 
 def judge_apart(pairs: Sequence[ComparedLogs], judging: Judging) -> ComparedVerdict:
@@ -151,7 +154,8 @@ def audit_tables(
 
 def _verdict(path: Path) -> ComparedVerdict:
     gate = read_gate(path)
-    return ComparedVerdict(path.read_text(encoding="utf-8"), gate.exit_code)
+    audit = read_audit(path.with_name("audit.json"))
+    return ComparedVerdict(path.read_text(encoding="utf-8"), gate.exit_code, audit.admission)
 
 
 def _rules(config: Config) -> GateRules | None:

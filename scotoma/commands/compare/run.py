@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scotoma.answers.admission import AdmissionNote
 from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apart
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
@@ -81,6 +82,7 @@ def run_compare(
         "comparisons": [
             jsonable(one) | {"paired_by": pair.key} for one, pair in zip(found, pairs, strict=True)
         ],
+        "admission": [note.as_dict() for note in _admission(pairs, verdict)],
         "gate": None if verdict is None else json.loads(verdict.content),
     }
     lines: list[str] = []
@@ -136,6 +138,18 @@ def run_compare_boxes(
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")
     return verdict.exit_code
+
+
+def _admission(
+    pairs: list[ComparedLogs], verdict: ComparedVerdict | None
+) -> tuple[AdmissionNote, ...]:
+    """What was folded, left out or guessed in reading and pairing, and what its audit says."""
+    notes = [
+        AdmissionNote(rule="reading", subject=pair.models[1], sentence=note)
+        for pair in pairs
+        for note in pair.notes
+    ]
+    return tuple(dict.fromkeys([*notes, *(verdict.admission if verdict else ())]))
 
 
 def _measured(one: ComparedLogs) -> LogComparison:

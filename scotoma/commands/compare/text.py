@@ -18,6 +18,7 @@ from scotoma.comparison.wording import Wording
 from scotoma.printable import printable
 from scotoma.readers.record import AttributePath
 from scotoma.uncertainty import Estimate
+from scotoma.verdict.words import admission_lines
 
 __all__ = [
     "affected_lines",
@@ -93,13 +94,17 @@ def verdict_lines(verdict: ComparedVerdict | None) -> list[str]:
     if verdict is None:
         return ["Not judged: the score is a number; say from where on it is right, --right-from."]
     gate = json.loads(verdict.content)
-    lines = []
+    lines: list[str] = []
+    above = {sentence for variant in gate["variants"] for sentence in variant["sentences"]}
     for variant in gate["variants"]:
         text = "; ".join(variant["sentences"])
         lines += wrapped(f"{variant['verdict']:<7} {variant['name']}: {text}.", later="  ")
         if small := variant["too_small"]:
             more = f" and {len(small) - 3} more" if len(small) > 3 else ""
             lines += wrapped(f"Too small to judge: {', '.join(small[:3])}{more}.", later="  ")
+    asked = [one for one in verdict.admission if one.blocks_pass or one.rule != "chance"]
+    for line in admission_lines(asked):
+        lines += [] if line in above else wrapped(f"note    {line}.", later="  ")
     if gate["scope"] == "shipped":
         lines += wrapped("Of these two models; another training run may differ.")
     return lines
@@ -222,6 +227,7 @@ def effect_lines(
         return min(sign * end for end in ends) if not any(map(math.isnan, ends)) else math.inf
 
     ordered = sorted(effects, key=worst)
+    hit = {one.group for one in affected(effects, higher_is_better=not lower_is_better)}
     rows = [
         [
             one.group if title == "group" else printable(one.group),
@@ -229,7 +235,7 @@ def effect_lines(
             decimal(scale * one.score.before.value, digits),
             decimal(scale * one.score.after.value, digits),
             shown_estimate(one.score.change, factor=scale, digits=digits, sign="+"),
-            "*" if one.p_adjusted <= 0.05 else "",
+            "*" if one.group in hit else "",
         ]
         for one in ordered[:SHOWN]
     ]
@@ -252,12 +258,17 @@ def affected_lines(
         )
     hit = affected(groups, higher_is_better=not lower_is_better)
     if not hit:
-        return wrapped(f"No group surely loses, after Holm's correction over {several} groups (*).")
+        return wrapped(
+            f"No group surely loses more than the rest, after Holm's correction over {several} "
+            "groups (*)."
+        )
     scale, digits = (100.0, 1) if binary else (1.0, 3)
     shown = partial(shown_estimate, factor=scale, digits=digits, sign="+")
     named = "; ".join(f"{printable(one.group)} {shown(one.score.change)}" for one in hit[:3])
     return wrapped(
-        f"Most affected, after Holm's correction over {several} groups (*): {named}.", later="  "
+        f"Most affected (*), more than the rest after Holm's correction over {several} groups: "
+        f"{named}.",
+        later="  ",
     )
 
 
