@@ -195,3 +195,31 @@ def test_missing_answers_have_no_recall_to_ask_for(tmp_path: Path) -> None:
     code, _, err = scotoma("gate", tmp_path / "run", "--rules", rules)
     assert code == 2
     assert "no answer is none; write over: groups or all" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_compare_counts_no_answer_as_wrong(tmp_path: Path, free: bool) -> None:
+    """As names of classes, and as free text, which is only right or wrong."""
+    frame = pl.DataFrame(drawn())
+    if free:
+        frame = frame.with_columns(
+            pl.format("{} {}", name, "id").alias(name) for name in ("label", "fp32", "int8")
+        )
+    for name in ("fp32", "int8"):
+        frame.select("id", "label", "sex", predicted=name).write_csv(tmp_path / f"{name}.csv")
+    logs = (tmp_path / "fp32.csv", tmp_path / "int8.csv", "--group", "sex", "--gate", "--json")
+    code, out, err = scotoma("compare", *logs)
+    assert code == 1, err
+    found = json.loads(out)
+    silent = frame["int8"].is_null().to_numpy()
+    right = (frame["int8"] == frame["label"]).fill_null(False).to_numpy()
+    assert found["comparisons"][0]["examples"] == N
+    assert found["comparisons"][0]["score"]["after"]["value"] == pytest.approx(right.mean())
+    (variant,) = found["gate"]["variants"]
+    (test,) = [t for t in variant["tests"] if t["where"] == "share unanswered f"]
+    women = (frame["sex"] == "f").to_numpy()
+    assert test["verdict"] == "FAIL"
+    assert test["absolute"]["value"] == pytest.approx(silent[women].mean())
+    assert f"int8 gives no answer to {silent.sum()} of 2,000 examples: they count as wrong" in [
+        note["sentence"] for note in found["admission"]
+    ]

@@ -137,7 +137,8 @@ def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Ite
             )
         values = {name: _score(row.get(name), timm=timm) for name in scored}
         if compared:
-            asked = cells["label"] is not None and cells["answer"] is not None
+            # No answer is a wrong one; without a label nobody can tell.
+            asked = cells["label"] is not None
             right = float(cells["label"] == cells["answer"]) if asked else None
             values = {CORRECT: right} | values
         yield Record(

@@ -78,9 +78,7 @@ def test_contents_of_one_id_may_not_differ_where_ids_pair() -> None:
     rows, other = ids(4), ids(4)
     rows[0]["content_hash"] = None
     other[2]["content_hash"] = "other"
-    with pytest.raises(
-        DataError, match=r"1 of 4 examples with the same id differ in content"
-    ):
+    with pytest.raises(DataError, match=r"1 of 4 examples with the same id differ in content"):
         pair(log(rows), log(other))
     pairs = pair(log(rows), log(other), allow_different_prompts=True)
     assert (pairs.key, pairs.examples, len(pairs.differences)) == ("example_id", 4, 1)

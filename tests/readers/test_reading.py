@@ -117,7 +117,7 @@ def test_a_table_is_read_by_its_columns(read: Read, tmp_path: Path) -> None:
     path.write_text("id,label,predicted,age,sex\na,1,1,30,f\nb,0,1,,m\nc,1,,50,f\n")
     (log,) = read(path, attributes=["age", "sex"]).values()
     assert (log.model, log.task, log.format) == ("fp32", "table", "table")
-    assert log.examples["score.correct"].fill_nan(None).to_list() == [1.0, 0.0, None]
+    assert log.examples["score.correct"].to_list() == [1.0, 0.0, 0.0]  # no answer is wrong
     assert log.examples["age"].to_list() == ["30", None, "50"]
     with pytest.raises(ConfigError, match=r"column 'prediction' is not .*mean 'predicted'\?"):
         read(path, columns=LogColumns(answer="prediction"))

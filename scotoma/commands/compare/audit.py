@@ -44,6 +44,12 @@ rules:
     over: all
     max_increase: {relative: 0.2, absolute: 0.005}
 """
+UNANSWERED = """\
+  - id: unanswered
+    metric: unanswered
+    over: {over}
+    max_increase: {{relative: 0.2, absolute: 0.005}}
+"""
 GROUP_RULES = """\
   - id: error_groups
     metric: error
@@ -162,7 +168,14 @@ def _rules(config: Config) -> GateRules | None:
     """Rules for right and wrong, found and missed; an audit's own where answers are classes."""
     if not {RIGHT, FOUND} & set(getattr(config.source, "classes", ())):
         return None
-    return parse_rules(RULES + (GROUP_RULES if config.groups.attributes else ""), "the rules")
+    text = RULES + (GROUP_RULES if config.groups.attributes else "")
+    path = Path(str(getattr(config.source, "files", "")))
+    predicted = pl.scan_parquet(path, glob=False) if path.suffix == ".parquet" else None
+    if predicted is not None and path.is_file():
+        count = predicted.select(pl.col("predicted").null_count()).collect().item()
+        over = "groups" if config.groups.attributes else "all"
+        text += UNANSWERED.format(over=over) if count else ""
+    return parse_rules(text, "the rules")
 
 
 def _write(pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "") -> Path:
@@ -207,8 +220,12 @@ def _write(pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "") -
     examples.select(**columns).write_parquet(folder / "examples.parquet")
     sides = [(first.models[0], "before", tables[0])]
     sides += [(one.models[1], "after", table) for one, table in zip(pairs, tables, strict=True)]
+    # A cell of a table that is empty is no answer; logs of tools may keep answers to themselves.
+    silent = all(
+        log.format in TABLES for one in pairs for logs in one.logs for log in logs.values()
+    )
     answers = [
-        _answers(table.join(common, on="id"), side, name, named=bool(classes))
+        _answers(table.join(common, on="id"), side, name, named=bool(classes), silent=silent)
         for name, side, table in sides
     ]
     pl.concat(answers).write_parquet(folder / "predictions.parquet")
@@ -275,7 +292,7 @@ def _write_texts(pairs: Sequence[ComparedLogs], folder: Path) -> None:
 
 def _outcomes(answers: Sequence[pl.DataFrame]) -> list[str]:
     """The outcomes that occur, and the two that always may."""
-    seen = {value for table in answers for value in table["predicted"].unique()}
+    seen = {value for table in answers for value in table["predicted"].drop_nulls().unique()}
     return [name for name in (RIGHT, WRONG, OTHER) if name in (RIGHT, WRONG) or name in seen]
 
 
@@ -287,19 +304,30 @@ def _classes(pairs: Sequence[ComparedLogs]) -> list[str]:
         if any(log.format not in TABLES for logs in one.logs for log in logs.values()):
             return []
         for side in ("before", "after"):
-            equal = (pl.col(f"answer_{side}") == pl.col("target")).cast(pl.Float64)
-            if not table.select((equal == pl.col(f"score_{side}")).all()).item():
+            equal = (pl.col(f"answer_{side}") == pl.col("target")).fill_null(False)
+            if not table.select((equal.cast(pl.Float64) == pl.col(f"score_{side}")).all()).item():
                 return []
-            if table[f"answer_{side}"].null_count() or table["target"].null_count():
+            answers = table[f"answer_{side}"].drop_nulls()
+            if answers.is_empty() or table["target"].null_count():
                 return []
-            names |= {*table[f"answer_{side}"].unique(), *table["target"].unique()}
+            names |= {*answers.unique(), *table["target"].unique()}
             if len(names) > min(MOST_CLASSES, table.height / MEAN_SIZE):
                 return []
     return sorted(names)
 
 
-def _answers(table: pl.DataFrame, side: str, model: str, *, named: bool) -> pl.DataFrame:
-    """What one model answers, a row an example and rerun, as an audit of predictions reads it."""
+def _answers(
+    table: pl.DataFrame, side: str, model: str, *, named: bool, silent: bool
+) -> pl.DataFrame:
+    """What one model answers, a row an example and rerun, as an audit of predictions reads it.
+
+    Args:
+        table: The paired rows.
+        side: `before` or `after`.
+        model: Name of the model.
+        named: Answers are names of classes.
+        silent: A missing answer is one that the model did not give.
+    """
     if named:
         said = pl.col(f"answer_{side}")
     else:
@@ -307,6 +335,9 @@ def _answers(table: pl.DataFrame, side: str, model: str, *, named: bool) -> pl.D
         moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
         said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
         said = said.otherwise(pl.lit(RIGHT))
+        answer = pl.col(f"answer_{side}")
+        if silent and not table[f"answer_{side}"].is_null().all():
+            said = pl.when(answer.is_not_null() | (pl.col(f"score_{side}") == 1)).then(said)
     rows = table.select(
         example_id=pl.col("id"), variant=pl.lit(model), model=pl.lit("0"),
         rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=said,
