@@ -73,7 +73,7 @@ def test_rates_of_a_group_are_those_of_scikit_learns_confusion_matrix(table):
         "age=old": frame["age"] == "old",
     }.items():
         part = frame.filter(rows)
-        expected = {"fpr": [], "fnr": [], "error": []}
+        expected = {"fpr": [], "fnr": [], "error": [], "selected": []}
         for member in range(3):
             (tn, fp), (fn, tp) = confusion_matrix(
                 part["label"] == "c1", part[f"pruned_{member}"] == "c1"
@@ -81,6 +81,7 @@ def test_rates_of_a_group_are_those_of_scikit_learns_confusion_matrix(table):
             expected["fpr"].append(fp / (fp + tn))
             expected["fnr"].append(fn / (fn + tp))
             expected["error"].append((fp + fn) / len(part))
+            expected["selected"].append((part[f"pruned_{member}"] == "c1").mean())
         for row in found["subgroups"]:
             if row["group"] == group:
                 assert row["predicted"]["value"] == pytest.approx(np.mean(expected[row["metric"]]))
@@ -303,7 +304,19 @@ def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise
     path = tmp_path / "t.csv"
     pl.DataFrame(rows, schema=["y", "p", "sex"], orient="row").write_csv(path)
     asked = ("--label", "y", "--predicted", "p", "--group", "sex", "--positive", "yes")
-    first, second, third = concluded(path, *asked)
+    decisions, first, second, third = concluded(path, *asked)
+    assert re.fullmatch(
+        r"FNR is highest for sex=[fm], 0\.00% \[0\.00, [\d.]+\], n 500; FPR for sex=f, 20\.0% "
+        r"\[[\d.]+, [\d.]+\], n 500; selected least is sex=m, 52\.0% \[[\d.]+, [\d.]+\], n 1,000\.",
+        decisions,
+    )
+    page = scotoma("bias", path, *asked)[1]
+    rates = re.findall(r"^(sex=\w|all) +(\S+) +([\d,]+) +([\d.]+) ", page, re.M)
+    assert [(group, rate) for group, rate, _, _ in rates[:9]] == [
+        (group, rate) for rate in ("FNR", "FPR", "selected") for group in ("all", "sex=f", "sex=m")
+    ]
+    assert ("sex=f", "FPR", "500", "20.0") in rates
+    assert ("sex=m", "selected", "1,000", "52.0") in rates
     assert re.fullmatch(
         r"sex=f is worst off: error 10\.0% \[[\d.]+, [\d.]+\], n 1,000; "
         r"all examples: error 6\.00% \[[\d.]+, [\d.]+\]\.",
@@ -320,10 +333,48 @@ def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise
     assert scotoma("bias", path, *asked, "--all")[1].count("DPPL") >= 2
 
 
-def test_at_most_five_sentences_conclude(table):
+def test_selection_and_its_change_are_those_that_numpy_counts(table):
+    frame = audit_table()
+    found = measured("bias", table, *COMPARED, "--positive", "c1")
+    rows = [row for row in found["subgroups"] if row["metric"] == "selected"]
+    assert len(rows) == len(found["groups"])
+    for row in rows:
+        part = frame
+        if row["group"] != "all":
+            for condition in row["group"].split(","):
+                name, value = condition.split("=")
+                part = part.filter(pl.col(name).fill_null("(missing)").cast(pl.String) == value)
+        shares = {
+            side: np.mean([(part[f"{side}_{member}"] == "c1").mean() for member in range(3)])
+            for side in ("dense", "pruned")
+        }
+        assert row["baseline"]["value"] == pytest.approx(shares["dense"])
+        assert row["predicted"]["value"] == pytest.approx(shares["pruned"])
+        assert row["absolute"]["value"] == pytest.approx(shares["pruned"] - shares["dense"])
+        assert row["absolute"]["n"] == len(part)
+
+
+def test_the_four_fifths_rule_needs_no_label(tmp_path):
+    rows = [("yes", "m")] * 60 + [("no", "m")] * 40 + [("yes", "f")] * 30 + [("no", "f")] * 70
+    path = tmp_path / "t.csv"
+    pl.DataFrame(rows, schema=["p", "sex"], orient="row").write_csv(path)
+    asked = ("bias", path, "--predicted", "p", "--group", "sex", "--positive", "yes")
+    (table,) = measured(*asked, "--four-fifths")["tables"]
+    ratios = {row["group"]: row["ratio"] and row["ratio"]["value"] for row in table["groups"]}
+    assert ratios["sex=f"] == pytest.approx(0.5)
+    assert "below 4/5" in scotoma(*asked, "--four-fifths")[1]
+    code, _, err = scotoma(*asked)
+    assert code == 2
+    assert "--label is missing" in err
+    code, _, err = scotoma(*asked[:-1], "maybe", "--four-fifths")
+    assert code == 2
+    assert "--positive must be a value of the predictions, got 'maybe'" in err
+
+
+def test_at_most_six_sentences_conclude(table):
     for options in (FULL, COMPARED, ASKED):
         sentences = concluded(table, *options)
-        assert 1 <= len(sentences) <= 5
+        assert 1 <= len(sentences) <= 6
         assert sentences == concluded(table, *options, "--all")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scotoma.bias.counting import counts, tally
 from scotoma.bias.gaps import gap
 from scotoma.bias.results import GroupChange, GroupGap, GroupRate
+from scotoma.bias.selection import selection_changes, selection_rates
 from scotoma.bias.subgroup import amplification, group_changes, rates
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "gap",
     "group_changes",
     "rates",
+    "selection_changes",
+    "selection_rates",
     "tally",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify import all_metrics
-from scotoma.bias.subgroup import rates
+from scotoma.bias.selection import selection_rates
 from scotoma.errors import DataError
 from scotoma.inputs import booleans
 from scotoma.uncertainty import Estimate
@@ -96,13 +96,8 @@ def impact_ratios(
         raise DataError("groups must share no example: compare the values of one attribute")
     ids, known = None if clusters is None else np.asarray(clusters), int(stacked.sum())
     found = [
-        one.rate
-        for one in rates(
-            np.zeros(len(hits), int), hits.astype(int), stacked, list(masks),
-            n_classes=2, clusters=ids, level=level,
-        )
-        if one.metric == "error"  # of labels that are all 0: the share of ones
-    ]  # fmt: skip
+        one.rate for one in selection_rates(hits, stacked, list(masks), clusters=ids, level=level)
+    ]
     sizes = stacked.sum(axis=1)
     judged = [n >= LEAST_SHARE * known and n > 0 for n in sizes.tolist()]
     large = [place for place, is_judged in enumerate(judged) if is_judged]

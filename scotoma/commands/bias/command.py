@@ -39,7 +39,10 @@ def bias(
     ],
     label: Annotated[
         str | None,
-        typer.Option(help="Column of the true labels, or numbers. Not for --score lower, higher."),
+        typer.Option(
+            help="Column of the true labels, or numbers. Not needed with --score lower or higher, "
+            "nor with --four-fifths."
+        ),
     ] = None,
     score: Annotated[
         str | None,
@@ -92,7 +95,8 @@ def bias(
         typer.Option(
             "--four-fifths",
             help="Print only how often each group is selected beside the group selected most: the "
-            "four-fifths rule of US law. Needs --positive; missing values are counted as unknown.",
+            "four-fifths rule of US law. Needs --positive and no --label; missing values are "
+            "counted as unknown.",
         ),
     ] = False,
     level: options.ConfidenceLevel = 0.95,
@@ -118,7 +122,7 @@ def bias(
     from scotoma.commands.bias.scores import run_bias_of_scores
     from scotoma.errors import ConfigError
 
-    if label is None and score not in ("lower", "higher"):
+    if label is None and score not in ("lower", "higher") and not four_fifths:
         raise ConfigError("--label is missing; name the column of the true labels")
     question = BiasQuestion(
         label=label or "", predicted=predicted, groups=group, baseline=baseline or (),

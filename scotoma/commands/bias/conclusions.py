@@ -21,18 +21,21 @@ Row = dict[str, Any]
 
 
 def conclude(measures: dict[str, Any]) -> list[str]:
-    """Say in at most five sentences what the tables show.
+    """Say in at most six sentences what the tables show; of decisions who is selected first.
 
     Args:
         measures: From `measure_bias`.
     """
     rates = [row for row in measures["subgroups"] if _plain(row) and _known(row["predicted"])]
+    sentences = list(_decisions(measures["subgroups"]))
     if len(rates) < 2:
-        return ["No group has an error rate with an interval: name a column with --group."]
+        return [
+            *sentences, "No group has an error rate with an interval: name a column with --group.",
+        ]  # fmt: skip
     everyone, *groups = rates
     worst = max(groups, key=lambda row: row["predicted"].low)
     percent = f"{100 * measures['level']:g}%"
-    sentences = [
+    sentences += [
         f"{worst['group']} is worst off: {_rate(worst['predicted'])}, n "
         f"{worst['predicted'].n:,}; all examples: {_rate(everyone['predicted'])}."
     ]
@@ -46,6 +49,25 @@ def conclude(measures: dict[str, Any]) -> list[str]:
         more = f" and {len(few) - NAMED} more" if len(few) > NAMED else ""
         sentences.append(f"Fewer than 10 errors, take as a hint: {', '.join(few[:NAMED])}{more}.")
     return sentences
+
+
+def _decisions(rows: Sequence[Row]) -> Iterator[str]:
+    """Say which group is refused, admitted and selected wrongly or seldom; nothing elsewhere."""
+    words = {"fnr": "FNR is highest for", "fpr": "FPR for", "selected": "selected least is"}
+    if not any(row["metric"] == "selected" for row in rows):
+        return
+    parts = []
+    for metric, what in words.items():
+        groups = [row for row in rows if row["metric"] == metric and _known(row["predicted"])][1:]
+        if not groups:
+            continue
+        extreme = min if metric == "selected" else max
+        row = extreme(groups, key=lambda one: one["predicted"].value)
+        one = row["predicted"]
+        value, low, high = (number(100 * x, 2) for x in (one.value, one.low, one.high))
+        parts.append(f"{what} {row['group']}, {value}% [{low}, {high}], n {one.n:,}")
+    if parts:
+        yield f"{'; '.join(parts)}."
 
 
 def _plain(row: Row) -> bool:

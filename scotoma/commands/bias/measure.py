@@ -96,7 +96,7 @@ def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
 
 
 def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any]]:
-    from scotoma.bias import amplification, rates
+    from scotoma.bias import amplification, rates, selection_changes, selection_rates
 
     names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
     n_classes, positive = len(audited.classes), audited.positive
@@ -105,6 +105,11 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
             audited.labels, audited.predicted, masks, names, positive=positive,
             n_classes=n_classes, clusters=audited.clusters, level=question.level,
         )  # fmt: skip
+        if positive is not None:
+            results = _with_selection(results, selection_rates(
+                audited.predicted == positive, masks, names, clusters=audited.clusters,
+                level=question.level,
+            ))  # fmt: skip
         numbers_of = [{"predicted": one.rate} for one in results]
     else:
         results = amplification(
@@ -112,6 +117,11 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
             n_classes=n_classes, clusters=audited.clusters, paired=question.paired,
             level=question.level,
         )  # fmt: skip
+        if positive is not None:
+            results = _with_selection(results, selection_changes(
+                audited.baseline == positive, audited.predicted == positive, masks, names,
+                clusters=audited.clusters, paired=question.paired, level=question.level,
+            ))  # fmt: skip
         numbers_of = [
             {
                 "baseline": one.dense,
@@ -129,6 +139,16 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
         }
         | part
         for one, part in zip(results, numbers_of, strict=True)
+    ]
+
+
+def _with_selection(rates: Sequence[Any], selected: Sequence[Any]) -> list[Any]:
+    """Put the selection rate of each group behind its error rates."""
+    each = len(rates) // len(selected)
+    return [
+        one
+        for place, own in enumerate(selected)
+        for one in (*rates[place * each : (place + 1) * each], own)
     ]
 
 

@@ -12,6 +12,8 @@ from scotoma.commands.shared.text_table import cropped_text, table_lines, wrappe
 from scotoma.printable import quoted
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
+DECISIONS = ("fnr", "fpr", "selected")  # what a favourable outcome is about, before the error
+NAMES = {"fnr": "FNR", "fpr": "FPR"}
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row
 
 Row = dict[str, Any]
@@ -27,10 +29,11 @@ def format_bias(name: str, measures: dict[str, Any], *, everything: bool) -> Ite
     """
     yield from _head(name, measures)
     yield ""
-    yield from _rates(measures, everything)
+    rows = _printed(measures, everything)
+    yield from _rates(measures, rows)
     if measures["baseline_models"]:
         yield ""
-        yield from _changes(measures, everything)
+        yield from _changes(rows)
     if everything and measures["clarify"]:
         yield from _metrics(measures)
     yield ""
@@ -91,24 +94,33 @@ def _plain(row: Row) -> bool:
     return row["metric"] == "error" and row["class"] is None
 
 
+def _printed(measures: dict[str, Any], everything: bool) -> list[Row]:
+    """The rows that are printed; of decisions FNR, FPR and selection of every group come first."""
+    rows: list[Row] = measures["subgroups"]
+    if measures["positive"] is None:
+        return [row for row in rows if everything or _plain(row)]
+    order = (*DECISIONS, "error")
+    return sorted(rows, key=lambda row: order.index(row["metric"]))
+
+
 def _metric(row: Row) -> str:
-    return row["metric"] if row["class"] is None else f"{row['metric']} of {row['class']}"
+    metric = NAMES.get(row["metric"], row["metric"])
+    return metric if row["class"] is None else f"{metric} of {row['class']}"
 
 
-def _rates(measures: dict[str, Any], everything: bool) -> list[str]:
+def _rates(measures: dict[str, Any], rows: list[Row]) -> list[str]:
     populations = ["baseline", "predicted"] if measures["baseline_models"] else ["predicted"]
     cells = [
         [row["group"], _metric(row), f"{row['predicted'].n:,}"]
         + [shown(row[part], factor=100, digits=2) for part in populations]
         + [aside((row[part] for part in populations), *SAID_ONCE)]
-        for row in measures["subgroups"]
-        if everything or _plain(row)
+        for row in rows
     ]
     titles = [f"{part} %" for part in populations]
     return table_lines(["group", "rate", "n", *titles], cells, right=2)
 
 
-def _changes(measures: dict[str, Any], everything: bool) -> list[str]:
+def _changes(rows: list[Row]) -> list[str]:
     cells = [
         [
             row["group"],
@@ -118,8 +130,7 @@ def _changes(measures: dict[str, Any], everything: bool) -> list[str]:
             shown(row["relative"], digits=1, sign="+"),
             aside([row["absolute"], row["relative"]], *SAID_ONCE),
         ]
-        for row in measures["subgroups"]
-        if everything or _plain(row)
+        for row in rows
     ]
     return table_lines(["group", "rate", "n", "change, points", "relative, %"], cells, right=2)
 

@@ -35,7 +35,7 @@ class BiasQuestion:
     """What to measure in a table with one row per example.
 
     Attributes:
-        label: Column of the true labels.
+        label: Column of the true labels; empty for the four-fifths rule, which needs none.
         predicted: Columns of predicted labels, one a model, or patterns such as `pruned_*`.
         baseline: The same for the models that `predicted` is compared with; may be empty.
         groups: Columns whose values are groups, or COLUMN: and how they are put together, as
@@ -128,7 +128,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
         DataError: Ids, labels or predictions are missing or repeated, or a group stands alone.
     """
     check_level(question.level)
-    label = column(table, question.label, "--label")
+    label = column(table, question.label, "--label") if question.label else None
     after = columns(table, question.predicted, "--predicted")
     before = columns(table, question.baseline, "--baseline")
     if not after:
@@ -141,7 +141,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     features = columns(table, question.features, "--feature")
     more = [*features, *([strata] if strata else [])]
     pair = Pair.of(
-        table[label],
+        None if label is None else table[label],
         {name: table[name] for name in after},
         {name: table[name] for name in before},
         groups={name: table[name] for name in rules},
@@ -156,8 +156,9 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     pair, positive, said = _with_positive(pair, question.positive)
     messages += said
     if len(pair.classes) < 2:
+        labels_and = "" if label is None else f"label {quoted(label)} and "
         raise DataError(
-            f"label {quoted(label)} and all predictions are {quoted(pair.classes[0])}: bias needs "
+            f"{labels_and}all predictions are {quoted(pair.classes[0])}: bias needs "
             "at least two classes"
         )
     groups = pair.examples.groups
@@ -165,7 +166,7 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     described = pair.examples.features
     return BiasTable(
         classes=pair.classes,
-        labels=pair.labels,
+        labels=np.zeros(pair.examples.size, np.intp) if label is None else pair.labels,
         predicted=pair.coded(pair.compressed),
         baseline=None if pair.dense is None else pair.coded(pair.dense),
         positive=positive,
@@ -219,10 +220,11 @@ def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, 
     """Make one class of the favourable outcomes; its id, and what a reader should know."""
     favourable, messages = list(dict.fromkeys(map(tidy, names))), list[str]()
     classes = pair.examples.classes
+    holder = "predictions" if pair.examples.labels is None else "label"
     for value in favourable:
         if value not in classes:
             raise ConfigError(
-                f"--positive must be a value of the label, got {quoted(value)}: choose among "
+                f"--positive must be a value of the {holder}, got {quoted(value)}: choose among "
                 f"{listed(classes)}"
             )
     if not favourable:
