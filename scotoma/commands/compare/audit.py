@@ -30,7 +30,14 @@ from scotoma.stages.prepare import prepare
 from scotoma.stages.slices import slices
 from scotoma.stages.verdict import verdict
 
-__all__ = ["ComparedVerdict", "audit_of", "audit_tables", "judge_apart", "judge_tables"]
+__all__ = [
+    "ComparedVerdict",
+    "audit_of",
+    "audit_tables",
+    "classes_of",
+    "judge_apart",
+    "judge_tables",
+]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
@@ -73,21 +80,30 @@ class ComparedVerdict:
     admission: tuple[AdmissionNote, ...] = ()
 
 
-def judge_apart(pairs: Sequence[ComparedLogs], judging: Judging) -> ComparedVerdict:
+def judge_apart(
+    pairs: Sequence[ComparedLogs], judging: Judging, *, positive: str = ""
+) -> ComparedVerdict:
     """Judge without leaving an audit behind.
 
     Args:
         pairs: Of the original and each compressed model, in binary scores.
         judging: Rules and day.
+        positive: The answer that is the favourable outcome; empty for none.
 
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
-    return judge_tables(lambda folder: _write(pairs, folder), judging)
+    return judge_tables(lambda folder: _write(pairs, folder, positive=positive), judging)
 
 
 def audit_of(
-    pairs: Sequence[ComparedLogs], out: Path, judging: Judging, *, tracking: str, quiet: bool
+    pairs: Sequence[ComparedLogs],
+    out: Path,
+    judging: Judging,
+    *,
+    tracking: str,
+    quiet: bool,
+    positive: str = "",
 ) -> ComparedVerdict:
     """Audit compared logs as predictions, in a folder with all that an audit leaves.
 
@@ -97,13 +113,14 @@ def audit_of(
         judging: Rules and day.
         tracking: MLflow's server or database; empty to log nowhere.
         quiet: Write nothing to stderr.
+        positive: As for `judge_apart`.
 
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
 
     def write(folder: Path) -> Path:
-        path = _write(pairs, folder, tracking=tracking)
+        path = _write(pairs, folder, tracking=tracking, positive=positive)
         _write_texts(pairs, folder)
         return path
 
@@ -178,20 +195,23 @@ def _rules(config: Config) -> GateRules | None:
     return parse_rules(text, "the rules")
 
 
-def _write(pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "") -> Path:
+def _write(
+    pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "", positive: str = ""
+) -> Path:
     """Write the tables and the configuration of an audit.
 
     Args:
         pairs: As for `judge_apart`.
         folder: For the files.
         tracking: As for `audit_of`.
+        positive: As for `judge_apart`.
 
     Returns:
         The configuration.
     """
     folder.mkdir(parents=True, exist_ok=True)
     first = pairs[0]
-    classes = _classes(pairs)
+    classes = classes_of(pairs)
     ids = pl.concat_str("task", pl.lit("/"), "example_id").alias("id")
     tables = [
         one.rows.table.with_columns(
@@ -244,7 +264,7 @@ def _write(pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "") -
             "classes": classes or _outcomes(answers),
         },
         "baseline": first.models[0],
-        "label": {"column": "label"},
+        "label": {"column": "label"} | ({"positive": positive} if positive else {}),
         "groups": {name: column | {"bins": "each"} for name, column in groups.items()},
         "slices": {"features": [*groups, *features, "position"]},
         "tracking": {"uri": tracking or "off"},
@@ -296,8 +316,8 @@ def _outcomes(answers: Sequence[pl.DataFrame]) -> list[str]:
     return [name for name in (RIGHT, WRONG, OTHER) if name in (RIGHT, WRONG) or name in seen]
 
 
-def _classes(pairs: Sequence[ComparedLogs]) -> list[str]:
-    """Class names where answers are classes and right means equal to the label; else none."""
+def classes_of(pairs: Sequence[ComparedLogs]) -> list[str]:
+    """List class names where answers are classes and right means equal to the label; else none."""
     names: set[str] = set()
     for one in pairs:
         table = one.rows.table

@@ -52,6 +52,12 @@ def compare(
     identifier: Annotated[str, typer.Option("--id", help="Of tables: column of ids.")] = "",
     label: Annotated[str, typer.Option(help="Of tables: column of the true answers.")] = "",
     predicted: Annotated[str, typer.Option(help="Of tables: column of the models' answers.")] = "",
+    positive: Annotated[
+        str,
+        typer.Option(
+            help="Of tables: the favourable answer. FNR, FPR and selection rate of each group lead."
+        ),
+    ] = "",
     refusal: Annotated[
         list[str] | None,
         typer.Option(help="Regular expression of a refusal. Can be repeated. Default: usual ones."),
@@ -103,7 +109,7 @@ def compare(
         others = {
             "--list": show, "--score": score, "--right-from": right_from, "--task": task,
             "--filter": score_filter, "--reruns": reruns, "--id": identifier, "--label": label,
-            "--predicted": predicted, "--refusal": refusal,
+            "--predicted": predicted, "--positive": positive, "--refusal": refusal,
             "--allow-different-prompts": allow_different_prompts,
             "--allow-missing": allow_missing,
         }  # fmt: skip
@@ -126,6 +132,7 @@ def compare(
         right_from=right_from, score_filter=score_filter, tasks=tuple(task or ()), reruns=reruns,
         identifier=identifier, label=label, predicted=predicted, refusals=tuple(refusal or ()),
         allow_different_prompts=allow_different_prompts, allow_missing=allow_missing,
+        positive=positive,
     )  # fmt: skip
     code = run_compare(
         question, out=out, tracking=tracking, rules=rules, as_of=as_of, gate=gate, show=show,

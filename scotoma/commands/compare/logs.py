@@ -61,6 +61,7 @@ class CompareQuestion:
     refusals: tuple[str, ...] = ()
     allow_different_prompts: bool = False
     allow_missing: bool = False
+    positive: str = ""
 
     @property
     def columns(self) -> LogColumns:

@@ -12,6 +12,11 @@ from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apar
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
 from scotoma.commands.compare.boxes_text import box_lines
+from scotoma.commands.compare.decisions import (
+    decision_lines,
+    favourable_answer,
+    measure_decisions,
+)
 from scotoma.commands.compare.groups import groupings
 from scotoma.commands.compare.logs import ComparedLogs, CompareQuestion, compared, models_of
 from scotoma.commands.compare.text import comparison_lines, listing_lines, verdict_lines
@@ -66,10 +71,12 @@ def run_compare(
     judging = Judging(chosen_rules(rules), day(as_of))
     try:
         with compared(question, models, groupings(question.groups)) as pairs:
+            positive = favourable_answer(pairs, question.positive) if question.positive else ""
             found = [_measured(one) for one in pairs]
+            decisions = [measure_decisions(one, positive) if positive else [] for one in pairs]
             verdict = _verdict(
                 pairs, found, out, judging, required=gate or out is not None, tracking=tracking,
-                quiet=quiet,
+                quiet=quiet, positive=positive,
             )  # fmt: skip
     except (NoLogError, NoAnswerError):
         averages = compared_averages(question, models, audit=out is not None)
@@ -80,14 +87,17 @@ def run_compare(
     content = {
         "version": 1,
         "comparisons": [
-            jsonable(one) | {"paired_by": pair.key} for one, pair in zip(found, pairs, strict=True)
+            jsonable(one)
+            | {"paired_by": pair.key, "positive": positive or None, "decisions": jsonable(rates)}
+            for one, pair, rates in zip(found, pairs, decisions, strict=True)
         ],
         "admission": [note.as_dict() for note in _admission(pairs, verdict)],
         "gate": None if verdict is None else json.loads(verdict.content),
     }
     lines: list[str] = []
-    for one, pair in zip(found, pairs, strict=True):
-        lines += [*comparison_lines(one, pair.key), ""]
+    for one, pair, rates in zip(found, pairs, decisions, strict=True):
+        leading = decision_lines(rates, positive) if rates else []
+        lines += [*comparison_lines(one, pair.key, leading), ""]
     _print([*lines, *verdict_lines(verdict)], content if as_json else None)
     if not quiet:
         notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
@@ -169,6 +179,7 @@ def _verdict(
     required: bool,
     tracking: str,
     quiet: bool,
+    positive: str,
 ) -> ComparedVerdict | None:
     if not all(one.binary for one in found):
         if required:
@@ -179,8 +190,8 @@ def _verdict(
             )
         return None
     if out is None:
-        return judge_apart(pairs, judging)
-    return audit_of(pairs, out, judging, tracking=tracking, quiet=quiet)
+        return judge_apart(pairs, judging, positive=positive)
+    return audit_of(pairs, out, judging, tracking=tracking, quiet=quiet, positive=positive)
 
 
 def _print(lines: list[str], content: Any) -> None:

@@ -41,12 +41,13 @@ WORDS = {
 }
 
 
-def comparison_lines(found: LogComparison, key: str) -> list[str]:
+def comparison_lines(found: LogComparison, key: str, leading: Sequence[str] = ()) -> list[str]:
     """Say what changed between two models.
 
     Args:
         found: The numbers.
         key: By what examples were paired.
+        leading: Lines that stand before all other numbers.
     """
     before, after = map(printable, found.models)
     scale = 100.0 if found.binary else 1.0
@@ -57,6 +58,8 @@ def comparison_lines(found: LogComparison, key: str) -> list[str]:
         f"{printable(found.metric)}{_reruns(found.reruns)}, 95% intervals",
         later="  ",
     )
+    if leading:
+        lines += ["", *leading]
     score = found.score
     digits = 1 if found.binary else 3
     lines += [

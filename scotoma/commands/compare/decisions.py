@@ -1,0 +1,118 @@
+"""What do two models decide about each group, where one answer is the favourable outcome?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from scotoma.answers.values import tidy
+from scotoma.bias import amplification, selection_changes
+from scotoma.commands.compare.audit import classes_of
+from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.commands.shared.tables import aside, shown
+from scotoma.commands.shared.text_table import table_lines, wrapped
+from scotoma.errors import ConfigError
+from scotoma.group_keys import group_key
+from scotoma.printable import listed, printable, quoted
+from scotoma.uncertainty import FEW_RUNS, Estimate
+
+__all__ = ["DecisionRate", "decision_lines", "favourable_answer", "measure_decisions"]
+
+NAMES = {"fnr": "FNR", "fpr": "FPR", "selected": "selected"}
+
+
+@dataclass(frozen=True)
+class DecisionRate:
+    """One rate of one group before and after compression, a fraction.
+
+    Attributes:
+        group: Its key.
+        metric: `fnr`, `fpr` or `selected`.
+        before: Of the original model.
+        after: Of the compressed model.
+        change: After - before.
+    """
+
+    group: str
+    metric: str
+    before: Estimate
+    after: Estimate
+    change: Estimate
+
+
+def favourable_answer(pairs: Sequence[ComparedLogs], positive: str) -> str:
+    """The answer that is the favourable outcome, as the tables write it.
+
+    Raises:
+        ConfigError: Answers are no classes, or none of them is it.
+    """
+    classes = classes_of(pairs)
+    if not classes:
+        raise ConfigError(
+            "--positive needs tables whose answers are class names, and these are not; leave it out"
+        )
+    if (value := tidy(positive)) not in classes:
+        raise ConfigError(
+            f"--positive must be one of the answers {listed(classes)}, got {quoted(positive)}"
+        )
+    return value
+
+
+def measure_decisions(pair: ComparedLogs, positive: str) -> list[DecisionRate]:
+    """Estimate FNR, FPR and selection rate of every group, and how they change.
+
+    Args:
+        pair: Two models whose answers are class names.
+        positive: From `favourable_answer`.
+
+    Returns:
+        Metric by metric, all examples first; reruns of an example count as one.
+    """
+    table = pair.rows.table
+    label, before, after = (
+        table.select(pl.col(name).eq_missing(positive)).to_series().to_numpy().astype(np.intp)
+        for name in ("target", "answer_before", "answer_after")
+    )
+    masks = {group_key([]): np.ones(table.height, np.bool_), **pair.masks}
+    clusters = None
+    if max(pair.rows.reruns) > 1:
+        clusters = (
+            table.select(pl.struct("task", "example_id").rank("dense")).to_series().to_numpy()
+        )
+    d, c, groups, names = (
+        before[:, None],
+        after[:, None],
+        np.stack(list(masks.values())),
+        list(masks),
+    )
+    rates = amplification(label, d, c, groups, names, positive=1, n_classes=2, clusters=clusters)
+    changes = [*rates, *selection_changes(d, c, groups, names, clusters=clusters)]
+    return [
+        DecisionRate(one.group, metric, one.dense, one.compressed, one.absolute)
+        for metric in NAMES
+        for one in changes
+        if one.metric == metric
+    ]
+
+
+def decision_lines(rates: Sequence[DecisionRate], positive: str) -> list[str]:
+    """Tabulate the rates in per cent, their changes in points."""
+    rows = [
+        [
+            printable(one.group),
+            NAMES[one.metric],
+            f"{one.after.n:,}",
+            shown(one.before, factor=100, digits=2),
+            shown(one.after, factor=100, digits=2),
+            shown(one.change, factor=100, digits=2, sign="+"),
+            aside([one.before, one.after, one.change], *FEW_RUNS),
+        ]
+        for one in rates
+    ]
+    lines = wrapped(f"Decisions: {quoted(positive)} is the favourable answer; selected gets it.")
+    return lines + table_lines(
+        ["group", "rate", "n", "before %", "after %", "change, points"], rows, right=2, gap=1
+    )
