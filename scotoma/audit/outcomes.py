@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scotoma.audit.base import Number, Part, Quantity, Real
+from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Real
 
 __all__ = [
     "LabelMetric",
@@ -15,6 +15,7 @@ __all__ = [
     "ModelMetric",
     "OutcomeQuestion",
     "Outcomes",
+    "SelectionRow",
 ]
 
 
@@ -86,6 +87,30 @@ class MemberMetric(Part):
     )
 
 
+class SelectionRow(Part):
+    """How often a variant selects one group, beside the group of the attribute selected most."""
+
+    attribute: str = Field(description="The attribute, or those of an intersection.")
+    group: str = Field(description="Key of the group.")
+    n: Count = Field(description="Its test examples.")
+    share: Fraction = Field(description="Of the examples whose group is known.")
+    selected: Real = Field(
+        description="Its examples that are selected, mean over the models."
+    )
+    rate: Quantity = Field(description="Selection rate, a fraction.")
+    ratio: Quantity | None = Field(
+        description="Rate over that of the group selected most; null for groups under 2% of the "
+        "examples, and where nobody is selected. The interval takes that group for chosen "
+        "beforehand."
+    )
+    standing: Literal["highest", "kept", "below", "too small", "no selection"] = Field(
+        description="`highest` for the group selected most, `kept` or `below` four fifths of it."
+    )
+    certain: Flag = Field(
+        description="Whether the whole interval of the ratio lies on that side of four fifths."
+    )
+
+
 class Outcomes(Part):
     """Clarify's 21 metrics: who gets the favourable outcome, of two facets of an attribute.
 
@@ -112,4 +137,9 @@ class Outcomes(Part):
     members: dict[str, tuple[MemberMetric, ...]] = Field(
         default_factory=dict,
         description="Metrics of every member, by variant, dense too: those that are defined.",
+    )
+    selection: dict[str, tuple[SelectionRow, ...]] = Field(
+        default_factory=dict,
+        description="The four-fifths rule, by variant, dense too: selection rates of the groups of "
+        "each attribute. It needs two classes, one of them favourable, and no label.",
     )

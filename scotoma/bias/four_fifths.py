@@ -15,10 +15,20 @@ from scotoma.errors import DataError
 from scotoma.inputs import booleans
 from scotoma.uncertainty import Estimate
 
-__all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "ImpactRatio", "impact_ratios"]
+__all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "STANDINGS", "ImpactRatio", "impact_ratios"]
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the examples; smaller groups are counted and not judged
+
+STANDINGS = {  # how a group stands, and whether that is certain, in words
+    ("highest", False): "selected most",
+    ("below", True): "below 4/5",
+    ("below", False): "below 4/5, may be chance",
+    ("kept", True): "",
+    ("kept", False): "4/5 within chance",
+    ("too small", False): f"under {100 * LEAST_SHARE:g}% of the examples: not judged",
+    ("no selection", False): "nobody is selected",
+}
 
 Standing = Literal["highest", "kept", "below", "too small", "no selection"]
 ROUNDING = 1e-9

@@ -6,9 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.outcomes import LabelMetric, MetricGuide, ModelMetric, OutcomeQuestion
+from scotoma.audit.outcomes import (
+    LabelMetric,
+    MetricGuide,
+    ModelMetric,
+    OutcomeQuestion,
+    SelectionRow,
+)
+from scotoma.bias.four_fifths import STANDINGS
 
-__all__ = ["KNOWN_NOTES", "MetricRow", "MetricTable", "ShownConcern", "concerns"]
+__all__ = [
+    "KNOWN_NOTES",
+    "MetricRow",
+    "MetricTable",
+    "Selection",
+    "ShownConcern",
+    "concerns",
+    "selections",
+]
 
 KNOWN_NOTES = ("upper bound only",)  # above the tables, not in every cell
 MOST_ROWS = 40  # of one metric; the CSV holds all
@@ -90,6 +105,36 @@ def concerns(audit: Audit) -> list[ShownConcern]:
         for row in outcomes.variants.get(variant.name, ())
     ]
     return [_concern(question, rows) for question in outcomes.questions]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The four-fifths table of one attribute.
+
+    Attributes:
+        attribute: The attribute.
+        rows: What readers call the group, variant, what is known, and how it stands in words.
+    """
+
+    attribute: str
+    rows: tuple[tuple[str, str, SelectionRow, str], ...]
+
+
+def selections(audit: Audit) -> list[Selection]:
+    """List the tables of the four-fifths rule, group by group and variant by variant."""
+    names, outcomes = audit.group_names, audit.clarify
+    tables: dict[str, list[tuple[str, str, SelectionRow, str]]] = {}
+    groups = dict.fromkeys(
+        (row.attribute, row.group) for rows in outcomes.selection.values() for row in rows
+    )
+    for attribute, group in groups:
+        tables.setdefault(attribute, []).extend(
+            (names.get(group, group), variant, row, STANDINGS[row.standing, row.certain])
+            for variant, rows in outcomes.selection.items()
+            for row in rows
+            if (row.attribute, row.group) == (attribute, group)
+        )
+    return [Selection(attribute, tuple(rows[:MOST_ROWS])) for attribute, rows in tables.items()]
 
 
 def _concern(question: OutcomeQuestion, rows: Sequence[MetricRow]) -> ShownConcern:

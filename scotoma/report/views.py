@@ -15,7 +15,7 @@ from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import MEANING
 from scotoma.report import answers, gallery
-from scotoma.report.concerns import KNOWN_NOTES, concerns
+from scotoma.report.concerns import KNOWN_NOTES, concerns, selections
 from scotoma.report.corrupted import corrupted
 from scotoma.report.downloads import downloads
 from scotoma.report.figures.groups import most_changed_groups
@@ -220,7 +220,13 @@ def page_context(
         "sliced": [v for v in audit.compressed if v.name in audit.slices and _found(audit, v.name)],
         "robustness": corrupted(audit),
         "strip": Album({"strip": beside.strip or b""}).take("strip"),
-        "clarify": {"questions": questions, "known_notes": KNOWN_NOTES} if questions else None,
+        "clarify": {
+            "questions": questions,
+            "known_notes": KNOWN_NOTES,
+            "selections": selections(audit),
+        }
+        if questions
+        else None,
         "spread": [_spread(audit, v.name) for v in audit.variants if audit.labelled],
         "trap": _trap(audit, names),
         "known_of_runs": (THIS_TEST_SET, NO_POWER),  # above the tables, not in every cell

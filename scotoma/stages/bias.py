@@ -106,6 +106,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                     "whole": None if whole is None else whole.measures(comparison),
                     "run_to_run": runs.of_compressed(comparison.compressed) if run_to_run else [],
                     "members": outcomes.members(comparison.compressed) if clarify else [],
+                    "selection": outcomes.selection(comparison.compressed) if clarify else [],
                     "clarify": outcomes.models(
                         before,
                         comparison.dense,
@@ -147,6 +148,14 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                 "variants": {name: measures["clarify"] for name, measures in variants.items()},
                 "members": {"dense": outcomes.members(dense.predicted) if clarify else []}
                 | {name: measures["members"] for name, measures in variants.items()},
+                "selection": {
+                    name: rows
+                    for name, rows in {
+                        "dense": outcomes.selection(dense.predicted) if clarify else [],
+                        **{name: measures["selection"] for name, measures in variants.items()},
+                    }.items()
+                    if rows
+                },
             }
             parts["collapsed"] = [
                 *constant_members(dense, examples.known_labels),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.answers.values import MISSING
-from scotoma.bias.four_fifths import LEAST_SHARE, ImpactRatio, impact_ratios
+from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
 from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
@@ -22,15 +22,6 @@ from scotoma.uncertainty import FEW_RUNS
 __all__ = ["format_four_fifths", "measure_four_fifths"]
 
 Flags = npt.NDArray[np.bool_]
-WORDS = {
-    ("highest", False): "selected most",
-    ("below", True): "below 4/5",
-    ("below", False): "below 4/5, may be chance",
-    ("kept", True): "",
-    ("kept", False): "4/5 within chance",
-    ("too small", False): f"under {100 * LEAST_SHARE:g}% of the examples: not judged",
-    ("no selection", False): "nobody is selected",
-}
 
 
 def measure_four_fifths(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
@@ -120,7 +111,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     one = ImpactRatio(**row)
     ratio = "" if one.ratio is None else shown(one.ratio)
     estimates = [one.rate] if one.ratio is None else [one.rate, one.ratio]
-    notes = [WORDS[one.standing, one.certain], aside(estimates, *FEW_RUNS)]
+    notes = [STANDINGS[one.standing, one.certain], aside(estimates, *FEW_RUNS)]
     return [
         one.group,
         f"{one.n:,}",

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.values import MISSING
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.clarify.members import member_metrics
+from scotoma.bias.four_fifths import impact_ratios
 from scotoma.datasets import Examples
 from scotoma.stages.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
 from scotoma.uncertainty import Estimate, undefined
@@ -125,6 +127,31 @@ class ClarifyMetrics:
             predicted: Class ids of a population, shape (N, K).
         """
         return [self._metrics(facet, self._hits(predicted)) for facet in self._facets]
+
+    def selection(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
+        """Compute the four-fifths tables of one population, one row an attribute and group.
+
+        Args:
+            predicted: Class ids, shape (N, K).
+
+        Returns:
+            Nothing but where one of two classes is favourable.
+        """
+        if self.positive is None or len(self.examples.classes) != 2:
+            return []
+        groups, table = self.examples.partition(), self.examples.table
+        tables: dict[tuple[str, ...], dict[str, NDArray[np.bool_]]] = {}
+        for key, attributes, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True):
+            if not attributes or self.of_labels in attributes or not mask.any():
+                continue
+            if all(table[name][int(mask.argmax())] != MISSING for name in attributes):
+                tables.setdefault(attributes, {})[key] = mask
+        selected = predicted == self.positive
+        return [
+            {"attribute": " & ".join(attributes)} | vars(row)
+            for attributes, masks in tables.items()
+            for row in impact_ratios(selected, masks, clusters=self._clusters)
+        ]
 
     def models(
         self,
