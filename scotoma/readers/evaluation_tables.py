@@ -11,11 +11,17 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import date, time
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from scotoma.answers.values import is_missing_text
+import polars as pl
+
+from scotoma.answers.admission import speak_of_classes
+from scotoma.answers.pair import label_notes, one_language, read_labels
+from scotoma.answers.values import NEVER_A_CLASS, is_missing_text, read_values
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table
@@ -37,6 +43,8 @@ USUAL = {
     "prompt": ("prompt", "inputs", "input", "question"),
 }
 SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
+SURE = ("score", "prob", "logit")  # how sure a model is
+ALIASES = ("accuracy", "acc")  # of `correct`, where a table has label and answer
 TIMM_OUTPUTS = ("prob", "logit")
 
 
@@ -84,7 +92,12 @@ def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Forma
             equal.
         kind: `mlflow` for a table of JSON, else `table`.
     """
-    return Format(kind, partial(_records, columns=columns, scores=tuple(scores)), _about)
+    notes: list[str] = []
+    return Format(
+        kind,
+        partial(_records, columns=columns, scores=tuple(scores), notes=notes),
+        partial(_about, said=notes),
+    )
 
 
 def _rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
@@ -111,13 +124,19 @@ def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
     return names, (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Iterator[Record]:
+def _records(
+    path: Path, *, columns: LogColumns, scores: tuple[str, ...], notes: list[str]
+) -> Iterator[Record]:
     names, rows = _rows(path)
     timm = is_timm(names)
     known = _known(columns, names, path, timm=timm)
-    scored = _scored(scores, names, known, path)
+    named = bool(known["label"] and known["answer"])
+    scored = _scored(scores, names, known, path, compared=named and _are_named(columns, known))
     # timm's score is how sure the model is, not whether it is right.
-    compared = (timm or not scored) and bool(known["label"] and known["answer"])
+    compared = (timm or not scored or CORRECT in scored) and named
+    scored = [name for name in scored if name in names]
+    spoken = _spoken(path, known["label"], known["answer"]) if compared and not timm else None
+    notes += [] if spoken is None else spoken.notes
     used = {*known.values(), *scored, TASK, MODEL}
     times: Counter[str] = Counter()
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
@@ -125,6 +144,11 @@ def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Ite
         cells = {role: _cell(row.get(name)) if name else None for role, name in known.items()}
         if timm:
             cells["answer"] = _best(row.get(known["answer"]))
+        if spoken is not None:
+            if cells["label"] not in spoken.labels:
+                continue  # an example without a label
+            cells["label"] = spoken.labels[str(cells["label"])]
+            cells["answer"] = spoken.answers.get(str(cells["answer"]))
         example_id, content = cells["example_id"], cells["content_hash"]
         if not known["example_id"]:  # an example is what was asked, however often it was asked
             content = hash_text(cells["prompt"], cells["label"])
@@ -155,6 +179,41 @@ def _records(path: Path, *, columns: LogColumns, scores: tuple[str, ...]) -> Ite
         )
 
 
+class _Spoken(NamedTuple):
+    """Cells of labels and answers, to what they say in one language; missing ones are absent."""
+
+    labels: Mapping[str, str]
+    answers: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def _spoken(path: Path, label: str, answer: str) -> _Spoken:
+    """Read labels and answers in one language, if they are classes; else each as it stands."""
+    cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]
+    truth = pl.Series(label, [one for one, _ in cells], dtype=pl.String)
+    said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
+    read = read_labels(truth)
+    known = read.values.is_not_null()
+    labels, answers = read.values.filter(known), said.filter(known)
+    notes = [note.sentence for note in label_notes(label, read)]
+    if speak_of_classes(labels.n_unique(), len(labels)):
+        try:
+            spoken = one_language(labels, {answer: answers})
+        except DataError as error:
+            raise DataError(f"{printable(path.name)}: {error}") from error
+        notes += [note.sentence for note in spoken.notes]
+        if spoken.labels is not None:
+            labels = spoken.labels
+        answered = spoken.answers[answer]
+    else:
+        answered = read_values(answers, missing=NEVER_A_CLASS).values
+    name = printable(path.name)
+    pairs = [(truth.filter(known), labels), (answers, answered)]
+    maps = [dict(pl.DataFrame({"a": a, "b": b}).unique().drop_nulls().iter_rows())
+            for a, b in pairs]  # fmt: skip
+    return _Spoken(maps[0], maps[1], tuple(f"{name}: {note}." for note in notes))
+
+
 def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
     """Find the column of each role; empty where there is none."""
     known = {}
@@ -178,23 +237,40 @@ def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool)
     return known
 
 
+def _are_named(columns: LogColumns, known: Mapping[str, str]) -> bool:
+    """Whether label and answer were named, or are called so: then their equality is the score."""
+    asked = bool(columns.label and columns.answer)
+    return asked or (known["label"] == "label" and known["answer"] in ("predicted", "prediction"))
+
+
 def _scored(
-    asked: Sequence[str], names: Sequence[str], known: Mapping[str, str], path: Path
+    asked: Sequence[str],
+    names: Sequence[str],
+    known: Mapping[str, str],
+    path: Path,
+    *,
+    compared: bool,
 ) -> list[str]:
-    """List the columns of scores: those asked for, else those with the usual names."""
+    """List the columns of scores: those asked for, else those with the usual names.
+
+    Where label and answer say what is right, a column `score` is a probability and no quality.
+    """
     taken = set(known.values())
     usual = [
         name
         for name in names
-        if name not in taken and (name in SCORES or name.startswith("score.") or "/score" in name)
+        if name not in taken
+        and (name in SCORES or name.startswith("score.") or "/score" in name)
+        and not (compared and name in SURE)
     ]
-    missing = [name for name in asked if name not in names and name != CORRECT]
+    equal = {CORRECT, *ALIASES} if known["label"] and known["answer"] else {CORRECT}
+    missing = [name for name in asked if name not in names and name not in equal]
     if missing:
         raise ConfigError(
             f"score {printable(missing[0])!r} is not a column of {printable(path.name)}, which has "
             f"{printable(', '.join(names))[:300]}{nearest(missing[0], names)}"
         )
-    return [name for name in asked if name in names] if asked else usual
+    return [name if name in names else CORRECT for name in asked] if asked else usual
 
 
 def _whole(value: Any) -> Any:
@@ -203,18 +279,20 @@ def _whole(value: Any) -> Any:
 
 
 def _cell(value: Any) -> str | None:
-    """A cell as text: whole numbers without a point, nested values as JSON, None where missing.
+    """A cell as text: whole numbers without a point, nested values as JSON, None where it is empty.
 
     >>> _cell(3.0), _cell("x"), _cell(""), _cell([1])
     ('3', 'x', None, '[1]')
     """
     if isinstance(value, str):
-        return None if is_missing_text(value.strip()) else value
+        return None if value.strip().lower() in NEVER_A_CLASS else value
     if isinstance(value, float):
         if math.isnan(value):
             return None
         return str(int(value)) if value.is_integer() else repr(value)
-    if value is None or isinstance(value, int):
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if value is None or isinstance(value, int | Decimal | date | time):
         return None if value is None else str(value)
     return json.dumps(value, default=str, sort_keys=True)
 
@@ -264,6 +342,6 @@ def _rerun(value: str | None, path: Path, number: int) -> int:
     return int(value)
 
 
-def _about(path: Path, _: Evaluation) -> About:
+def _about(path: Path, _: Evaluation, *, said: Sequence[str]) -> About:
     note = f"{printable(path.name)} does not say how the model was asked: settings are not checked."
-    return About({}, {}, (note,))
+    return About({}, {}, (note, *said))

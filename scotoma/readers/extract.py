@@ -84,6 +84,8 @@ def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | N
     Raises:
         DataError: It cannot be read.
     """
+    if path.is_dir():
+        return table_format(columns, scores, "table")
     name = path.name.lower()
     with open_regular(path) as file:
         begins = file.read(BEGINNING)

@@ -25,6 +25,7 @@ from scotoma.readers.extract import (
 )
 from scotoma.readers.files import files_below
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, quoted_id
+from scotoma.readers.tables import is_one_table
 from scotoma.untrusted import read_apart
 
 __all__ = ["NoAnswerError", "NoLogError", "attributes_of", "read_logs"]
@@ -154,7 +155,8 @@ def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[
     shown = printable(masked(place))
     if not root.exists():
         raise ConfigError(f"{shown} does not exist; name a log, or a folder of logs")
-    paths = files_below(root, SUFFIXES, shown) if root.is_dir() else [root]
+    whole = not root.is_dir() or is_one_table(root)
+    paths = [root] if whole else files_below(root, SUFFIXES, shown)
     arguments = (columns, tuple(scores))
     formats = (
         (path, read_apart(format_of, path, *arguments, path=path, called=path.name))
@@ -194,7 +196,7 @@ def _gathered(
     for facts in evaluations:
         # A table that was named stands for its model, one in a folder for its task.
         stem = path.name.partition(".")[0]
-        named = facts["format"] in TABLES and not Path(place).is_dir()
+        named = facts["format"] in TABLES and path.samefile(place)
         task = facts["task"] or ("table" if named else stem)
         attempt = Attempt(*facts["attempt"]) if facts["attempt"] else None
         yield _Part(place, path, {**facts, "task": task, "attempt": attempt})

@@ -24,6 +24,7 @@ __all__ = [
     "TABLES",
     "Table",
     "doubled_column",
+    "is_one_table",
     "open_arrays",
     "read_table",
     "refuse_doubled",
@@ -90,6 +91,15 @@ def table_files(folder: Path) -> list[Path]:
     parquet = [path for path in paths if path.name.lower().endswith((".parquet", ".pq"))]
     text = [path for path in paths if re.match(r"part-.*\.csv(\.gz)?$", path.name.lower())]
     return parquet or text
+
+
+def is_one_table(folder: Path) -> bool:
+    """Whether a folder is one table in parts, as Spark, Dask and Hive write it."""
+    parts = table_files(folder)
+    return bool(parts) and (
+        (folder / "_SUCCESS").exists()
+        or all(part.name.startswith("part") or "=" in part.parent.name for part in parts)
+    )
 
 
 def read_table(path: Path, limits: ReaderLimits | None = None) -> Table:

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from scotoma.answers.values import read_values
 from scotoma.audit.logged import LoggedAudit
 from scotoma.commands.bias.table import BiasQuestion
 from scotoma.commands.shared.long_table import widened
-from scotoma.commands.shared.tables import numbers, texts
+from scotoma.commands.shared.tables import numbers
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import PredictionsSource, load_config, parse_config
 from scotoma.config.gate import load_rules
@@ -205,7 +206,7 @@ def command(name: str) -> Callable[[bytes, Path], object]:
         table = read_table(file(data, folder, name)).frame
         if len(data) % 2:
             return numbers(table, table.columns[-1])
-        return [texts(table, name, missing="(missing)") for name in table.columns]
+        return [read_values(table[name]) for name in table.columns]
 
     return read
 
