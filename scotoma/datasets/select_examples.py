@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.admission import AdmissionNote, translate
 from scotoma.answers.groups import group_values
 from scotoma.answers.pair import label_notes, read_labels, reading_note
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
@@ -219,7 +219,10 @@ def _classes(
     if config.label.column is None:
         return _unlabelled_classes(known, config), iter(()), ()
     column, positive = config.label.column, config.label.positive
-    classes: Sequence[str] = natural_order({*train["label"].unique(), *known})
+    labels = train["label"].unique().to_list()
+    written = translate(labels, known).answers  # `1.0` is the label `1`, and no class of its own
+    known = [written.get(name, name) for name in known]
+    classes: Sequence[str] = natural_order({*labels, *known})
     order: tuple[AdmissionNote, ...] = ()
     if isinstance(source, OnnxSource) and not config.label.classes and not config.label.columns:
         classes, note = score_order(table, source, origin)
