@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.answers.admission import NO_ANSWER, AdmissionNote, check_language, translate
+from scotoma.answers.admission import (
+    MOST_CLASSES,
+    NO_ANSWER,
+    AdmissionNote,
+    check_language,
+    translate,
+)
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.values import (
     MISSING_TEXTS,
@@ -251,7 +257,7 @@ def reading_note(subject: str, sentence: str) -> AdmissionNote:
 
 
 def read_labels(labels: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> ReadValues:
-    """Read true classes; a word such as `None` is a class where two rows have it.
+    """Read true classes; a word such as `None` is a class where two rows have it, and 1.0 is 1.
 
     >>> read_labels(pl.Series(["None", "None", "Yes", "?", ""])).values.to_list()
     ['None', 'None', 'Yes', None, None]
@@ -261,7 +267,15 @@ def read_labels(labels: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> Re
         mark for mark, rows in read.missing.items()
         if rows >= OFTEN and mark.lower() not in NEVER_A_CLASS
     ]  # fmt: skip
-    return read_values(labels, missing=missing, classes=classes) if classes else read
+    if classes:
+        read = read_values(labels, missing=missing, classes=classes)
+    names = read.values.drop_nulls().unique()
+    same = translate(names, []).labels if len(names) <= MOST_CLASSES else {}
+    if not same:
+        return read
+    shown = ", ".join(f"{quoted(one)} as {quoted(same[one])}" for one in natural_order(same)[:3])
+    note = f"label {quoted(labels.name)}: numbers are compared: {shown}"
+    return read._replace(values=read.values.replace(same), notes=(*read.notes, note))
 
 
 def label_notes(name: str, truth: ReadValues) -> tuple[AdmissionNote, ...]:
@@ -325,7 +339,6 @@ def one_language(
     if labels is None and not truths:
         truths = next(iter(read.values())).values.drop_nulls().unique().to_list()
     known = natural_order(truths)
-    merged: dict[str, str] = {}
     answers: dict[str, pl.Series] = {}
     notes: list[AdmissionNote] = []
     for name, side in read.items():
@@ -336,7 +349,6 @@ def one_language(
             translation = translate(known, counts)
         else:
             translation, own = check_language(subject, known, counts)
-        merged |= translation.labels
         folded = translation.answers
         answers[name] = side.values.replace(folded) if folded else side.values
         notes += [reading_note(name, note) for note in side.notes]
@@ -347,8 +359,6 @@ def one_language(
                 "as wrong"
             )
             notes.append(AdmissionNote(rule="unanswered", subject=subject, sentence=sentence))
-    if labels is not None and merged:
-        labels = labels.replace(merged)
     return SpokenAnswers(labels, answers, tuple(notes))
 
 

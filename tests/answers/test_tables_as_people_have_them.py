@@ -141,8 +141,7 @@ def test_bias_slices_and_audit_read_them_alike(way: str, tmp_path: Path) -> None
         "bias", path, "--label", "label", "--predicted", "int8", "--baseline", "dense",
         "--group", "sex", "--paired",
     )  # fmt: skip
-    (row,) = [one for one in bias["changes"] if (one["group"], one["rate"]) == ("sex=f", "error")]
-    assert 100 * row["absolute"]["value"] == pytest.approx(changes(plain))
+    assert 100 * error(bias, "sex=f")["absolute"]["value"] == pytest.approx(changes(plain))
     code, out, err = scotoma(
         "slices", path, "--label", "label", "--outcome", "int8", "--baseline", "dense", "--paired",
         "--feature", "sex",
