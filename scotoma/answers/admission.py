@@ -21,11 +21,13 @@ from scotoma.uncertainty.influences import Influences, member_variance
 
 __all__ = [
     "NO_ANSWER",
+    "NO_LABEL",
     "AdmissionNote",
     "Translation",
     "chance_note",
     "check_language",
     "class_skill",
+    "is_label",
     "notes_metadata",
     "number_skill",
     "read_notes",
@@ -41,6 +43,7 @@ MOST_STRANGE = 0.05  # of the answers of a side, that are no label
 SHOWN = 3  # values in a message
 METADATA = "scotoma.admission"  # key in the metadata of files
 NO_ANSWER = "(no answer)"  # the class of a missing answer, behind those of the labels
+NO_LABEL = " (no label)"  # ends the name of an answer that is no class, behind them, too
 ROUNDING = 1e-12  # a skill below it is none
 CAUSES = "preprocessing, class order or labels are probably wrong"
 
@@ -318,6 +321,15 @@ def _by_cluster(influence: Floats, codes: Codes | None) -> Floats:
         return influence
     sums = np.bincount(codes, influence)
     return np.asarray(sums * len(sums) / len(influence))
+
+
+def is_label(name: str) -> bool:
+    """Whether the name of a class is no stand-in for a missing or an unknown answer.
+
+    >>> [is_label(name) for name in ("cat", "fox (no label)", "(no answer)")]
+    [True, False, False]
+    """
+    return name != NO_ANSWER and not name.endswith(NO_LABEL)
 
 
 class Translation(NamedTuple):

@@ -15,6 +15,7 @@ from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
+from scotoma.natural import natural_order
 from scotoma.predictions.label_columns import read_label_columns
 from scotoma.predictions.matrix import TOP, kept_classes, smallest_type
 from scotoma.predictions.score_lists import (
@@ -84,6 +85,8 @@ class ExternalPredictions:
         every_score: Scores of all classes, logarithms of probabilities where files have these,
             shape (K, N, C); None where they were not asked for.
         admission: How they were read.
+        strange: Answers of any variant that are no class, with the ids C + 1 and so on; C stands
+            for no answer.
     """
 
     predicted: NDArray[Any]
@@ -91,6 +94,7 @@ class ExternalPredictions:
     top5: NDArray[Any] | None = None
     every_score: NDArray[np.float32] | None = None
     admission: tuple[AdmissionNote, ...] = ()
+    strange: tuple[str, ...] = ()
 
 
 def read_external(
@@ -128,9 +132,10 @@ def read_external(
     }
     read = dict.fromkeys(shape, 0)
     notes: dict[str, list[AdmissionNote]] = {}
+    strange: dict[str, int] = {}
     places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
-        for variant, part in _parts(table, request, places, notes):
+        for variant, part in _parts(table, request, places, notes, strange):
             cells = part["row"].to_numpy() * shape[variant][1] + part["place"].to_numpy()
             read[variant] += cells.size
             times[variant].flat[cells] += 1  # once, however often this file says it
@@ -138,6 +143,9 @@ def read_external(
                 once, many = np.unique(cells, return_counts=True)
                 times[variant].flat[once] += np.minimum(many - 1, 1).astype(np.uint8)
                 _refuse_doubled(variant, times[variant], request)
+            if strange:
+                wide = smallest_type(len(request.classes) + 1 + len(strange))
+                predicted[variant] = predicted[variant].astype(wide, copy=False)
             predicted[variant].flat[cells] = part["code"].to_numpy()
             if request.scores:
                 scores[variant].flat[cells] = part["score"].to_numpy()
@@ -163,6 +171,7 @@ def read_external(
             None if (best := top5.get(v)) is None else best.reshape(*shape[v], TOP),
             every.get(v),
             tuple(dict.fromkeys(notes.get(v, ()))),
+            tuple(strange),
         )
         for v in request.models
     }
@@ -173,6 +182,7 @@ def _parts(
     request: PredictionRequest,
     places: pl.DataFrame,
     notes: dict[str, list[AdmissionNote]],
+    strange: dict[str, int],
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of a file by variant: row of the example, place of the model, class id, score."""
     named = table.from_name.get("variant")
@@ -206,18 +216,24 @@ def _parts(
             "place": kept["model"].cast(pl.Enum(models)).to_physical().cast(pl.Int64),
             "code": _finite(kept, value, table)
             if request.numbers
-            else _codes(kept, request, table, notes.setdefault(variant, [])),
+            else _codes(kept, request, table, notes.setdefault(variant, []), strange),
         }
         silent = columns["code"] == len(request.classes)
         if request.scores:
             columns["score"] = _probabilities(kept, table, silent)
+        if request.every_score and (columns["code"] >= len(request.classes)).any():
+            raise DataError(
+                f"{printable(table.place)} must answer every example with a class for keep_scores "
+                "full, and some answers are none; set keep_scores: true or false"
+            )
         if request.every_score:
             codes, count = columns["code"].to_numpy().astype(np.int64), len(request.classes)
             own = read_score_lists(kept, codes, count, table.place)
             columns[SCORES] = pl.Series(own, dtype=pl.Array(pl.Float32, count))
         if TOP5 in kept.columns:
             best = _five_best(kept, columns["code"], list(request.classes))
-            best[silent.to_numpy()] = len(request.classes)
+            outside = (columns["code"] >= len(request.classes)).to_numpy()
+            best[outside] = columns["code"].to_numpy()[outside, None]
             if (wrong := best[:, 0] < 0).any():
                 _refuse_five(kept.row(int(wrong.argmax()), named=True), table)
             columns[TOP5] = pl.Series(best, dtype=pl.Array(pl.Int64, TOP))
@@ -229,8 +245,9 @@ def _codes(
     request: PredictionRequest,
     table: PredictionTable,
     notes: list[AdmissionNote],
+    strange: dict[str, int],
 ) -> pl.Series:
-    """Class ids of the predicted names; what was folded is added to the notes."""
+    """Class ids of the predicted names; adds to the notes, and names that are no class."""
     values, rule = frame["predicted"], "which is no example's label"
     spoken = values
     if request.threshold is None:
@@ -241,7 +258,7 @@ def _codes(
             way_out="write both with the same names, or name the classes in source.classes",
         )  # fmt: skip
         spoken = read.replace(translation.answers) if translation.answers else read
-        notes += [note for note in own if not note.blocks_pass and translation.how]
+        notes += own
     if request.threshold is not None:
         number = values.cast(pl.Float64, strict=False).fill_nan(None)
         above, below = threshold_classes(request.threshold)
@@ -254,6 +271,12 @@ def _codes(
         classes = spoken
     names = list(request.classes)
     codes = classes.cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
+    if request.threshold is None:
+        for name in natural_order(classes.filter(codes.is_null()).drop_nulls().unique()):
+            strange.setdefault(name, len(names) + 1 + len(strange))
+        if strange:
+            own_ids = classes.replace_strict(strange, default=None, return_dtype=pl.Int64)
+            codes = codes.fill_null(own_ids)
     # A cell that says nothing is no answer; text that is no number says something.
     silent = classes.is_null() if request.threshold is None else _silent(values, request)
     codes = codes.zip_with(~silent, pl.repeat(len(names), len(codes), dtype=pl.Int64, eager=True))

@@ -8,6 +8,7 @@ sentence.
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -360,3 +361,33 @@ def test_answers_0_point_0_are_predictions_for_init(cases: Path, tmp_path: Path)
     assert scotoma("init", table, "--out", tmp_path / "a.yaml")[0] == 0
     code, _, err = scotoma("check", tmp_path / "a.yaml")
     assert code == 0, err
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.02, "PASS"), (0.08, "UNSURE")])
+def test_answers_that_are_no_label_count_as_wrong_and_many_admit_no_pass(
+    share: float, verdict: str, tmp_path: Path
+) -> None:
+    rows = worded(people(harm=0)).with_columns(
+        pl.when(pl.col("id") < share * N).then(pl.lit("fox")).otherwise(name).alias(name)
+        for name in ("dense", "int8")
+    )
+    wrong = float((rows["int8"] != rows["label"]).mean())
+    rows.write_csv(tmp_path / "t.csv")
+    config = tmp_path / "audit.yaml"
+    config.write_text(
+        "version: 1\nproject: t\nsource: {kind: predictions, files: t.csv, examples: t.csv, "
+        "key: id, columns: {dense: dense, int8: int8}}\nlabel: {column: label}\n"
+        "groups: {sex: {column: sex}}\ntracking: {uri: 'off'}\n"
+    )
+    run = tmp_path / "run"
+    assert scotoma("audit", config, "--out", run, "--quiet")[0] == 0
+    audit = json.loads((run / "audit.json").read_text())
+    assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx(1 - wrong)
+    assert any(
+        "of its answers are no label ('fox')" in one["sentence"] for one in audit["admission"]
+    )
+    gate = json.loads((run / "gate.json").read_text())
+    assert [one["verdict"] for one in gate["variants"]] == [verdict]
+    before, after = sides(rows, tmp_path)
+    _, out, _ = scotoma("compare", before, after, "--group", "sex", "--gate", "--quiet")
+    assert verdict in out

@@ -330,8 +330,8 @@ def classes_of(pairs: Sequence[ComparedLogs]) -> list[str]:
             answers = table[f"answer_{side}"].drop_nulls()
             if answers.is_empty() or table["target"].null_count():
                 return []
-            names |= {*answers.unique(), *table["target"].unique()}
-            if len(names) > min(MOST_CLASSES, table.height / MEAN_SIZE):
+            names |= {*table["target"].unique()}
+            if len({*names, *answers.unique()}) > min(MOST_CLASSES, table.height / MEAN_SIZE):
                 return []
     return sorted(names)
 

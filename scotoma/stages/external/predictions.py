@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
-from scotoma.answers.admission import NO_ANSWER, AdmissionNote, unanswered_note
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, AdmissionNote, unanswered_note
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
@@ -331,12 +331,28 @@ def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> 
     answers = dict(_answers(config, tables, examples, supplied))
     if not isinstance(config.source, ScoresSource):
         silent = {name: own.predicted == len(examples.classes) for name, own in answers.items()}
-        if any(own.any() for own in silent.values()):
-            # A class of its own, and no label: for all variants, so that ids mean the same.
-            examples = replace(examples, classes=(*examples.classes, NO_ANSWER))
+        strange = next(iter(answers.values())).strange
+        is_silent = any(own.any() for own in silent.values())
+        if strange or is_silent:
+            # Classes of their own, and no labels: for all variants, so that ids mean the same.
+            ids = _ids_behind(len(examples.classes), len(strange))
+            for name, own in answers.items():
+                answers[name] = replace(
+                    own, predicted=ids[own.predicted].astype(own.predicted.dtype),
+                    top5=None if own.top5 is None else ids[own.top5].astype(own.top5.dtype),
+                )  # fmt: skip
+            named = [f"{name}{NO_LABEL}" for name in strange]
+            more = (*named, *([NO_ANSWER] if is_silent else []))
+            examples = replace(examples, classes=(*examples.classes, *more))
         for name, own in silent.items():
             note = unanswered_note(own, name, labelled=examples.labelled)
-            notes = (*answers[name].admission, *note)
+            # What dense says blocks every PASS, for it is what all are compared with.
+            blocked = "" if name == "dense" else name
+            held = [
+                one.model_copy(update={"variant": blocked}) if one.blocks_pass else one
+                for one in answers[name].admission
+            ]
+            notes = (*held, *note)
             answers[name] = replace(answers[name], admission=notes)
     for name, own in answers.items():
         _write(run, name, list(reruns[names[name]]), own, examples)
@@ -344,6 +360,15 @@ def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> 
     if isinstance(config.source, DetectionsSource):
         models = {name: (called, list(reruns[called])) for name, called in names.items()}
         measure_detectors(run, tables, models)
+
+
+def _ids_behind(classes: int, strange: int) -> NDArray[np.int64]:
+    """New ids of answers: classes, then those that are none, and last no answer.
+
+    >>> _ids_behind(2, 1).tolist()
+    [0, 1, 3, 2]
+    """
+    return np.array([*range(classes), classes + strange, *range(classes, classes + strange)])
 
 
 def _answers(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scotoma.answers.admission import NO_ANSWER
+from scotoma.answers.admission import is_label
 from scotoma.bias import tally
 from scotoma.config import Config
 from scotoma.datasets import Examples, Partition
@@ -139,7 +139,7 @@ class AgainstLabels:
             paired=comparison.variant.paired,
         )
         rows = zip(self.examples.classes, _rows(impact), strict=True)
-        return [{"class": name} | row for name, row in rows if name != NO_ANSWER]
+        return [{"class": name} | row for name, row in rows if is_label(name)]
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
-from scotoma.answers.admission import NO_ANSWER
+from scotoma.answers.admission import is_label
 from scotoma.config import PredictionsSource, ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
@@ -149,25 +149,25 @@ def measure_inputs(run: Run) -> list[Path]:
 def read_test_examples(run: Run) -> Examples:
     """Read the test examples of a run, without their images.
 
-    Where a model gave no answer, their classes have one more at the end, which is no label.
+    Where a model gave no answer, or one that is no label, their classes have more at the end.
     """
     return as_answered(run, Examples.read(run.examples, images=False, split="test"))
 
 
 def as_answered(run: Run, examples: Examples) -> Examples:
-    """Add the class of missing answers to the classes of examples, where a model gave none."""
+    """Add the classes of missing answers, and of those that are no label, where there are some."""
     source, path = run.config.source, run.predictions("dense")
     imported = isinstance(source, PredictionsSource) and not isinstance(source, ScoresSource)
     if not (imported and path.exists()):
         return examples
     classes = PredictionFile.open(path).classes
-    return replace(examples, classes=classes) if classes[-1:] == (NO_ANSWER,) else examples
+    return examples if all(map(is_label, classes)) else replace(examples, classes=classes)
 
 
 def as_wrong(
     predicted: NDArray[np.unsignedinteger[Any]], examples: Examples, positive: int | None
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Make an answer that is missing a wrong one where a positive class is counted.
+    """Make an answer that is missing, or no label, a wrong one where a positive class is counted.
 
     It is a class of its own, which no label is, and so wrong by itself. Against a positive class
     it would count as one of the other classes, and be right where the label is one of them.
@@ -180,8 +180,9 @@ def as_wrong(
     Returns:
         Class ids, shape (N, K): the positive class in place of a missing answer to a negative.
     """
-    if positive is None or not examples.labelled or examples.classes[-1:] != (NO_ANSWER,):
+    labels = sum(map(is_label, examples.classes))
+    if positive is None or not examples.labelled or labels == len(examples.classes):
         return predicted
-    silent = predicted == len(examples.classes) - 1
+    outside = predicted >= labels
     negative = (examples.labels != positive)[:, None]
-    return np.where(silent & negative, predicted.dtype.type(positive), predicted)
+    return np.where(outside & negative, predicted.dtype.type(positive), predicted)

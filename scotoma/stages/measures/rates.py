@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import NO_ANSWER
+from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RATES, RateChange
 from scotoma.bias.counting import RateMetric, metrics
@@ -70,15 +70,16 @@ class RateTable:
             **{name: column[e] for name, column in of_kind.items()},
         }
         rows = pl.DataFrame(keys | rate_columns(known, level=LEVEL))
-        # No answer is no class: how often there is none is measured by itself.
-        return rows.filter(pl.col("class").cast(pl.String).ne_missing(NO_ANSWER))
+        # No answer, and one that is no label, are no class: how many there are is told by itself.
+        outside = [name for name in self.classes if not is_label(name)]
+        return rows.filter(~pl.col("class").cast(pl.String).is_in(outside).fill_null(False))
 
     def rows(self, known: ChangeEvidence, *, with_classes: bool) -> Iterator[dict[str, Any]]:
         """Give rows of `subgroups`, those of single classes too or not."""
         for g, group in enumerate(self.groups):
             for e, kind in enumerate(self._kinds):
                 name = None if kind.class_id is None else self.classes[kind.class_id]
-                if kind.class_id is None or (with_classes and name != NO_ANSWER):
+                if kind.class_id is None or (with_classes and name is not None and is_label(name)):
                     yield change_row(change_at(known, (g, e), group, kind, LEVEL), name)
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.answers.admission import NO_ANSWER
+from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import Examples
 from scotoma.inputs import StatisticsProtocol
@@ -98,7 +98,7 @@ class FairnessOfRuns:
                     self.examples.known_labels, predicted, masks,
                     n_classes=len(self.examples.classes), class_id=self.positive,
                     clusters=self.examples.clusters,
-                    measured=len(self.examples.classes) - (NO_ANSWER in self.examples.classes),
+                    measured=sum(map(is_label, self.examples.classes)),
                 )  # fmt: skip
             elif attribute == self.labels.attribute:
                 continue  # a label is nobody
