@@ -97,7 +97,9 @@ def check_evidence(
             f"{evidence} speaks of SHA-256 {digest[:12]}, which no model of {run.place} has; do "
             "not trust it"
         )
-    verdicts = {one.name: one.verdict for one in read_gate(run.path("gate.json")).variants}
+    verdicts: dict[str, str] = {
+        one.name: one.verdict for one in read_gate(run.path("gate.json")).variants
+    }
     if match is not None:
         verdicts = {match[0]: verdicts.get(match[0], "none")}
     if VERDICTS[predicate["result"]] not in verdicts.values():
