@@ -34,8 +34,9 @@ class PairedRows:
     Attributes:
         table: `task`, `example` (its number), `example_id`, `position` (from 0 in the log),
             `prompt_length`, `prompt_script`, `target`, then `rerun`, `score`, `answer`,
-            `answer_hash`, `choice`, `text_hash`, `text_length`, `row` and `answered` with
-            `_before` and `_after`, then the attributes.
+            `answer_hash`, `choice`, `text_hash`, `text_length`, `row` and `unanswered` (whether it
+            counts as wrong because there is no answer) with `_before` and `_after`, then the
+            attributes.
         reruns: Of the dense and the compressed model, the most over the tasks.
         unscored: Examples that were left out, because one of the models has no score for them.
         unanswered: Of the dense and the compressed model: examples that count as wrong, because it
@@ -129,7 +130,10 @@ def _wrong_where_unanswered(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int
         if not known.is_in([0.0, 1.0]).all() or not rows[f"answered_{side}"].any():
             none = pl.lit(False)
         counts.append(rows.filter(none)["pair"].n_unique())
-        rows = rows.with_columns(pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"))
+        rows = rows.with_columns(
+            pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"),
+            none.alias(f"unanswered_{side}"),
+        ).drop(f"answered_{side}")
     return rows, (counts[0], counts[1])
 
 

@@ -12,6 +12,7 @@ from scotoma.datasets import Examples
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
+from scotoma.stages.inputs.texts import compared_notes
 from scotoma.stages.measures.pairs import (
     PopulationPair,
     as_wrong,
@@ -126,6 +127,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             parts = without_labels() if labelled is None else labelled.sections(against)
             of_label = None if whole is None else whole.codes
             parts["admission"] = [
+                *compared_notes(run),
                 *dense.admission,
                 *(note for own in variants.values() for note in own["admission"]),
                 *(baseline_notes(examples, dense, of_label) if read_detectors(run) is None else ()),

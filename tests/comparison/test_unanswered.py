@@ -60,7 +60,16 @@ def test_an_example_that_broke_off_without_an_answer_is_wrong(tmp_path: Path) ->
     after = inspect_log(tmp_path / "int4.json", first=6, **gone)
     n, mean, notes = compared(before, after)
     assert (n, mean) == (N, pytest.approx(1 - 6 / N))
-    assert "int4 gave no answer to 6 examples: they count as wrong" in notes
+    told = "int4 gives no answer to 6 of 60 examples: they count as wrong"
+    assert told in notes
+    out = tmp_path / "run"
+    assert scotoma("compare", before, after, "--out", out, "--quiet")[0] == 0
+    audit = json.loads((out / "audit.json").read_text())
+    silent = [note["sentence"] for note in audit["admission"] if note["rule"] == "unanswered"]
+    assert silent == [told]
+    assert audit["unanswered"]["int4"][0]["absolute"]["value"] == pytest.approx(6 / N)
+    gate = json.loads((out / "gate.json").read_text())
+    assert {"error_all", "unanswered"} <= {rule["id"] for rule in gate["rules"]["rules"]}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,7 @@ def test_a_log_without_any_answer_does_not_say_who_gave_none(tmp_path: Path) -> 
         sides.append(path)
     n, mean, notes = compared(*sides)
     assert (n, mean) == (N - 6, 1.0)
-    assert "gave no answer" not in notes
+    assert "gives no answer" not in notes
 
 
 def test_of_a_score_that_is_a_number_no_wrong_one_is_known(tmp_path: Path) -> None:

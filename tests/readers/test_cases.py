@@ -84,15 +84,21 @@ def test_a_metric_that_is_an_object_is_its_score_and_no_id(cases: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--reruns",)])
 def test_of_a_failed_try_and_its_retry_the_retry_counts(
-    cases: Path, options: tuple[str, ...]
+    cases: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     folder = cases / "inspect-retry"
     found = compared(folder, *options, sides=("bf16", "w4"))
     assert (found["examples"], tuple(found["reruns"])) == (60, (1, 1))
     assert means(found) == pytest.approx((49 / 60, 40 / 60))  # accuracy in the headers of both
-    _, _, err = scotoma("compare", folder / "bf16", folder / "w4", *options)
+    out = tmp_path / "run"
+    _, _, err = scotoma("compare", folder / "bf16", folder / "w4", "--out", out, *options)
     failed, retry = sorted(path.name for path in (folder / "w4").iterdir())
-    assert f"{failed} is another try of the evaluation in {retry}: left out" in err
+    told = f"{failed} is another try of the evaluation in {retry}: left out"
+    assert told in err
+    whole = measured("compare", folder / "bf16", folder / "w4", *options)
+    assert told in {note["sentence"] for note in whole["admission"]}
+    audit = json.loads((out / "audit.json").read_text())
+    assert told in {note["sentence"] for note in audit["admission"]}
 
 
 def test_details_of_lighteval_before_0_10(cases: Path) -> None:

@@ -24,7 +24,7 @@ from scotoma.run.folder import INPUTS
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
 from scotoma.stages.external.predictions import complete
-from scotoma.stages.inputs.texts import texts_file
+from scotoma.stages.inputs.texts import texts_file, write_compared_notes
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.prepare import prepare
 from scotoma.stages.slices import slices
@@ -122,6 +122,9 @@ def audit_of(
     def write(folder: Path) -> Path:
         path = _write(pairs, folder, tracking=tracking, positive=positive)
         _write_texts(pairs, folder)
+        notes = dict.fromkeys(note for one in pairs for note in one.admission)
+        # The audit counts answers that are missing itself.
+        write_compared_notes(folder, [note for note in notes if note.rule != "unanswered"])
         return path
 
     return audit_tables(write, out, judging, quiet=quiet)
@@ -355,9 +358,10 @@ def _answers(
         moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
         said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
         said = said.otherwise(pl.lit(RIGHT))
-        answer = pl.col(f"answer_{side}")
-        if silent and not table[f"answer_{side}"].is_null().all():
-            said = pl.when(answer.is_not_null() | (pl.col(f"score_{side}") == 1)).then(said)
+    given, answer = ~pl.col(f"unanswered_{side}"), pl.col(f"answer_{side}")
+    if silent and not table[f"answer_{side}"].is_null().all():
+        given &= answer.is_not_null() | (pl.col(f"score_{side}") == 1)
+    said = pl.when(given).then(said)
     rows = table.select(
         example_id=pl.col("id"), variant=pl.lit(model), model=pl.lit("0"),
         rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=said,
@@ -368,7 +372,10 @@ def _answers(
 def _usual_wrong_answer() -> pl.Expr:
     """The first wrong answer to each example in any rerun, the original's where it gave one."""
     first = (
-        pl.col(f"answer_hash_{side}").filter(pl.col(f"score_{side}") != 1).first().over("id")
+        pl.col(f"answer_hash_{side}")
+        .filter((pl.col(f"score_{side}") != 1) & ~pl.col(f"unanswered_{side}"))
+        .first()
+        .over("id")
         for side in ("before", "after")
     )
     return pl.coalesce(*first)

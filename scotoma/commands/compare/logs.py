@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import AdmissionNote, unanswered_note
 from scotoma.answers.groups import GroupColumn
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
@@ -95,7 +97,7 @@ class ComparedLogs:
         values: Name of each attribute to the group of every row.
         wording: Of free text; None elsewhere.
         logs: Of the two models, the first task's.
-        notes: Sentences that a reader should know.
+        admission: What was left out, guessed or not checked.
     """
 
     models: tuple[str, str]
@@ -106,7 +108,7 @@ class ComparedLogs:
     values: Mapping[str, pl.Series]
     wording: Wording | None
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]]
-    notes: tuple[str, ...]
+    admission: tuple[AdmissionNote, ...]
 
 
 def models_of(question: CompareQuestion) -> list[Model]:
@@ -237,7 +239,7 @@ def _compared(
     parts: list[PairedRows] = []
     metrics: list[str] = []
     keys: list[str] = []
-    differences: list[str] = []
+    same: list[str] = []  # whether both were asked the same
     for task in tasks:
         metric = _metric(question, before[task], after[task])
         paired = pair(
@@ -247,11 +249,10 @@ def _compared(
         parts.append(paired_rows(paired, metric, task=task, attributes=before[task].attributes))
         metrics.append(metric)
         keys.append(paired.key)
-        differences += paired.differences
-        notes += paired.notes
+        same += [*paired.notes, *(f"not asked the same: {one}" for one in paired.differences)]
         for name, only in zip(models, (paired.only_baseline, paired.only_compressed), strict=True):
             if only:
-                notes.append(
+                same.append(
                     f"{task}: {len(only):,} examples are in the log of {name.name} only, the first "
                     f"is {printable(only[0])[:40]!r}; they are left out"
                 )
@@ -279,11 +280,11 @@ def _compared(
     if rows.unscored:
         many = "example has" if rows.unscored == 1 else "examples have"
         notes.append(f"left out: {rows.unscored:,} {many} no score of both models")
+    admission = [_note("same_examples", one, models[1].name) for one in same]
+    admission += [_note("reading", one, models[1].name) for one in notes]
     for model, count in zip(models, rows.unanswered, strict=True):
-        if count:
-            what = "1 example: it counts" if count == 1 else f"{count:,} examples: they count"
-            notes.append(f"{model.name} gave no answer to {what} as wrong")
-    notes += [f"not asked the same: {text}" for text in differences]
+        silent = np.arange(rows.table["example"].n_unique()) < count
+        admission += unanswered_note(silent[:, None], model.name)
     values = _groups(question, rows, asked)
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
@@ -291,8 +292,12 @@ def _compared(
         names, rows, metric, " and ".join(dict.fromkeys(keys)),
         compared_group_masks(values), values, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys(admission)),
     )  # fmt: skip
+
+
+def _note(rule: Literal["same_examples", "reading"], sentence: str, subject: str) -> AdmissionNote:
+    return AdmissionNote(rule=rule, subject=subject, sentence=sentence.removesuffix("."))
 
 
 def _tasks(

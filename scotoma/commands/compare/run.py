@@ -100,7 +100,7 @@ def run_compare(
         lines += [*comparison_lines(one, pair.key, leading), ""]
     _print([*lines, *verdict_lines(verdict)], content if as_json else None)
     if not quiet:
-        notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
+        notes = dict.fromkeys(note.sentence for pair in pairs for note in pair.admission)
         sys.stderr.writelines(f"note    {note}\n" for note in notes)
         if out is not None:
             sys.stderr.write(f"report  {out / 'report.html'}\n")
@@ -154,12 +154,10 @@ def _admission(
     pairs: list[ComparedLogs], verdict: ComparedVerdict | None
 ) -> tuple[AdmissionNote, ...]:
     """What was folded, left out or guessed in reading and pairing, and what its audit says."""
-    notes = [
-        AdmissionNote(rule="reading", subject=pair.models[1], sentence=note)
-        for pair in pairs
-        for note in pair.notes
-    ]
-    return tuple(dict.fromkeys([*notes, *(verdict.admission if verdict else ())]))
+    notes = [note for pair in pairs for note in pair.admission]
+    if verdict is not None:  # which counts answers that are missing itself
+        notes = [note for note in notes if note.rule != "unanswered"] + [*verdict.admission]
+    return tuple(dict.fromkeys(notes))
 
 
 def _measured(one: ComparedLogs) -> LogComparison:
