@@ -45,6 +45,7 @@ from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.readers.logs import attributes_of, read_logs
+from scotoma.readers.summaries import read_summaries
 from scotoma.readers.tables import read_table
 from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.report.trend import render_trend
@@ -220,12 +221,22 @@ def long(data: bytes, folder: Path) -> object:
 
 def logs(data: bytes, folder: Path) -> object:
     """A log of an evaluation tool, whose name says what its first bytes do."""
-    begins = {b"PK": "a.eval", b"PAR1": "a.parquet", b"{": "a.jsonl", b"[": "a.json"}
+    begins = {
+        b"PK": "a.eval", b"PAR1": "a.parquet", b'{"columns"': "a.json", b'{"version"': "a.json",
+        b"{": "a.jsonl", b'[{"instance': "a.json", b"[": "a.jsonl",
+    }  # fmt: skip
     name = next((one for first, one in begins.items() if data.startswith(first)), "a.csv")
-    given = file(data, folder, "a.json" if data.startswith(b'{"columns"') else name)
+    given = file(data, folder, name)
     (folder / "text").mkdir()
     attributes_of([given])
     return read_logs([given], folder / "text", reruns=len(data) % 2 == 0)
+
+
+def averages(data: bytes, folder: Path) -> object:
+    """Results that keep no samples."""
+    begins = {b"PK": "a.eval", b'[{"name"': "stats.json"}
+    name = next((one for first, one in begins.items() if data.startswith(first)), "a.json")
+    return read_summaries([file(data, folder, name)])
 
 
 def boxes(data: bytes, folder: Path) -> object:
@@ -434,6 +445,7 @@ TARGETS = {
     ),
     "long table, CSV": Target(long, "long", CELLS),
     "evaluation log": Target(logs, "logs", (*JSON, *CELLS)),
+    "averages without samples": Target(averages, "averages", JSON),
     "boxes": Target(boxes, "boxes", (*JSON, *YAML, *CELLS)),
     "values of runs": Target(raw, "raw", (*CELLS, *YAML)),
     "rule of deciding": Target(rule, "rule", JSON),
