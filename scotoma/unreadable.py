@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,5 +44,6 @@ def reason(error: BaseException) -> str:
     >>> reason(OSError("no such\nthing")), reason(OSError())
     ('no such', 'OSError')
     """
-    lines = str(error).splitlines() or [type(error).__name__]
+    text = re.sub(r'^called `Result::unwrap.*?"|\\n.*', "", str(error))  # of a panic, its own words
+    lines = text.splitlines() or [type(error).__name__]
     return printable(lines[0])[:200]

@@ -20,6 +20,7 @@ __all__ = [
     "ReadValues",
     "as_numbers",
     "column_text",
+    "holds_text",
     "is_missing_text",
     "is_plain",
     "look_alikes",
@@ -99,15 +100,27 @@ def column_text(column: pl.Series) -> pl.Series:
                 column = integers
     elif isinstance(kind, pl.Datetime) and bool((column.dt.time() == time(0)).all()):
         column = column.dt.date()
-    elif kind == pl.Duration:
+    elif kind in (pl.Duration, pl.Time):
         return column.dt.to_string("iso")
-    try:
-        return column.cast(pl.String)
-    except pl.exceptions.PolarsError as error:
+    elif kind == pl.Binary and not holds_text(column):
         raise DataError(
             f"column {quoted(column.name)} must hold text in UTF-8, got other bytes; write it as "
             "text"
-        ) from error
+        )
+    return column.cast(pl.String)
+
+
+def holds_text(column: pl.Series) -> bool:
+    """Whether bytes are text in UTF-8: no picture, and no UUID.
+
+    >>> holds_text(pl.Series([b"male"])), holds_text(pl.Series([bytes(16)]))
+    (True, False)
+    """
+    try:
+        text = column.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return False
+    return not bool(text.str.contains(r"[\x00-\x08]").any())
 
 
 def read_values(

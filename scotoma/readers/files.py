@@ -19,7 +19,7 @@ import zstandard
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.printable import printable
-from scotoma.readers.tables import scan_table, sniff, unreadable_table
+from scotoma.readers.tables import plain_cells, scan_table, sniff, unreadable_table
 from scotoma.storage.regular import open_regular
 from scotoma.unreadable import UNREADABLE
 
@@ -170,6 +170,7 @@ def rows_of_table(path: Path) -> Iterator[dict[str, Any]]:
     """
     scan = scan_table(path, path.name)
     try:
+        scan = plain_cells(scan)
         if sniff(path) != "parquet":
             yield from scan.collect().iter_rows(named=True)
             return

@@ -8,12 +8,15 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import time
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
+from zoneinfo import available_timezones
 
 import numpy as np
 import polars as pl
 
+from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable, quoted
@@ -26,6 +29,7 @@ __all__ = [
     "doubled_column",
     "is_one_table",
     "open_arrays",
+    "plain_cells",
     "read_table",
     "refuse_doubled",
     "scan_table",
@@ -41,6 +45,9 @@ SEPARATORS = (",", ";", "\t", "|")
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 MOST_HEADER_BYTES = 2**16
 CHUNK_BYTES = 2**20
+DAYS = -719_162, 2_932_896  # since 1970, of the first date of the year 1 and the last of 9999
+DAY = {unit: 86_400 * 10**digits for unit, digits in (("ms", 3), ("us", 6), ("ns", 9))}
+FIRST_ROWS = 1000  # that show whether bytes are text
 MOST_COLUMNS = 1000  # that one array may become
 AGAIN = "save the arrays with numpy.savez, text and numbers only"
 SHEETS = (".xlsx", ".xls", ".ods")
@@ -197,9 +204,50 @@ def unreadable_table(called: str, kind: str, error: BaseException) -> DataError:
 
 def _scan_parquet(parts: Sequence[Path], path: Path) -> pl.LazyFrame:
     hive = path.is_dir() and any("=" in part.parent.name for part in parts)
+    os.environ["POLARS_IGNORE_TIMEZONE_PARSE_ERROR"] = "1"  # those are read as UTC
     scan = pl.scan_parquet(list(parts), glob=False, hive_partitioning=hive)
-    scan.collect_schema()
-    return scan
+    odd = [_usual(pl.col(name), kind) for name, kind in scan.collect_schema().items()]
+    return scan.with_columns(one for one in odd if one is not None)
+
+
+def _usual(column: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
+    """An odd kind of column as a usual one; None for a column that stays.
+
+    Text that is marked as JSON is text. Times in a zone that nobody knows, such as +05:30, are read
+    as UTC; dates beyond the calendar, such as the infinity of databases, are missing.
+    """
+    if kind.is_extension():
+        return column.ext.storage()
+    if kind == pl.Date:
+        return pl.when(column.to_physical().is_between(*DAYS)).then(column)
+    if not isinstance(kind, pl.Datetime):
+        return None
+    physical = column.to_physical()
+    zones = available_timezones() if kind.time_zone else ()  # none where the system lists none
+    if kind.time_zone and (kind.time_zone[:1] in "+-" or (zones and kind.time_zone not in zones)):
+        column = physical.cast(pl.Datetime(kind.time_unit, "UTC"))
+    return pl.when((physical // DAY[kind.time_unit]).is_between(*DAYS)).then(column)
+
+
+def plain_cells(scan: pl.LazyFrame) -> pl.LazyFrame:
+    """Write decimals as numbers, and dates, times and bytes of text as the text that they show."""
+    kinds = scan.collect_schema()
+    times = [name for name, kind in kinds.items() if isinstance(kind, pl.Datetime)]
+    midnight = scan.select((pl.col(name).dt.time() == time(0)).all() for name in times)
+    dates = midnight.collect().row(0, named=True) if times else {}
+    written = []
+    for name, kind in kinds.items():
+        column = pl.col(name)
+        if kind.is_decimal():
+            written.append(column.cast(pl.Float64))
+        elif kind == pl.Binary:
+            first = scan.select(column).head(FIRST_ROWS).collect().to_series()
+            written += [column.cast(pl.String)] if holds_text(first) else []
+        elif dates.get(name):
+            written.append(column.dt.date().cast(pl.String))
+        elif kind.is_temporal():
+            written.append(column.dt.to_string("iso"))
+    return scan.with_columns(written)
 
 
 def _scan_csv(path: Path) -> pl.LazyFrame:

@@ -16,6 +16,7 @@ import yaml
 
 from scotoma.answers.groups import parse_groups
 from scotoma.answers.pair import read_labels
+from scotoma.answers.values import holds_text
 from scotoma.commands.bias.scores import SCORES
 from scotoma.commands.check.forecast import require_sound
 from scotoma.commands.init.columns import (
@@ -104,6 +105,8 @@ def run_init(
     if predicted and images is not None:
         raise ConfigError("--predicted names columns of predictions; leave out --images")
     frame = read_table(table).frame
+    pictures = [one.name for one in frame if one.dtype == pl.Binary and not holds_text(one)]
+    frame = frame.drop(pictures)
     parts = [[one] if one in frame.columns else one.split(",") for one in labels]
     named = [name for part in parts for name in part]
     targets: list[str] = []
