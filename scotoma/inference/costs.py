@@ -14,7 +14,7 @@ from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.inference.model_process import call_limited
 from scotoma.processes import IsolatedProcess
 
-__all__ = ["costs_apart", "file_sizes", "latency", "measure_costs"]
+__all__ = ["file_sizes", "latencies_apart", "latency", "measure_costs", "measure_latencies"]
 
 BATCHES = (1, 64)  # images at once
 RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
@@ -30,11 +30,15 @@ def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> di
         images: uint8, shape (N, 3, H, W), at least one; repeated to fill a batch.
 
     Returns:
-        `sizes`, and `latency` by batch size, 1 and 64.
+        Its sizes, and `latency` by batch size, 1 and 64.
     """
+    return file_sizes(path) | measure_latencies(path, network, images)
+
+
+def measure_latencies(path: Path, network: Network, images: NDArray[np.uint8]) -> dict[str, Any]:
+    """Measure the latencies of one member, as `measure_costs` does."""
     engine = open_engine(path, network, together=True)
     return {
-        **file_sizes(path),
         "latency": {
             str(batch): latency(engine, np.resize(images, (batch, *images.shape[1:])))
             for batch in BATCHES
@@ -42,12 +46,12 @@ def measure_costs(path: Path, network: Network, images: NDArray[np.uint8]) -> di
     }
 
 
-def costs_apart(
+def latencies_apart(
     process: IsolatedProcess, path: Path, network: Network, images: NDArray[np.uint8]
 ) -> dict[str, Any]:
-    """Measure as `measure_costs` does, in a process that the member may take down."""
+    """Measure as `measure_latencies` does, in a process that the member may take down."""
     measured: dict[str, Any] = call_limited(
-        *(process, measure_costs, path, network, images),
+        *(process, measure_latencies, path, network, images),
         path=path, network=network, images=max(BATCHES), batches=len(BATCHES) * (FEWEST + 2),
     )  # fmt: skip
     return measured

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from scotoma.processes.used import Workers
 from scotoma.run.folder import Run
 from scotoma.run.records import read_json, write_json
 
-Finding: TypeAlias = tuple[str, dict[str, Any], str]
-__all__ = ["FOLDER", "leave_workers", "workers_left"]
+__all__ = ["FOLDER", "leave_workers", "say", "workers_left"]
 
 FOLDER = "workers"
 
 
+def say(step: str, lines: Iterable[object]) -> None:
+    """Say something in a step's log at once: a step that is killed has then said it."""
+    for line in lines:
+        print(f"{step}: {line}", flush=True)
+
+
 def leave_workers(
-    run: Run, step: str, shard: int, used: Workers, *, more: Iterable[Finding] = ()
+    run: Run, step: str, shard: int, used: Workers, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Say in a step's log who did its work, and keep it for measurements.json.
+    """Keep who did the work of a step for measurements.json.
 
     Args:
         run: The run.
         step: Name of the step.
         shard: Index of the shard.
         used: Who did its work.
-        more: What else was measured of it: its name, a record and what the log says.
+        more: What else was measured, by name.
     """
-    more = list(more)
-    for line in (*used.kinds.values(), *(text for _, _, text in more)):
-        print(f"{step}: {line}", flush=True)
     path = run.path(FOLDER, f"{step}-{shard:03d}.json")
     path.parent.mkdir(exist_ok=True)
-    write_json(path, used.record() | {name: record for name, record, _ in more})
+    write_json(path, used.record() | dict(more or {}))
     run.publish(path)
 
 

@@ -20,7 +20,7 @@ from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
 from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.run import Run, read_json
-from scotoma.run.workers import leave_workers
+from scotoma.run.workers import leave_workers, say
 from scotoma.stages.members.files import (
     calibration_digest,
     graph_files,
@@ -61,6 +61,7 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
             run.fetch(*outputs)  # of members that an earlier try has finished
             used = Workers()
             quantize_shard(run, variants, shard, *graphs, used=used)
+            say("quantize", used.kinds.values())
             leave_workers(run, "quantize", shard.index, used)
     return outputs
 

@@ -9,7 +9,7 @@ from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
 from scotoma.processes.used import Workers
 from scotoma.run import Run
-from scotoma.run.workers import leave_workers
+from scotoma.run.workers import leave_workers, say
 from scotoma.stages.members.files import member_files
 from scotoma.stages.members.shards import Shard
 from scotoma.training.mitigated import training_digest
@@ -52,5 +52,6 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
             run.fetch(*outputs)  # of members that an earlier try has finished
             used = Workers()
             train_populations(run, variants, shard.members, used)
+            say(step, used.kinds.values())
             leave_workers(run, step, shard.index, used)
     return outputs

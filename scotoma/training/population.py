@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from scotoma.errors import ConfigError
 from scotoma.gpu import gpu_watched
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
 from scotoma.own_code import is_code, module_digest
-from scotoma.processes import worker_pool
+from scotoma.processes import map_in_order, worker_pool
 from scotoma.processes.used import Effort, Workers
 from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
@@ -389,9 +390,10 @@ def _train_together(
         steps=built.steps(learned, len(indices), backend, device),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
-    for result, trunk in zip(trained, trunks, strict=True):
+
+    def write(result: TrainedMember, trunk: str | None) -> None:
         if _finished(run, variant, result.member.index, data_digest):
-            continue
+            return
         path = run.member(variant, result.member.index)
         with written(path) as temporary:
             save_file({n: v.contiguous() for n, v in result.state.items()}, temporary)
@@ -417,6 +419,10 @@ def _train_together(
             },
         )
         run.publish(path, path.with_suffix(".json"))
+
+    # Sizes of a member take a second of one core; a GPU would wait for all of its members' in turn.
+    threads = min(len(trained), cores()) if device.type == "cuda" else 1
+    deque(map_in_order(lambda pair: write(*pair), zip(trained, trunks, strict=True), threads), 0)
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - worked
     if device.type != "cuda":
         return Effort(seconds, cpu_s), training.first_step_s

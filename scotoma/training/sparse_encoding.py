@@ -61,14 +61,14 @@ def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
     (10, 40000, 1290)
     """
     sizes = {name: value.numel() for name, value in state.items()}
-    body = b"".join(_packed(value, name in masked) for name, value in state.items())
+    parts = _parts(state, masked)
     return MemberSizes(
         parameters=sum(sizes.values()),
         weights=sum(sizes[name] for name in masked),
         nonzero_weights=sum(int(state[name].count_nonzero()) for name in masked),
         dense_bytes=sum(value.nbytes for value in state.values()),
-        sparse_bytes=len(body),
-        compressed_bytes=len(encode_member(state, masked)),
+        sparse_bytes=sum(map(len, parts)),
+        compressed_bytes=len(_compressed(state, masked, parts)),
     )
 
 
@@ -82,10 +82,17 @@ def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
     Returns:
         A Zstandard frame.
     """
+    return _compressed(state, masked, _parts(state, masked))
+
+
+def _parts(state: Tensors, masked: tuple[str, ...]) -> list[bytes]:
+    return [_packed(value, name in masked) for name, value in state.items()]
+
+
+def _compressed(state: Tensors, masked: tuple[str, ...], parts: list[bytes]) -> bytes:
     header = json.dumps(
         [[n, str(v.numpy().dtype), list(v.shape), n in masked] for n, v in state.items()]
     ).encode()
-    parts = [_packed(value, name in masked) for name, value in state.items()]
     whole = b"".join([len(header).to_bytes(PREFIX_BYTES, "little"), header, *parts])
     return zstandard.compress(whole)
 
@@ -93,8 +100,14 @@ def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
 def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:
     """Pack which numbers are not zero, and those numbers: all their first bytes, then the next."""
     item = value.element_size()
-    rows: NDArray[np.uint8] = np.frombuffer(value.numpy().tobytes(), np.uint8).reshape(-1, item)
+    flat: NDArray[np.unsignedinteger[Any]] = np.frombuffer(
+        value.numpy().tobytes(), np.dtype(f"u{item}")
+    )
     if not is_sparse:
-        return rows.T.tobytes()
-    kept = rows.any(axis=1)
-    return np.packbits(kept).tobytes() + rows[kept].T.tobytes()
+        return _by_significance(flat)
+    kept = flat != 0  # of bits: -0.0 is a number that is kept
+    return np.packbits(kept).tobytes() + _by_significance(flat[kept])
+
+
+def _by_significance(flat: NDArray[np.unsignedinteger[Any]]) -> bytes:
+    return flat.view(np.uint8).reshape(-1, flat.itemsize).T.tobytes()

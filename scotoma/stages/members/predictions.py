@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,17 +17,18 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.datasets import Examples, decode_images_to
 from scotoma.datasets.label_pairs import label_rows
-from scotoma.inference import Answers, Network, PixelArray, measure_costs, predict_members
-from scotoma.inference.costs import costs_apart
+from scotoma.inference import Answers, Network, PixelArray, predict_members
+from scotoma.inference.costs import file_sizes, latencies_apart, measure_latencies
 from scotoma.inference.engines import runs_on_gpu
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
+from scotoma.machine import cores
 from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
-from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes import WorkerPool, map_in_order, worker_pool
 from scotoma.processes.used import Workers
 from scotoma.run import Run, write_json
-from scotoma.run.workers import leave_workers
+from scotoma.run.workers import leave_workers, say
 from scotoma.stages.external.network import network_of
 from scotoma.stages.measures.devices import BothDevices
 from scotoma.stages.measures.parity import exported_from, network_predictions
@@ -87,12 +89,18 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
             if columns[name].missing == 0:
                 path, partner = run.predictions(name, shard.index), config.variant(name).paired_with
                 _write(path, name, members[name], examples, columns.pop(name), partner)
+        say("predict", used.kinds.values())  # what follows may take as long
         differences = list(both.compare(images, network))
+        say("predict", differences)
         if shard.index == 0:
+            began = time.perf_counter()
             _predict_networks(run, examples, images, network, every)
+            say("predict", [f"exported models checked in {time.perf_counter() - began:.1f} s"])
+            began = time.perf_counter()
             _measure(run, names, network, np.load(images, mmap_mode="r"))
-    more = [(f"{one.name} on both devices", one.record(), str(one)) for one in differences]
-    leave_workers(run, "predict", shard.index, used, more=more)
+            say("predict", [f"sizes and latencies taken in {time.perf_counter() - began:.1f} s"])
+    more = {f"{one.name} on both devices": one.record() for one in differences}
+    leave_workers(run, "predict", shard.index, used, more)
 
 
 def _predict_networks(
@@ -121,15 +129,18 @@ def _measure(run: Run, names: list[str], network: Network, images: PixelArray) -
     progress.start("measure latency", len(names))
     by_variant = {}
     members = [run.member(name, 0) for name in names]
+    sizes = list(
+        map_in_order(file_sizes, members, cores())
+    )  # before: they would slow what is timed
     with ExitStack() as pools:
-        measure = measure_costs
+        measure = measure_latencies
         if needs_torch(members, network):  # which workers share
             pool = pools.enter_context(worker_pool(1))
             measure = partial(_measure_in, pool)
         elif network.limits is not None:
-            measure = partial(costs_apart, pools.enter_context(runtime_process()))
-        for name, member in zip(names, members, strict=True):
-            by_variant[name] = measure(member, network, np.asarray(images[:64]))
+            measure = partial(latencies_apart, pools.enter_context(runtime_process()))
+        for name, member, size in zip(names, members, sizes, strict=True):
+            by_variant[name] = size | measure(member, network, np.asarray(images[:64]))
             progress.advance("measure latency")
     write_json(run.costs, by_variant)
     run.publish(run.costs)
@@ -139,7 +150,7 @@ def _measure_in(
     pool: WorkerPool, member: Path, network: Network, images: PixelArray
 ) -> dict[str, Any]:
     task = f"measuring {member.parent.name}/{member.name}"
-    return pool.submit(measure_costs, member, network, images, task=task).result()
+    return pool.submit(measure_latencies, member, network, images, task=task).result()
 
 
 @dataclass
