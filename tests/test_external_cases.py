@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 from tests.commands import scotoma
 
@@ -30,7 +33,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def audited(case: Path, home: Path, *source: str) -> dict[str, Any]:
     """The audit.json of a case, whose source has some more lines."""
-    shutil.copytree(case, home, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    if case != home:
+        shutil.copytree(case, home, dirs_exist_ok=True, copy_function=shutil.copyfile)
     config = home / "audit.yaml"
     text = config.read_text("utf-8")
     for line in source:
@@ -149,3 +153,125 @@ def test_the_empty_object_of_a_folder_is_no_month(shared: Path, home: Path, s3: 
     assert json.loads((home / "run" / "newest.json").read_bytes())["name"] == "2026-10"
     variants = json.loads((home / "run" / "audit.json").read_bytes())["variants"]
     assert [(one["bits"], one["sparsity"]) for one in variants] == [(None, None)] * 2
+
+
+PICTURES = """\
+source:
+  kind: onnx
+  models: models
+  images: images
+  attributes: table.csv
+label: {column: label}
+groups: {site: {column: site}}
+variants: [dense, {onnx: [int8], paired: true}]
+population: {models: 1}
+tracking: {uri: "off"}
+"""
+
+
+def tell_red(
+    kind: int = TensorProto.FLOAT,
+    *,
+    last: bool = False,
+    red: int = 0,
+    full: float = 1.0,
+    scores: str = "two",
+    metadata: dict[str, str] | None = None,
+) -> bytes:
+    """A model that tells red pictures from green ones.
+
+    Args:
+        kind: Type of its input.
+        last: It takes channels last.
+        red: The channel that it takes for red; the other of 0 and 2 is empty in these pictures.
+        full: The value of a full pixel.
+        scores: `two`, `column` for (B, 2, 1), `row` for (B, 1, 2); `logit` or `sigmoid` for one.
+        metadata: ONNX's own, of images.
+    """
+    one = scores in ("logit", "sigmoid")
+    weight = np.zeros((3, 1 if one else 2), np.float32)
+    weight[red], weight[1] = ([1.0], [-1.0]) if one else ([0.0, 1.0], [1.0, 0.0])
+    values = {"weight": 8 * weight / full, "axes": np.array([1, 2] if last else [2, 3], np.int64)}
+    nodes = [
+        helper.make_node("Cast", ["images"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["numbers", "axes"], ["mean"], keepdims=0),
+        helper.make_node("MatMul", ["mean", "weight"], ["raw"]),
+    ]
+    sides: list[Any] = ["n", 1 if one else 2]
+    if scores == "sigmoid":
+        nodes.append(helper.make_node("Sigmoid", ["raw"], ["scores"]))
+    elif scores in ("column", "row"):
+        place = 2 if scores == "column" else 1
+        sides.insert(place, 1)
+        values["place"] = np.array([place], np.int64)
+        nodes.append(helper.make_node("Unsqueeze", ["raw", "place"], ["scores"]))
+    else:
+        nodes.append(helper.make_node("Identity", ["raw"], ["scores"]))
+    graph = helper.make_graph(
+        nodes,
+        "red",
+        [helper.make_tensor_value_info(
+            "images", kind, ("n", 8, 8, 3) if last else ("n", 3, 8, 8)
+        )],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, sides)],
+        [numpy_helper.from_array(value, name) for name, value in values.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    helper.set_model_props(model, metadata or {})
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def red_and_green(home: Path, dense: bytes, int8: bytes, labels: str = "gr") -> None:
+    """Forty pictures, half of them red, and two models."""
+    rows = ["image,label,site"]
+    (home / "images").mkdir()
+    for place in range(40):
+        red = place % 2
+        colour = (200, 40, 0) if red else (40, 200, 0)
+        Image.new("RGB", (8, 8), colour).save(home / "images" / f"{place}.png")
+        rows.append(f"{place}.png,{labels[red]},{'ab'[place // 2 % 2]}")
+    (home / "table.csv").write_text("\n".join(rows) + "\n")
+    (home / "audit.yaml").write_text(PICTURES)
+    for name, content in {"dense": dense, "int8": int8}.items():
+        (home / "models" / name).mkdir(parents=True)
+        (home / "models" / name / "m.onnx").write_bytes(content)
+
+
+UINT8, DOUBLE = TensorProto.UINT8, TensorProto.DOUBLE
+
+
+@pytest.mark.parametrize(
+    ("dense", "int8", "sentence"),
+    [
+        (tell_red(scores="sigmoid"), tell_red(scores="logit"),
+         "dense: its one score is read as the probability of r; int8: its one score is read as the "
+         "logit of r"),
+        (tell_red(DOUBLE, scores="row"), tell_red(last=True, scores="column"), ""),
+        (tell_red(), tell_red(UINT8, full=255.0),
+         "int8: takes uint8, so it is given pixels as they are, not scaled"),
+        (tell_red(UINT8, last=True, full=255.0), tell_red(UINT8, full=255.0), ""),
+        (tell_red(red=2, metadata={"Image.BitmapPixelFormat": "Bgr8"}),
+         tell_red(TensorProto.FLOAT16, red=2), ""),
+    ],
+)  # fmt: skip
+def test_one_score_axes_types_and_channels(
+    dense: bytes, int8: bytes, sentence: str, home: Path
+) -> None:
+    red_and_green(home, dense, int8)
+    audit = audited(home, home)
+    assert accuracies(audit) == (1, 1)
+    assert sentence in told(audit)
+
+
+def test_a_variant_with_the_classes_in_another_order_is_refused(home: Path) -> None:
+    red_and_green(home, tell_red(), tell_red())
+    for name, order in {"dense": "gr", "int8": "rg"}.items():
+        text = json.dumps({"id2label": dict(enumerate(order))})
+        (home / "models" / name / "config.json").write_text(text)
+    code, _, err = scotoma("audit", "audit.yaml", "--out", "run")
+    assert code == 4
+    assert (
+        "int8/m.onnx must have the classes in the order of the dense models, g, r, and id2label in "
+        "its config.json says r, g; name the right order in source.classes"
+    ) in err
