@@ -382,3 +382,44 @@ def test_credentials_that_the_service_does_not_take_are_a_sentence(
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert "there are no credentials" in refused_there(bucket)
+
+
+# One letter, or a letter and a mark: a Mac writes the second, most else the first. The marks of the
+# last may stand in two orders.
+SPELLINGS = [("Zo\u00eb.png", "Zoe\u0308.png"), ("q\u0323\u0307.png", "q\u0307\u0323.png")]
+
+
+@pytest.mark.parametrize("pair", SPELLINGS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_names_are_paired_however_accents_are_written(
+    folder: Path, pair: tuple[str, str], turned: bool
+) -> None:
+    in_table, on_disk = reversed(pair) if turned else pair
+    (folder / "pictures" / "a.png").rename(folder / "pictures" / on_disk)
+    (folder / "table.csv").write_text(TABLE.replace("a.png", in_table), encoding="utf-8")
+    examples = load_examples(config(folder))
+    assert examples.split("test").ids == [on_disk, "e.png"]
+    assert decode_images(examples.split("test"))[0, 0, 0, 0] == COLOURS["a.png"]
+    assert [note.sentence for note in examples.admission] == [
+        "1 of 4 names in the table spell accents otherwise than the files do (Unicode NFC, NFD); "
+        "they are paired all the same"
+    ]
+
+
+def test_a_file_that_is_spelled_as_in_the_table_comes_first(folder: Path) -> None:
+    one, other = SPELLINGS[0]
+    Image.new("RGB", (4, 3), (99, 0, 0)).save(folder / "pictures" / one)
+    (folder / "pictures" / "a.png").rename(folder / "pictures" / other)
+    (folder / "table.csv").write_text(TABLE.replace("a.png", other), encoding="utf-8")
+    examples = load_examples(config(folder))
+    assert examples.split("test").ids[0] == other
+    assert not examples.admission
+
+
+def test_over_s3_names_are_paired_too(bucket: FolderSource, s3: Storage, folder: Path) -> None:
+    one, other = SPELLINGS[0]
+    s3.put(f"own/pictures/{other}", (folder / "pictures" / "a.png").read_bytes())
+    s3.put("own/table.csv", TABLE.replace("a.png", one).encode())
+    table, join = load_folder(bucket)
+    assert table["example_id"].to_list()[1] == other
+    assert join.respelled == 1

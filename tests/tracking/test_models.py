@@ -92,12 +92,14 @@ def test_what_an_alias_stood_for_when_a_run_began_stays(registry: Any, tmp_path:
 
 
 def test_a_name_that_stood_in_paths_stays_as_well(registry: Any, tmp_path: Path) -> None:
-    (tmp_path / "data" / "2026-11").mkdir(parents=True)
+    for month in ("2026-11", "2026-12"):
+        (tmp_path / "data" / month).mkdir(parents=True)
+    (tmp_path / "data" / "2026-11" / "a.png").touch()  # an empty folder is none
     asked = config(registry.uri, images=f'"{tmp_path}/data/{{newest}}"')
     found, newest = resolved(asked, str(tmp_path / "run"))
     assert str(newest) == "2026-11, faces version 1"
     Run.create(tmp_path / "run", found).leave_newest(newest)
-    (tmp_path / "data" / "2026-12").mkdir()
+    (tmp_path / "data" / "2026-12" / "a.png").touch()
     assert resolved(asked, str(tmp_path / "run")) == (found, newest)
     assert str(resolved(asked, "")[1]).startswith("2026-12,")
 
