@@ -130,6 +130,24 @@ def test_settings_may_say_less(
     assert (source.size, source.crop, source.preprocessing.scale) == ([12, 12], crop, scale)
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({"size": {"height": -5, "width": 8}}, "got -5 for size; correct it, or set source.size"),
+        ({"rescale_factor": 1e12}, "got 0.0 for preprocessing.scale; correct it, or set source."),
+        ({"image_mean": [0.5] * 3, "image_std": [0.0] * 3}, "got 0.0 for preprocessing.std; corr"),
+    ],
+)
+def test_settings_that_describe_no_image_are_refused(
+    content: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    model(tmp_path / "models" / "dense", ("n", 3, "h", "w"))
+    (tmp_path / "models" / "preprocessor_config.json").write_text(json.dumps(content))
+    with pytest.raises(DataError) as refused:
+        completed(tmp_path)
+    assert f"preprocessor_config.json must describe images, {sentence}" in str(refused.value)
+
+
 def test_onnx_metadata_of_images_are_taken(tmp_path: Path) -> None:
     folder = tmp_path / "models" / "dense"
     model(folder, (1, 3, 8, 8), {"Image.NominalPixelRange": "Normalized_1_1"})

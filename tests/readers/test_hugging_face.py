@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.inference import Preprocessing
 from scotoma.readers.hugging_face import (
+    READ,
     class_names,
     image_settings,
     in_words_of_labels,
@@ -96,6 +99,24 @@ def test_class_names_are_spelled_as_the_labels() -> None:
     ]
     assert in_words_of_labels(["crane", "dog", "crane"], {"crane"}) is None
     assert in_words_of_labels(["Zoe\u0308", "Max"], {"zo\u00eb"}) == ["zo\u00eb", "Max"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["height", "width", "shortest_edge"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(READ)), JSON, max_size=9),
+    st.sampled_from(["CLIP", "ConvNext", "PoolFormer", "Levit", "MobileViT", "EfficientNet", ""]),
+)
+def test_any_json_is_read_without_a_fault(content: dict[str, Any], kind: str) -> None:
+    image_settings({**content, "image_processor_type": f"{kind}ImageProcessor"})
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:

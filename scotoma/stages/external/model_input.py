@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from scotoma.config import Config, OnnxSource
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.printable import printable
-from scotoma.readers.hugging_face import PROCESSOR, image_settings, read_beside
+from scotoma.readers.hugging_face import (
+    PROCESSOR,
+    file_beside,
+    image_settings,
+    read_beside,
+)
 from scotoma.storage.regular import open_regular
 
 __all__ = ["with_model_input"]
@@ -54,7 +61,15 @@ def with_model_input(config: Config) -> Config:
     found: dict[str, Any] = {"preprocessing": ready.model_copy(update=own)}
     geometry = said.geometry | ({} if size is None else {"size": size})
     found |= {k: v for k, v in geometry.items() if k not in source.model_fields_set}
-    filled = OnnxSource.model_validate(source.model_copy(update=found).model_dump())
+    try:
+        filled = OnnxSource.model_validate(source.model_copy(update=found).model_dump())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place, value = ".".join(one for one in first["loc"] if isinstance(one, str)), first["input"]
+        raise DataError(
+            f"{printable(str(file_beside(folder, PROCESSOR) or files[0]))} must describe images, "
+            f"got {printable(repr(value))[:40]} for {place}; correct it, or set source.{place}"
+        ) from error
     return config.model_copy(update={"source": filled})
 
 
