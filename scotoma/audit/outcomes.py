@@ -94,9 +94,7 @@ class SelectionRow(Part):
     group: str = Field(description="Key of the group.")
     n: Count = Field(description="Its test examples.")
     share: Fraction = Field(description="Of the examples whose group is known.")
-    selected: Real = Field(
-        description="Its examples that are selected, mean over the models."
-    )
+    selected: Real = Field(description="Its examples that are selected, mean over the models.")
     rate: Quantity = Field(description="Selection rate, a fraction.")
     ratio: Quantity | None = Field(
         description="Rate over that of the group selected most; null for groups under 2% of the "

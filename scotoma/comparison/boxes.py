@@ -96,7 +96,6 @@ def measure_boxes(
     features: pl.DataFrame,
     iou: float,
     least_score: float,
-    notes: Sequence[str] = (),
 ) -> BoxComparison:
     """Measure what changed.
 
@@ -110,7 +109,6 @@ def measure_boxes(
         features: What may define a slice, N rows; no columns for no search.
         iou: As for `outcomes`.
         least_score: As for `outcomes`.
-        notes: Sentences that a reader should know.
     """
     before, after = outcomes
     images = len(before.false_alarms)
@@ -134,7 +132,7 @@ def measure_boxes(
         groups=tuple(effects),
         alike=all_lose_alike(whole.change, effects, lower_is_better=False),
         search=search,
-        notes=(*notes, *search.notes),
+        notes=search.notes,
     )
 
 

@@ -45,7 +45,8 @@ def numbers(home: Path, truth: Path, suffix: str) -> dict[str, Any]:
     sides = home / f"fp32{suffix}", home / f"int8{suffix}"
     found = measured("compare", *sides, "--truth", truth)
     (one,) = found["comparisons"]
-    return {**one, "verdict": found["gate"]["verdict"]}
+    told = [note["sentence"] for note in found["admission"]]
+    return {**one, "verdict": found["gate"]["verdict"], "notes": told}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:

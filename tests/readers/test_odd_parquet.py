@@ -188,7 +188,7 @@ def test_each_encoding_gives_the_numbers_of_the_plain_file(
 def test_a_folder_of_spark_is_one_table(plain: dict[str, Any], tmp_path: Path) -> None:
     spark(table(), tmp_path / "t.parquet")
     found = answers(tmp_path / "t.parquet")
-    for key in ("bias", "errors", "slices"):
+    for key in ("bias", "errors", "slices", "compare"):
         assert found[key] == plain[key], key
 
 
@@ -375,4 +375,5 @@ def test_files_of_other_libraries_are_read(path: Path) -> None:
 def test_a_folder_of_parts_by_group_has_the_group_as_a_column() -> None:
     found = answers(FILES / "fastparquet-hive", group="group")
     assert found["bias"] == {"all": 24, "group=a": 8, "group=b": 8, "group=c": 8}
+    assert found["compare"] == {"group=a": 1.0, "group=b": 0.5, "group=c": 0.75}
     assert isinstance(found["slices"], list)

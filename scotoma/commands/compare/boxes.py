@@ -126,8 +126,6 @@ def compared_boxes(
             models=(first, other),
             image=image, classes=truth.classes, masks=masks, features=features, iou=question.iou,
             least_score=question.least_score,
-            notes=[one.sentence for one in notes
-                   if one.variant in ("", other) and not one.blocks_pass],
         )
         for other in others
     ]  # fmt: skip
