@@ -131,6 +131,46 @@ def test_predictions_0_and_1_with_a_point_are_predictions_of_labels_0_and_1(
         assert code == 0, err
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_the_column_of_predictions_can_be_named(
+    long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    label, sex = rng.choice(["no", "yes"], 300), rng.choice(["f", "m"], 300)
+    examples = pl.DataFrame({"id": range(300), "label": label, "sex": sex})
+    examples.write_csv("examples.csv")
+    Path("preds").mkdir()
+    parts = {
+        variant: pl.DataFrame(
+            {"id": range(300), "answer": np.where(rng.random(300) < error, "no", label)}
+        )
+        for variant, error in (("fp32", 0.1), ("int8", 0.3))
+    }
+    if long:
+        named = [part.with_columns(variant=pl.lit(name)) for name, part in parts.items()]
+        pl.concat(named).write_csv("preds/all.csv")
+    else:
+        for name, part in parts.items():
+            part.write_csv(f"preds/{name}.csv")
+    pattern = "preds/all.csv" if long else "preds/{variant}.csv"
+    asked = ("examples.csv", "--predictions", pattern, "--predicted", "answer")
+    code, _, err = scotoma("init", *asked)
+    assert code == 0, err
+    source = yaml.safe_load(Path("audit.yaml").read_text())["source"]
+    assert (source["predicted"], "columns" in source) == ("answer", False)
+    code, out, err = scotoma("check", "audit.yaml", "--json")
+    assert code == 0, err
+    assert json.loads(out)["error"] == pytest.approx((parts["fp32"]["answer"] != label).mean())
+    draft = yaml.safe_load(Path("audit.yaml").read_text())
+    draft["source"]["predicted"] = "answr"
+    Path("wrong.yaml").write_text(yaml.safe_dump(draft))
+    code, _, err = scotoma("check", "wrong.yaml")
+    assert code == 4
+    assert "must have the column 'answr'" in err
+    assert "did you mean 'answer'" in err
+
+
 def images(home: Path, splits: dict[str, int]) -> None:
     """Pictures of two classes, and their table with a column `split`."""
     (home / "images").mkdir()

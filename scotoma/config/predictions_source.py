@@ -42,6 +42,11 @@ class PredictionsSource(Frozen):
         description="Variant: the column of its predictions in `files`, or a list with one column "
         "for each model.",
     )
+    predicted: str = Field(
+        "predicted",
+        min_length=1,
+        description="Column of the predictions in `files`, where `columns` names none.",
+    )
     examples: str = Field(
         min_length=1,
         description="CSV, Parquet or .npz: ids, labels and attributes[, image]; or instances of "

@@ -10,7 +10,7 @@ from pathlib import Path
 from scotoma import storage
 from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
-from scotoma.predictions.tables import KEY, PredictionTable
+from scotoma.predictions.tables import KEY, PREDICTED, PredictionTable
 from scotoma.printable import printable
 
 __all__ = ["files_of", "find_tables", "split_pattern"]
@@ -26,6 +26,7 @@ def find_tables(
     *,
     by_condition: bool = False,
     boxes: BoxReading | None = None,
+    predicted: str = PREDICTED,
 ) -> list[PredictionTable]:
     """List the files that a pattern names, in the order of their names.
 
@@ -37,6 +38,7 @@ def find_tables(
         by_condition: They are of corrupted pictures, which `robustness.files` names.
         boxes: They are detections, COCO's results JSON, .npz, or YOLO's text files, of which a
             folder is a table.
+        predicted: The column of the predictions, where there are no `columns`.
 
     Raises:
         DataError: No file matches, one is no CSV, Parquet or .npz, or its name no UTF-8; or text
@@ -53,6 +55,7 @@ def find_tables(
             columns or {},
             by_condition,
             boxes,
+            predicted,
         )
         for name in storage.list_files(folder)
         if (match := expected.fullmatch(name))

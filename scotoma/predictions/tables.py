@@ -36,11 +36,12 @@ __all__ = [
 ]
 
 KEY = "example_id"
+PREDICTED = "predicted"
 TOP5 = "predicted_top5"  # an optional column: five classes, the best first
 ONLY_MODEL = "0"  # what the model of a variant is called where nothing names it
 WAYS = {
     "variant": ", or write {variant} in source.files",
-    "predicted": ", or name the column of each variant in source.columns",
+    PREDICTED: ", or name it in source.predicted, or the column of each variant in source.columns",
 }
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
@@ -60,6 +61,7 @@ class PredictionTable:
         by_condition: Each corruption at each severity is a variant, called as `condition_name` has
             it.
         boxes: Of detections, how they become predictions; None for a table.
+        predicted: The column of the predictions, where there are no `columns`.
     """
 
     place: str
@@ -68,6 +70,7 @@ class PredictionTable:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_condition: bool = False
     boxes: BoxReading | None = None
+    predicted: str = PREDICTED
 
 
 def condition_name(variant: str, corruption: str, severity: str | int) -> str:
@@ -286,6 +289,11 @@ def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]
         elif table.key in known and KEY not in known:
             scan = scan.rename({str(table.key): KEY})
             known[known.index(str(table.key))] = KEY
+        if table.predicted != PREDICTED and table.predicted in known:
+            scan = scan.drop(PREDICTED, strict=False).rename({table.predicted: PREDICTED})
+            known = [
+                PREDICTED if one == table.predicted else one for one in known if one != PREDICTED
+            ]
     except UNREADABLE as error:
         raise _unreadable(table, error) from error
     return scan, known
@@ -307,10 +315,11 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
+            called = table.predicted if name == PREDICTED else name
             raise DataError(
                 printable(
-                    f"{table.place} must have the column {name!r}, got "
-                    f"{', '.join(known)}{nearest(name, known)}; rename a column"
+                    f"{table.place} must have the column {called!r}, got "
+                    f"{', '.join(known)}{nearest(called, known)}; rename a column"
                     + WAYS.get(name, "")
                 )
             )

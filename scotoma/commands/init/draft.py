@@ -367,18 +367,24 @@ def _predictions(
     first = others if pattern is None else file_columns(pattern)
     key = guessed_key(others, images=False)
     variants: dict[str, list[str]] = {}
+    column_of: dict[str, str] = {}
     if first is not None and (pattern is None or predicted or "predicted" not in first.columns):
         own = first.drop([label, *([key] if key else []), "example_id"], strict=False)
         names = prediction_columns(own, classes, predicted, spoken=pattern is None)
-        if len(names) < 2:
+        named = pattern is not None and ("{variant}" in pattern or "variant" in first.columns)
+        if len(names) == 1 and named:  # a variant a file, or a row an example and variant
+            column_of = {} if names[0] == "predicted" else {"predicted": names[0]}
+            notes.append(f"predictions in column {quoted(names[0])}")
+        elif len(names) < 2:
             raise ConfigError(
                 f"init needs predictions of two models, got {listed(names) or 'none'} in "
                 f"{quoted(table.name if pattern is None else pattern)}; name their columns with "
                 "--predicted 'pred_*', their files with --predictions "
                 "'preds/{variant}/{model}.csv', or the images of models to train with --images"
             )
-        variants = variants_of(names)
-        notes.append(f"predictions of {listed(list(variants))} in columns {listed(names)}")
+        else:
+            variants = variants_of(names)
+            notes.append(f"predictions of {listed(list(variants))} in columns {listed(names)}")
     own_names = [one for names in variants.values() for one in names]
     if pattern is None:
         key = guessed_key(others.drop(own_names), images=False)
@@ -390,7 +396,7 @@ def _predictions(
             f"predictions have too, which have {first.height:,} rows; add one to both"
         )
     source: dict[str, Any] = {"kind": "predictions", "files": pattern or str(table)}
-    source |= {"columns": variants} if variants else {}
+    source |= {"columns": variants} if variants else column_of
     source |= {"examples": str(table)}
     source |= {"numbered": True} if key is None else {} if key == "example_id" else {"key": key}
     baseline = baseline_of(variants) if variants else _baseline(pattern or "", key)

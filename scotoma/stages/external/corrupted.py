@@ -212,7 +212,10 @@ def _pattern(config: Config) -> str:
 
 def _tables(config: Config) -> list[PredictionTable]:
     assert isinstance(config.source, PredictionsSource)
-    return find_tables(_pattern(config), config.source.id_column, by_condition=True)
+    source = config.source
+    return find_tables(
+        _pattern(config), source.id_column, by_condition=True, predicted=source.predicted
+    )
 
 
 def imported_models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:

@@ -129,7 +129,9 @@ def complete(config: Config) -> Config:
 def prediction_tables(source: PredictionsSource) -> list[PredictionTable]:
     """List the files of predictions, or of detections; see `find_tables`."""
     if not isinstance(source, DetectionsSource):
-        return find_tables(source.files, source.id_column, source.columns)
+        return find_tables(
+            source.files, source.id_column, source.columns, predicted=source.predicted
+        )
     boxes = BoxReading(source.examples, source.iou, source.min_score)
     return find_tables(source.files, boxes=boxes)
 
