@@ -75,6 +75,7 @@ def gradients(
     precision: torch.dtype = torch.float32,
     device: torch.device = PROCESSOR,
     compiled: bool = False,
+    recorded: bool = False,
 ) -> Gradients:
     """Build the function that computes the gradients of a population.
 
@@ -85,9 +86,9 @@ def gradients(
             layers; `loop` takes the members in turn, images channels last, and serves any network.
         precision: Type of the products; bfloat16 is autocast's, and weights stay as they are.
         device: Where the members are.
-        compiled: Whether torch compiles the pass of `loop`, and a GPU records that of all members
-            as one graph: it finishes operations sooner than a processor starts them. Only of an
-            objective alone.
+        compiled: Whether torch compiles the pass of `loop`. Only of an objective alone.
+        recorded: Whether a GPU records the pass of all members as one graph: it finishes operations
+            sooner than a processor starts them. Only of an objective alone.
 
     Returns:
         A function without side effects.
@@ -104,7 +105,11 @@ def gradients(
         if forward is None:
             raise ValueError("a network with other layers than plain ones cannot be stacked")
         return _together(forward, phase, moving)
-    return _in_turn(template, phase, moving, precision, device, compiled=compiled)
+    if not phase.plain:
+        compiled = recorded = False
+    return _in_turn(
+        template, phase, moving, precision, device, compiled=compiled, recorded=recorded
+    )
 
 
 def _learn(
@@ -174,6 +179,7 @@ def _in_turn(
     device: torch.device,
     *,
     compiled: bool,
+    recorded: bool,
 ) -> Gradients:
     read: list[torch.Tensor] = []
     _read_into(read, template, phase)
@@ -194,7 +200,7 @@ def _in_turn(
         losses, changed = phase.losses(outputs, batch.labels, batch.attributes, values)
         return losses, updated, changed
 
-    losses_of = _compile(member_losses) if compiled and phase.plain else member_losses
+    losses_of = _compile(member_losses) if compiled else member_losses
 
     def step(
         state: Tensors,
@@ -229,7 +235,7 @@ def _in_turn(
         assert whole is not None
         return whole
 
-    return _recorded(step, device) if compiled and phase.plain else step
+    return _recorded(step, device) if recorded else step
 
 
 def _recorded(step: Callable[..., Learned], device: torch.device) -> Gradients:

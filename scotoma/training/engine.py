@@ -115,6 +115,7 @@ class Training:
         device: torch.device = PROCESSOR,
         dense: Tensors | None = None,
         steps: dict[Phase, TrainingStep] | None = None,
+        compiled: bool = True,
     ) -> None:
         """Prepare the data; nothing is trained yet.
 
@@ -133,10 +134,11 @@ class Training:
                 techniques that prune beside them.
             steps: Steps that an earlier training has built: of the same network, task, recipe,
                 backend and device, and of as many members; those of this one are added.
+            compiled: Whether torch compiles their pass, where they are trained on a GPU.
         """
         self.members, self.task, self.pruning = members, task, pruning
         self.recipe = recipe = recipe.resolved(task.pool_size(len(labels)))
-        self._model, self._dense = model, dense
+        self._model, self._dense, self._compiled = model, dense, compiled
         template = build_model(model, task.outputs, 0)
         self._decayed = prunable(template)
         self._masked = prunable(template, pruning.exempt)
@@ -379,7 +381,8 @@ class Training:
             learned = gradients(
                 self._template, phase, self._backend,
                 precision=products_precision(self.recipe, self._device), device=self._device,
-                compiled=self._device.type == "cuda",
+                compiled=self._compiled and self._device.type == "cuda",
+                recorded=self._device.type == "cuda",
             )  # fmt: skip
             rate = self.task.head.rate if self.task.head else 0.0
             self._ways[phase] = TrainingStep(learned, self._decayed, self.recipe, phase, rate)

@@ -271,7 +271,7 @@ def _choose_settings(shared: SharedData, data_digest: str) -> None:
 
 def _choose_way(shared: SharedData) -> Way:
     """Choose how gradients are computed, who trains together, and in how many workers."""
-    from scotoma.training.choose_backend import choose_backend, members_together
+    from scotoma.training.choose_backend import choose_backend, compiling_pays, members_together
     from scotoma.training.models import build_model
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import prunable
@@ -287,12 +287,14 @@ def _choose_way(shared: SharedData) -> Way:
         prunable(model, variant.exempt)
     device = training_device()
     on_gpu = device.type == "cuda"
+    steps = run.config.source.recipe.resolved(task.pool_size(len(labels))).total_steps
+    compiled = "compiled" if compiling_pays(run.config, steps) else "too few steps to compile"
     workers, gpu = 1 if on_gpu else cores(), device_name(device) if on_gpu else ""
 
     def way(backend: Backend) -> Way:
         together = members_together(backend, device, run.config)
         why = (
-            f"chunks of {together}, which fill it in one process" if on_gpu
+            f"chunks of {together}, {compiled}, which fill it in one process" if on_gpu
             else f"one a core, chunks of {together}"
         )  # fmt: skip
         return Way(backend, together, workers, why, gpu)
@@ -360,6 +362,7 @@ def _train_together(
     """Train some members as one and write those that an earlier try has not finished."""
     from safetensors.torch import save_file
 
+    from scotoma.training.choose_backend import compiling_pays
     from scotoma.training.engine import Member, Training, products_precision
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import Pruning
@@ -388,6 +391,7 @@ def _train_together(
         dense=dense_members(run, indices) if way.forked and learned.reference else None,
         device=device,
         steps=built.steps(learned, len(indices), backend, device),
+        compiled=(compiled := compiling_pays(config, recipe.total_steps)),
     )
     trained, trunks = _trained(run, training, data_digest, lambda n: progress.advance(task, n))
 
@@ -409,6 +413,7 @@ def _train_together(
                 "trained_with": indices,
                 "products": str(products_precision(recipe, device)).removeprefix("torch."),
                 "hardware": hardware() | {"device": device_name(device)},
+                **({"compiled": compiled} if device.type == "cuda" else {}),
                 # JSON has no nan: a member that diverged is kept, and its loss has no value.
                 "loss": [loss if math.isfinite(loss) else None for loss in result.loss],
                 **({"trunk_sha256": trunk} if trunk else {}),

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from scotoma.config import parse_config
+from scotoma.config import Recipe, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
-from scotoma.training import population
+from scotoma.training import engine, population
+from scotoma.training.choose_backend import compiling_pays
 from scotoma.training.placement import PROCESSOR, batches_from
+from scotoma.training.task import classification
 
 AUDIT = """
 source: {kind: digits-s, recipe: {batch_size: 16}}
@@ -77,3 +79,52 @@ def test_a_batch_is_the_same_from_resident_images_and_from_others(room: int) -> 
     pixels = batches_from(images, PROCESSOR, room=room)(rows)
     assert pixels.dtype == torch.uint8
     assert np.array_equal(pixels.numpy(), images[rows])
+
+
+@pytest.mark.parametrize(("models", "steps", "pays"), [(8, 585, False), (8, 2500, True)])
+def test_a_pass_is_compiled_where_the_whole_audit_has_steps_enough(
+    models: int, steps: int, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members' steps of dense and pruned models: 9,360 and 40,000; compiling pays from 20,000."""
+    text = AUDIT.replace("batch_size: 16", f"steps: {steps}").replace(
+        "models: 8", f"models: {models}"
+    )
+    config = parse_config(text.replace("[0.5]}]", "[0.5]}, {int8: [static]}]"), "test")
+    assert compiling_pays(config, steps) == pays
+    asked: list[dict[str, bool]] = []
+
+    def noted(*_: Any, compiled: bool, recorded: bool, **__: Any) -> Any:
+        asked.append({"compiled": compiled, "recorded": recorded})
+
+    monkeypatch.setattr(engine, "gradients", noted)
+    images = np.zeros((20, 3, 8, 8), np.uint8)
+    training = engine.Training(
+        [engine.Member("dense", 0, 0)], images, np.arange(20) % 10, model="tiny-convnet",
+        task=classification(10, config.source.recipe), recipe=config.source.recipe,
+        backend="loop", compiled=pays,
+    )  # fmt: skip
+    training._device = torch.device("cuda")  # as far as a processor can tell
+    training._way(training._phase(0))
+    assert asked == [{"compiled": pays, "recorded": True}]
+
+
+def test_chunks_that_share_a_built_step_train_as_those_that_build_their_own() -> None:
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (64, 3, 8, 8)).astype(np.uint8), rng.integers(0, 4, 64)
+    recipe = Recipe(steps=6, batch_size=16)
+    task = classification(4, recipe)
+    built: dict[Any, Any] = {}
+
+    def weights(seed: int, steps: dict[Any, Any] | None) -> dict[str, torch.Tensor]:
+        members = [engine.Member("prune-0.5", seed, seed, 0.5)]
+        trained = engine.Training(
+            members, images, labels, model="tiny-convnet", task=task, recipe=recipe,
+            backend="loop", steps=steps,
+        ).run()  # fmt: skip
+        return trained[0].state
+
+    shared = [weights(seed, built) for seed in (0, 1)]
+    assert len(built) == 1  # the second took what the first had built
+    for seed, one in enumerate(shared):
+        own = weights(seed, None)
+        assert all(torch.equal(one[name], own[name]) for name in own)
