@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from scotoma.datasets.label_pairs import label_pairs, labels_note, refuse_unlear
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 from scotoma.readers.hugging_face import PROCESSOR, image_settings, read_beside
+from scotoma.readers.tables import table_files
 
 __all__ = [
     "Survey",
@@ -135,6 +137,14 @@ def image_place(source: FileSource) -> str:
     return source.images
 
 
+def _of_table(place: str) -> storage.StampedFiles:
+    """List the file of a table, or the parts of a folder that is one."""
+    if storage.is_remote(place) or not os.path.isdir(place):
+        return storage.StampedFiles.one(place)
+    parts = table_files(Path(place))
+    return storage.StampedFiles(place, tuple(part.relative_to(place).as_posix() for part in parts))
+
+
 def source_files(config: Config) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
     """List the files that `load_examples` reads, without reading an image.
 
@@ -163,7 +173,7 @@ def source_files(config: Config) -> tuple[dict[str, storage.StampedFiles], dict[
             "captions": source.captions,
             "training": source.training,
         }
-        return {key: storage.StampedFiles.one(t) for key, t in tables.items() if t is not None}, {}
+        return {key: _of_table(place) for key, place in tables.items() if place is not None}, {}
     if isinstance(source, FileSource):
         table, _, join, _ = _table(config, images=False)
         names = [posixpath.normpath(name) for name in table["example_id"].to_list()]

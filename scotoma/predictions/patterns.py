@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from scotoma import storage
 from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.predictions.tables import KEY, PREDICTED, PredictionTable
 from scotoma.printable import printable
+from scotoma.readers.tables import sniff, table_files
 
 __all__ = ["files_of", "find_tables", "split_pattern"]
 
@@ -31,7 +32,8 @@ def find_tables(
     """List the files that a pattern names, in the order of their names.
 
     Args:
-        pattern: A path or `s3://` URI. In its parts `*` stands for any characters but `/`,
+        pattern: A path or `s3://` URI; a folder of parts, as Spark writes it, counts as a file.
+            In its parts `*` stands for any characters but `/`,
             `{variant}` and `{model}` for the names of variant and model.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of wide tables, the columns of each variant.
@@ -47,6 +49,11 @@ def find_tables(
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
     option = "robustness.files" if by_condition else "source.files"
+    names = storage.list_files(folder)
+    above = {str(one) for name in names for one in PurePosixPath(name).parents if one.name}
+    parted = boxes is None and not storage.is_remote(folder)
+    folders = [one for one in sorted(above) if parted and expected.fullmatch(one)]
+    folders = [one for one in folders if sniff(Path(folder, one))]
     tables = [
         PredictionTable(
             storage.join(folder, name),
@@ -57,7 +64,7 @@ def find_tables(
             boxes,
             predicted,
         )
-        for name in storage.list_files(folder)
+        for name in (*names, *folders)
         if (match := expected.fullmatch(name))
     ]
     if not tables:
@@ -72,7 +79,7 @@ def find_tables(
                 "got other bytes; rename it"
             )
         kinds = TABLES if boxes is None else DETECTIONS
-        if not table.place.lower().endswith(kinds):
+        if not table.place.lower().endswith(kinds) and not Path(table.place).is_dir():
             raise DataError(
                 f"{option} matches {printable(table.place)}, which is neither "
                 f"{', '.join(kinds[:-1])} nor {kinds[-1]}; narrow the pattern, or convert the file"
@@ -104,14 +111,14 @@ def _with_folders(tables: Iterable[PredictionTable]) -> Iterator[PredictionTable
 
 
 def files_of(place: str) -> list[str]:
-    """List the files of a table: itself, or the text files of a folder.
+    """List the files of a table: itself, or the parts or text files of a folder.
 
     >>> files_of("said/int8.csv")
     ['said/int8.csv']
     """
     if storage.is_remote(place) or not Path(place).is_dir():
         return [place]
-    return sorted(f"{place}/{file.name}" for file in Path(place).glob("*.txt"))
+    return sorted(map(str, table_files(Path(place)) or Path(place).glob("*.txt")))
 
 
 def split_pattern(pattern: str) -> tuple[str, str]:

@@ -222,8 +222,7 @@ def _read_apart(
         if table.boxes is not None:
             truth = stack.enter_context(storage.at_hand(table.boxes.truth))
             table = replace(table, boxes=replace(table.boxes, truth=str(truth)))
-        sized = next(path.glob("*.txt")) if path.is_dir() else path
-        return table_apart(read, path, table, needed, path=sized, called=table.place, limits=limits)
+        return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
 
 
 def _rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:

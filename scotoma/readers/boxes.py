@@ -174,10 +174,7 @@ def _read(
 ) -> pl.DataFrame:
     if not apart:
         return read(path, path.name)
-    files = yolo.detection_files(path) if path.is_dir() else [path]
-    return table_apart(
-        read, path, path.name, path=files[0] if files else path, called=path.name, limits=limits
-    )
+    return table_apart(read, path, path.name, path=path, called=path.name, limits=limits)
 
 
 def _part(table: pl.DataFrame, name: str) -> pl.DataFrame:

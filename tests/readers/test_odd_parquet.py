@@ -192,6 +192,31 @@ def test_a_folder_of_spark_is_one_table(plain: dict[str, Any], tmp_path: Path) -
         assert found[key] == plain[key], key
 
 
+def test_an_audit_reads_folders_of_spark_as_tables(tmp_path: Path) -> None:
+    whole = table()
+    for variant in ("fp32", "int8"):
+        answers_of = whole.select(["example_id", variant]).rename_columns(
+            ["example_id", "predicted"]
+        )
+        (tmp_path / "preds").mkdir(exist_ok=True)
+        spark(answers_of, tmp_path / "preds" / variant)
+    spark(whole.select(["example_id", "label", "odd"]), tmp_path / "examples")
+    config = tmp_path / "audit.yaml"
+    config.write_text(
+        f"version: 1\nproject: spark\nsource: {{kind: predictions, files: '{tmp_path}/preds/"
+        f"{{variant}}', examples: '{tmp_path}/examples'}}\nbaseline: fp32\n"
+        "label: {column: label}\ngroups: {odd: {column: odd}}\ntracking: {uri: 'off'}\n"
+    )
+    code, _, err = scotoma("audit", config, "--out", tmp_path / "run", "--quiet")
+    assert code in (0, 1, 3), err
+    audit = json.loads((tmp_path / "run" / "audit.json").read_text())
+    assert audit["examples"]["test"] == N
+    assert audit["accuracy"]["int8"]["top1"]["value"] == pytest.approx((INT8 == LABEL).mean())
+    assert {entry["key"]: entry["files"] for entry in audit["inputs"]} == {
+        "examples": 2, "files": 4
+    }  # fmt: skip
+
+
 # --- a column of every type -----------------------------------------------------------------------
 
 D = decimal.Decimal
@@ -377,3 +402,4 @@ def test_a_folder_of_parts_by_group_has_the_group_as_a_column() -> None:
     assert found["bias"] == {"all": 24, "group=a": 8, "group=b": 8, "group=c": 8}
     assert found["compare"] == {"group=a": 1.0, "group=b": 0.5, "group=c": 0.75}
     assert isinstance(found["slices"], list)
+    assert isinstance(found["init"], dict), found["init"]
