@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 
 __all__ = ["AdmissionNote"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
 
+from scotoma.answers.note import AdmissionNote
 from scotoma.answers.values import number_in
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, cluster_ids
@@ -28,9 +27,7 @@ __all__ = [
     "check_language",
     "class_skill",
     "is_label",
-    "notes_metadata",
     "number_skill",
-    "read_notes",
     "share_words",
     "speak_of_classes",
     "translate",
@@ -41,60 +38,10 @@ __all__ = [
 MOST_CLASSES, EXAMPLES_A_CLASS = 100, 5  # beyond which answers are free text
 MOST_STRANGE = 0.05  # of the answers of a side, that are no label
 SHOWN = 3  # values in a message
-METADATA = "scotoma.admission"  # key in the metadata of files
 NO_ANSWER = "(no answer)"  # the class of a missing answer, behind those of the labels
 NO_LABEL = " (no label)"  # ends the name of an answer that is no class, behind them, too
 ROUNDING = 1e-12  # a skill below it is none
 CAUSES = "preprocessing, class order or labels are probably wrong"
-
-
-class AdmissionNote(BaseModel):
-    """One thing that was folded, dropped, renamed, guessed or not read.
-
-    It is told in the same words on the page, on the terminal and in audit.json.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rule: Literal["reading", "language", "chance", "unanswered", "same_examples"] = Field(
-        description="The rule of admission: `reading`, what was folded, dropped, guessed or not "
-        "read; `language`, labels and answers; `chance`, whether the baseline is better than "
-        "guessing; `unanswered`, examples without an answer; `same_examples`, whether both sides "
-        "were asked the same."
-    )
-    subject: str = Field(description="The column, file, group or variant that it is about.")
-    sentence: str = Field(description="The note, as a sentence without a full stop.")
-    variant: str = Field("", description="The variant that it is about; empty where it is all.")
-    blocks_pass: bool = Field(
-        False, description="Whether it turns a PASS into UNSURE, with its sentence."
-    )
-
-    def as_dict(self) -> dict[str, str | bool]:
-        """Give the fields for JSON."""
-        return self.model_dump()
-
-
-def notes_metadata(notes: Iterable[AdmissionNote]) -> dict[str, str]:
-    """Write notes as metadata of a file; a file without notes has none.
-
-    >>> notes_metadata([])
-    {}
-    """
-    texts = [note.as_dict() for note in notes]
-    return {METADATA: json.dumps(texts)} if texts else {}
-
-
-def read_notes(metadata: Mapping[str, str]) -> tuple[AdmissionNote, ...]:
-    """Read what `notes_metadata` wrote.
-
-    Raises:
-        ValueError: It is something else.
-
-    >>> note = AdmissionNote(rule="reading", subject="age", sentence="age: 3 cells are blank")
-    >>> read_notes(notes_metadata([note])) == (note,)
-    True
-    """
-    return tuple(map(AdmissionNote.model_validate, json.loads(metadata.get(METADATA, "[]"))))
 
 
 def class_skill(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.inputs import Codes, Flags, Floats
 
 __all__ = ["Detections", "GroundTruth"]

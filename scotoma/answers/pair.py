@@ -13,11 +13,11 @@ import polars as pl
 from scotoma.answers.admission import (
     MOST_CLASSES,
     NO_ANSWER,
-    AdmissionNote,
     check_language,
     translate,
 )
 from scotoma.answers.groups import GroupColumn, Groups
+from scotoma.answers.note import AdmissionNote
 from scotoma.answers.values import (
     MISSING_TEXTS,
     NEVER_A_CLASS,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange

@@ -161,7 +161,8 @@ class JudgedVariant(Part):
     outlook: str | None = Field(description="What would settle an UNSURE variant; else null.")
     blocked: tuple[str, ...] = Field(
         (),
-        description="What turns a PASS into UNSURE: sentences of `admission` in audit.json.",
+        description="What turns a PASS into UNSURE: sentences of `admission` in audit.json; the "
+        "key is absent where nothing does.",
     )
     too_small: tuple[str, ...] = Field(
         description="What was too small to judge, with its size: no PASS rests on it."

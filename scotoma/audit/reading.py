@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from scotoma.audit.document import VERSION, Audit
-from scotoma.audit.gate import GATE_VERSION, GateFile
+from scotoma.audit.gate import GATE_VERSION, GateFile, GateResult
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.storage.files import written
@@ -165,6 +165,9 @@ def _compact(value: Any, inner: str) -> str:
 def plain(part: BaseModel) -> dict[str, Any]:
     """Convert a part of an audit to plain JSON values, to put into a larger file."""
     value: dict[str, Any] = _named_infinities(part.model_dump(mode="json", by_alias=True))
+    for variant in value.get("variants", ()) if isinstance(part, GateResult) else ():
+        if not variant["blocked"]:
+            del variant["blocked"]
     if isinstance(part, Audit) and not part.collapsed:
         del value["collapsed"]
     if isinstance(part, Audit) and part.labelled:

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import Count, Part
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote, chance_note, class_skill, share_words
+from scotoma.answers.admission import chance_note, class_skill, share_words
 from scotoma.answers.arrays import columns_of, group_columns, series_of
+from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.comparison.effects import GroupScoreEffect, all_lose_alike, group_effects
 from scotoma.comparison.flips import Flip, answer_codes, flips
 from scotoma.comparison.means import MeanChange, mean_change, score_table

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
+from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.errors import DataError

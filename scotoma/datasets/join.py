@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.printable import printable
 
 __all__ = ["Join", "join_images", "spelled_as_files"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.config import OnnxSource
 from scotoma.errors import DataError
 from scotoma.natural import natural_order

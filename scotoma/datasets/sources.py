@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from scotoma import storage
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.config import (
     CelebaSource,
     Cifar10Source,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote, check_language
+from scotoma.answers.admission import check_language
+from scotoma.answers.note import AdmissionNote
 from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
+from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
 from scotoma.predictions.matrix import TOP, Predictions, smallest_type
 from scotoma.unreadable import readable, reason

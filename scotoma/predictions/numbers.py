@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote, notes_metadata, read_notes
+from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
 from scotoma.predictions.files import NUMBERS
 from scotoma.unreadable import readable

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
 from scotoma.answers.boxes import Detections, GroundTruth
+from scotoma.answers.note import AdmissionNote
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats

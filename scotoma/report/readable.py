@@ -22,6 +22,7 @@ SECTIONS = (
     "scores",
     "slices",
     "subgroups",
+    "unanswered",
 )
 Value = TypeVar("Value")
 NAMING = ("group", "group_a", "group_b", "attribute")

@@ -46,6 +46,7 @@ MOST_GROUPS = 8  # rows of the table of groups before anything is unfolded
 CONTENTS = {
     "verdict": "Verdict",
     "groups": "Who",
+    "unanswered": "No answer",
     "gallery": "Examples",
     "slices": "Why",
     "reading": "Glossary",
@@ -269,6 +270,7 @@ def page_context(
         "robustness": shown["robustness"],
         "frontier": frontier,
         "groups": audit.labelled,
+        "unanswered": audit.unanswered,
         "classes": audit.labelled,
         "variance": audit.labelled or shown["run_to_run"],
         "study": beside.people.studies,

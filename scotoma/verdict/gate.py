@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.groups import RATE_NAMES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.printable import printable
 from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Deciding, Finding

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_audit, read_gate
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.config import Config, load_config

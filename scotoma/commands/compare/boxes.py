@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import yaml
 
-from scotoma.answers.admission import AdmissionNote
 from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn
+from scotoma.answers.note import AdmissionNote
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
 from scotoma.commands.compare.logs import Model

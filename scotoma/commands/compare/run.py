@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apart
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes

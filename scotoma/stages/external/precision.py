@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from scotoma import storage
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.reading import read_part
 from scotoma.config import DetectionsSource, PredictionsSource

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress, storage
-from scotoma.answers.admission import NO_ANSWER, NO_LABEL, AdmissionNote, unanswered_note
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry

@@ -8,12 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.answers.admission import (
-    AdmissionNote,
-    chance_note,
-    number_skill,
-    unasked_chance,
-)
+from scotoma.answers.admission import chance_note, number_skill, unasked_chance
+from scotoma.answers.note import AdmissionNote
 from scotoma.config import Config, ScoresSource
 from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.text_columns import absent_column

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.answers.admission import (
-    AdmissionNote,
-    chance_note,
-    class_skill,
-    share_words,
-    unasked_chance,
-)
+from scotoma.answers.admission import chance_note, class_skill, share_words, unasked_chance
 from scotoma.answers.digest import answers_digest
+from scotoma.answers.note import AdmissionNote
 from scotoma.datasets import Examples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import cluster_sums

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.answers.admission import AdmissionNote
 from scotoma.answers.digest import answers_digest
+from scotoma.answers.note import AdmissionNote
 from scotoma.config import ScoresSource, Variant
 from scotoma.datasets import Examples
 from scotoma.errors import DataError
