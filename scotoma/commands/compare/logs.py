@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote, unanswered_note
+from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn
+from scotoma.answers.note import AdmissionNote
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress, storage
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
+from scotoma.answers.note import AdmissionNote
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry

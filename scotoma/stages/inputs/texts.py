@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from scotoma.answers.admission import AdmissionNote
+from scotoma.answers.note import AdmissionNote
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.folder import INPUTS
 
