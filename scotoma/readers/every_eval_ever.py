@@ -44,6 +44,8 @@ def records(path: Path) -> Iterator[Record]:
         scored = str(metadata.get("filter") or "")
         # The converter names each of several filters of a task TASK/FILTER.
         task = str(row.get("evaluation_name") or "").removesuffix(f"/{scored}")
+        # A sample has a row for each of several results, as for each of several filters.
+        scored = scored or str(row.get("evaluation_result_id") or "")
         yield Record(
             Evaluation(str(row.get("model_id") or ""), task, scored),
             str(row["sample_id"]),
@@ -95,9 +97,11 @@ def _text(raw: Any, messages: Any) -> str | None:
 
 
 def about(path: Path, evaluation: Evaluation) -> About:
-    """Warn of what conversion has dropped."""
-    note = LOSES_DOC.format(name=printable(path.name))
-    return About({"filter": evaluation.filter}, {}, (note,) if evaluation.filter else ())
+    """Warn of what conversion has dropped; the id of a result need not agree, as a filter must."""
+    first = next(json_lines(path))
+    if not (first.get("metadata") or {}).get("filter"):
+        return About({}, {})
+    return About({"filter": evaluation.filter}, {}, (LOSES_DOC.format(name=printable(path.name)),))
 
 
 EVERY_EVAL_EVER = Format("every-eval-ever", records, about)

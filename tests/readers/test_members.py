@@ -221,6 +221,32 @@ def test_failed_tries_are_never_offered_as_reruns(read: Read, tmp_path: Path) ->
         read(tmp_path)
 
 
+# --- Every Eval Ever -----------------------------------------------------------------------------
+
+
+def test_several_results_of_one_sample_are_chosen_among(read: Read, tmp_path: Path) -> None:
+    """Schema 0.2.2: a sample has a row for each aggregate result, of one name."""
+    rows = [
+        {
+            "model_id": "m", "evaluation_name": "qa", "evaluation_result_id": result,
+            "sample_id": str(number), "interaction_type": "single_turn", "answer_attribution": [],
+            "input": {"raw": f"q{number}", "reference": ["a"]}, "output": {"raw": ["a"]},
+            "evaluation": {"score": right, "is_correct": right == 1},
+        }
+        for number in range(3)
+        for result, right in (("qa::em", 0.0), ("qa::f1", 1.0))
+    ]  # fmt: skip
+    path = tmp_path / "a_samples.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        ConfigError, match=r"2 filters \(qa::em, qa::f1\); choose one"
+    ):
+        read(path)
+    (log,) = read(path, filter="qa::f1").values()
+    assert log.examples["score.score"].to_list() == [1.0] * 3
+    assert (log.settings, log.notes) == ({}, ())
+
+
 # --- lighteval before 0.10 ------------------------------------------------------------------------
 
 
