@@ -227,9 +227,8 @@ class _Gathered:
     attributes: Sequence[str]
     rows: int = 0
     held_bytes: int = 0
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    texts: dict[str, list[Any]] = field(default_factory=dict)
-    scores: dict[str, list[float]] = field(default_factory=dict)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[dict[str, Any]] = field(default_factory=list)
     score_names: dict[str, None] = field(default_factory=dict)
     known_scores: dict[str, None] = field(default_factory=dict)
     not_numbers: dict[str, list[Any]] = field(default_factory=dict)
@@ -239,22 +238,12 @@ class _Gathered:
     examples_files: list[str] = field(default_factory=list)
     texts_files: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._empty()
-
-    def _empty(self) -> None:
-        self.columns = {name: [] for name in (*COLUMNS, *self.attributes)}
-        self.texts = {name: [] for name in TEXTS}
-        self.scores = {name: [] for name in self.score_names}
-        self.held_bytes = 0
-
     def add(self, record: Record, wanted: Sequence[str]) -> None:
         key = (record.example_id, record.rerun)
         if key in self.seen:
             self.doubled.append(key)
             return
         self.seen.add(key)
-        row = self.first_row + self.rows
         texts = {"prompt": record.prompt, "answer": record.answer, "text": record.text,
                  "target": record.target}  # fmt: skip
         cells = {
@@ -271,27 +260,26 @@ class _Gathered:
             "text_length": None if record.text is None else len(record.text),
             "prompt_length": None if record.prompt is None else len(record.prompt),
             "prompt_script": script_of(record.prompt),
-            "row": row,
+            "row": self.first_row + self.rows,
             "answered": _is_answered(record),
         }
         for path in self.attributes:
             value = value_at(record.attributes, path)
-            cells[path] = None if value is None else plain_text(value)
             if value is not None:
+                cells[path] = plain_text(value)
                 self.kinds.setdefault(path, set()).add(_kind(value))
-        for name, cell in cells.items():
-            self.columns[name].append(cell)
-        self.texts["row"].append(row)
-        for name, text in texts.items():
-            self.texts[name].append(_encodable(text))
-            self.held_bytes += len(text) if text else 0
-        self._add_scores(record, wanted)
+        self.examples.append(cells | self._scores(record, wanted))
+        self.texts.append(
+            {name: _encodable(text) for name, text in texts.items()} | {"row": cells["row"]}
+        )
+        self.held_bytes += sum(len(text) for text in texts.values() if text)
         self.rows += 1
-        if self.held_bytes > PART_BYTES or len(self.texts["row"]) >= PART_ROWS:
+        if self.held_bytes > PART_BYTES or len(self.texts) >= PART_ROWS:
             self.write()
 
-    def _add_scores(self, record: Record, wanted: Sequence[str]) -> None:
-        before = len(self.texts["row"]) - 1
+    def _scores(self, record: Record, wanted: Sequence[str]) -> dict[str, float]:
+        """Read the scores that are wanted as numbers, nan where they are none."""
+        numbers = {}
         for name, value in _flat(record.scores).items():
             self.known_scores[name] = None
             if wanted and name not in wanted:
@@ -300,31 +288,24 @@ class _Gathered:
             if number is None:
                 fault = self.not_numbers.setdefault(name, [0, record.example_id, _called(value)])
                 fault[0] += 1
-                number = math.nan
-            if name not in self.scores:
-                self.score_names[name] = None
-                self.scores[name] = [math.nan] * before
-            self.scores[name].append(number)
-        for numbers in self.scores.values():
-            if len(numbers) == before:
-                numbers.append(math.nan)
+            self.score_names[name] = None
+            numbers[SCORE + name] = math.nan if number is None else number
+        return numbers
 
     def write(self) -> None:
         """Write what is held as one more part of each table."""
-        if not self.texts["row"]:
-            return
-        number = len(self.texts_files)
         schema = COLUMNS | dict.fromkeys(self.attributes, pl.String)
-        scores = [pl.Series(SCORE + n, one, dtype=pl.Float64) for n, one in self.scores.items()]
-        examples = pl.DataFrame(self.columns, schema=schema).with_columns(scores)
-        texts = pl.DataFrame(self.texts, schema=TEXTS)
-        for table, files, kind in (
-            (examples, self.examples_files, "examples"),
-            (texts, self.texts_files, "texts"),
+        schema |= dict.fromkeys((SCORE + name for name in self.score_names), pl.Float64)
+        for kind, rows, files, types in (
+            ("examples", self.examples, self.examples_files, schema),
+            ("texts", self.texts, self.texts_files, TEXTS),
         ):
-            files.append(f"{self.stem}-{kind}-{number:04d}.parquet")
-            table.write_parquet(files[-1], compression="zstd", compression_level=1)
-        self._empty()
+            if rows:
+                files.append(f"{self.stem}-{kind}-{len(files):04d}.parquet")
+                table = pl.DataFrame(rows, schema=types)
+                table.write_parquet(files[-1], compression="zstd", compression_level=1)
+                rows.clear()
+        self.held_bytes = 0
 
 
 def format_of(path: Path, columns: LogColumns, scores: Sequence[str]) -> str | None:
