@@ -214,6 +214,13 @@ def test_a_model_of_two_inputs_is_refused(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", [b"scores", b"Gemm", b"images"])
+def test_names_that_are_no_text_are_no_fault(folder: Path, name: bytes) -> None:
+    content = classifier(classes=9).SerializeToString()
+    (folder / "a.onnx").write_bytes(content.replace(name, b"\xff" * len(name)))
+    assert refused(folder / "a.onnx").startswith("dense/a.onnx ")
+
+
 @pytest.mark.parametrize("kept", [0, 1, 40, 150])
 def test_a_truncated_file_is_refused(folder: Path, kept: int) -> None:
     whole = classifier().SerializeToString()

@@ -115,6 +115,12 @@ def test_what_cannot_be_known_is_empty() -> None:
     assert stored_weights(helper.make_model(graph)) == StoredWeights(4, None)
 
 
+def test_data_that_do_not_fit_their_shape_are_not_counted() -> None:
+    model = network()
+    model.graph.initializer[1].dims[0] = 7
+    assert stored_weights(model) == StoredWeights(None, None)
+
+
 def test_4_bits_and_a_shared_weight_are_counted_once() -> None:
     weight = helper.make_tensor("w", TensorProto.INT4, (2, 4), [0, 1, 2, 3, 0, 0, 0, 7])
     scale = numpy_helper.from_array(np.float32(0.1), "s")

@@ -120,9 +120,9 @@ def _check_operators(model: onnx.ModelProto, name: str) -> None:
     for node in (node for body in bodies for node in _all_nodes(body)):
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in local:
             raise DataError(
-                f"{name} needs operators of {printable(node.domain)!r} "
-                f"({printable(node.op_type)}), whose library Scotoma never loads; export it with "
-                "ONNX operators only"
+                f"{name} needs operators of {printable(str(node.domain))!r} "
+                f"({printable(str(node.op_type))}), whose library Scotoma never loads; export it "
+                "with ONNX operators only"
             )
     newest = onnx.defs.onnx_opset_version()
     for entry in model.opset_import:
@@ -185,7 +185,7 @@ def _check_external_data(model: onnx.ModelProto, path: Path, name: str) -> None:
                 f"{name} keeps weights in {printable(location)!r}, which is not beside it; copy it "
                 "there"
             )
-        length, rest = facts.get("length", ""), place.stat().st_size
+        length, rest = str(facts.get("length", "")), place.stat().st_size
         declared += int(length) if length.isdecimal() and len(length) < 20 else rest
         beside.add(place)
     held = sum(map(bytes_on_disk, beside))
@@ -252,7 +252,8 @@ def _check_input(
 
 def output_shapes(model: onnx.ModelProto) -> dict[str, list[int | None] | None]:
     """The shapes of a model's outputs by name; None for an unknown rank."""
-    return {output.name: _shape(output) for output in model.graph.output}
+    # Protobuf leaves a name that is no UTF-8 as bytes.
+    return {str(output.name): _shape(output) for output in model.graph.output}
 
 
 def score_output(model: onnx.ModelProto, network: Network, name: str) -> str:

@@ -75,9 +75,13 @@ def stored_weights(model: onnx.ModelProto) -> StoredWeights:
                 stored[_attribute(node, "bits", 4)] += size
                 zeros.append(None)
                 break
-            values = numpy_helper.to_array(tensor)
+            try:
+                values = numpy_helper.to_array(tensor)
+                count = _zeros(values, zero, axis)
+            except (KeyError, TypeError, ValueError):  # data and shape that do not fit
+                return StoredWeights(None, None)
             stored[BITS.get(tensor.data_type)] += values.size
-            zeros.append(_zeros(values, zero, axis))
+            zeros.append(count)
             break
     total = sum(stored.values())
     if not total:
