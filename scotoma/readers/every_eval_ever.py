@@ -15,18 +15,13 @@ from scotoma.printable import printable
 from scotoma.readers.files import json_lines
 from scotoma.readers.record import About, Evaluation, Format, Record
 
-__all__ = ["EVERY_EVAL_EVER", "is_every_eval_ever"]
+__all__ = ["EVERY_EVAL_EVER"]
 
 KEYS = {"sample_id", "evaluation_name", "evaluation", "input"}
 LOSES_DOC = (
     "{name} was converted to Every Eval Ever, which drops the attributes in doc: compare the logs "
     "of lm-evaluation-harness themselves for groups."
 )
-
-
-def is_every_eval_ever(row: Mapping[str, Any]) -> bool:
-    """Whether an object is a row of such a log."""
-    return row.keys() >= KEYS
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -104,4 +99,4 @@ def about(path: Path, evaluation: Evaluation) -> About:
     return About({"filter": evaluation.filter}, {}, (LOSES_DOC.format(name=printable(path.name)),))
 
 
-EVERY_EVAL_EVER = Format("every-eval-ever", records, about)
+EVERY_EVAL_EVER = Format("every-eval-ever", records, about, lambda file: {*file.columns} >= KEYS)

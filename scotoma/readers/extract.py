@@ -20,12 +20,12 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.evaluation_tables import LogColumns, is_timm, table_format
-from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER, is_every_eval_ever
-from scotoma.readers.files import ZipMembers, column_names, json_lines
+from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER
+from scotoma.readers.files import Glimpse
 from scotoma.readers.helm import HELM
 from scotoma.readers.inspect_ai import INSPECT_AI, INSPECT_AI_JSON
-from scotoma.readers.lighteval import LIGHTEVAL, is_lighteval
-from scotoma.readers.lm_eval import LM_EVAL, is_lm_eval
+from scotoma.readers.lighteval import LIGHTEVAL
+from scotoma.readers.lm_eval import LM_EVAL
 from scotoma.readers.record import (
     COLUMNS,
     SCORE,
@@ -37,7 +37,6 @@ from scotoma.readers.record import (
     masked_settings,
     quoted_id,
 )
-from scotoma.storage.regular import open_regular
 
 __all__ = [
     "FORMATS",
@@ -53,11 +52,8 @@ __all__ = [
 
 FORMATS = ("lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "timm", "mlflow", "table")
 SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
-BEGINNING = 2**14  # bytes of a file of JSON that are looked at
-INSPECT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+TOOLS = (INSPECT_AI, INSPECT_AI_JSON, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER)
 SPLIT = re.compile(rb'\s*\{\s*"columns"\s*:\s*\[')
-EXAMPLES = re.compile(rb'\s*\[\s*\{\s*"instance_id"\s*:')
-STATISTICS = re.compile(rb'"stats"\s*:\s*\[')
 Plain = str | int | float | bool
 DEEPEST = 8
 LETTERS_READ: Final = 2_000  # characters at the end of a text, where a prompt's own question stands
@@ -86,34 +82,14 @@ def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | N
     """
     if path.is_dir():
         return table_format(columns, scores, "table")
-    name = path.name.lower()
-    with open_regular(path) as file:
-        begins = file.read(BEGINNING)
-    if begins.startswith(b"PK\x03\x04"):
-        with ZipMembers(path) as members:
-            logged = {"header.json", "_journal/start.json"} & set(members.names)
-        return INSPECT_AI if logged else None
-    if name.endswith((".parquet", ".csv", ".csv.gz")):
-        names = column_names(path)
-        if is_lighteval(names):
-            return LIGHTEVAL
-        return table_format(columns, scores, "timm" if is_timm(names) else "table")
-    if INSPECT.match(begins):
-        return INSPECT_AI_JSON
-    if EXAMPLES.match(begins) and STATISTICS.search(begins):
-        return HELM
-    if SPLIT.match(begins):
+    file = Glimpse(path)
+    if known := next((tool for tool in TOOLS if tool.sniff(file)), None):
+        return known
+    if SPLIT.match(file.begins):
         return table_format(columns, scores, "mlflow")
-    if not name.endswith(".jsonl"):
+    if not file.columns:
         return None
-    first = next(json_lines(path), None)
-    if first is None:
-        return None
-    if is_lm_eval(first):
-        return LM_EVAL
-    if is_every_eval_ever(first):
-        return EVERY_EVAL_EVER
-    return table_format(columns, scores, "timm" if is_timm(list(first)) else "table")
+    return table_format(columns, scores, "timm" if is_timm(file.columns) else "table")
 
 
 def values(

@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,7 @@ from scotoma.storage.regular import open_regular
 from scotoma.unreadable import UNREADABLE
 
 __all__ = [
+    "Glimpse",
     "ZipMembers",
     "column_names",
     "files_below",
@@ -34,6 +36,7 @@ __all__ = [
     "rows_of_table",
 ]
 
+BEGINNING = 2**14  # bytes that are looked at
 MOST_FILES = 10_000
 BATCH = 5_000  # rows that are read at a time
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
@@ -188,6 +191,44 @@ def column_names(path: Path) -> list[str]:
         DataError: It cannot be read.
     """
     return scan_table(path, path.name).collect_schema().names()
+
+
+class Glimpse:
+    """What tells the format of a file, read only as far as a reader asks.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def begins(self) -> bytes:
+        """The first bytes."""
+        with open_regular(self.path) as file:
+            return file.read(BEGINNING)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Names in a zip; none elsewhere."""
+        if not self.begins.startswith(b"PK\x03\x04"):
+            return ()
+        with ZipMembers(self.path) as members:
+            return members.names
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a table, or of the keys of the first object of JSON lines."""
+        name = self.path.name.lower()
+        if self.begins.startswith(b"PK\x03\x04"):
+            return ()
+        if name.endswith((".parquet", ".csv", ".csv.gz")):
+            return tuple(column_names(self.path))
+        return tuple(map(str, next(json_lines(self.path), {}))) if name.endswith(".jsonl") else ()
 
 
 class ZipMembers:

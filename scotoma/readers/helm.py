@@ -6,18 +6,21 @@ Held against files of crfm-helm 0.5.16. A perturbed example is an example of its
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_file, part
+from scotoma.readers.files import Glimpse, json_file, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["COUNTED", "HELM", "evaluation_of"]
 
 Key = tuple[str, str, int]
+EXAMPLES = re.compile(rb'\s*\[\s*\{\s*"instance_id"\s*:')
+STATISTICS = re.compile(rb'"stats"\s*:\s*\[')
 # Counts and costs that HELM keeps beside scores; they come last.
 COUNTED = (
     "num_",
@@ -174,4 +177,8 @@ def about(path: Path, _: Evaluation) -> About:
     return About(settings, model, notes)
 
 
-HELM = Format("helm", records, about)
+def _sniff(file: Glimpse) -> bool:
+    return bool(EXAMPLES.match(file.begins) and STATISTICS.search(file.begins))
+
+
+HELM = Format("helm", records, about, _sniff)

@@ -6,6 +6,7 @@ Held against files of inspect_ai 0.3.285. An epoch is a rerun. What a scorer lef
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = ["INSPECT_AI", "INSPECT_AI_JSON", "header"]
 # As inspect_ai's value_to_float: correct, partial, incorrect, no answer.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 ATTACHMENT = "attachment://"
+JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 HEADERS = ("header.json", "_journal/start.json")
 SETTINGS = (
     "limit",
@@ -237,5 +239,9 @@ def _json_about(path: Path, _: Evaluation) -> About:
     return _about(json_file(path), path)
 
 
-INSPECT_AI = Format("inspect", _zip_records, _zip_about)
-INSPECT_AI_JSON = Format("inspect", _json_records, _json_about)
+INSPECT_AI = Format(
+    "inspect", _zip_records, _zip_about, lambda file: bool({*HEADERS} & {*file.members})
+)
+INSPECT_AI_JSON = Format(
+    "inspect", _json_records, _json_about, lambda file: bool(JSON_LOG.match(file.begins))
+)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scotoma.readers.files import json_file, part, rows_of_table
+from scotoma.readers.files import Glimpse, json_file, part, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
-__all__ = ["LIGHTEVAL", "is_lighteval"]
+__all__ = ["LIGHTEVAL"]
 
 COLUMNS = {"doc", "metric", "model_response"}
 COLUMNS_BEFORE = {"full_prompt", "gold_index", "metrics", "predictions"}
@@ -25,9 +25,8 @@ LONGEST_CELL = 2**20  # characters of text of Python that are parsed
 NUMPY = re.compile(r"(np|numpy|torch)?\.?(float|int|bool|uint|array|tensor)_?\d*")
 
 
-def is_lighteval(columns: Iterable[str]) -> bool:
-    """Whether a table with these columns holds details."""
-    return any({*columns} >= known for known in (COLUMNS, COLUMNS_BEFORE))
+def _sniff(file: Glimpse) -> bool:
+    return any({*file.columns} >= known for known in (COLUMNS, COLUMNS_BEFORE))
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -183,4 +182,4 @@ def about(path: Path, evaluation: Evaluation) -> About:
     return About(settings if results else {}, details, () if results else (note,))
 
 
-LIGHTEVAL = Format("lighteval", records, about)
+LIGHTEVAL = Format("lighteval", records, about, _sniff)

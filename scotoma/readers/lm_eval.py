@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from scotoma.printable import printable
 from scotoma.readers.files import json_file, json_lines, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
-__all__ = ["LM_EVAL", "is_lm_eval"]
+__all__ = ["LM_EVAL"]
 
 HASHES = ("doc_hash", "prompt_hash", "target_hash")
 KEYS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
@@ -46,11 +46,10 @@ class _Named(NamedTuple):
     results: Mapping[str, Any]
 
 
-def is_lm_eval(row: Mapping[str, Any]) -> bool:
-    """Whether an object is a row of such a log; lmms-eval leaves out `doc`."""
-    return {"doc_id", "target", "filtered_resps"} <= row.keys() and bool(
-        {"doc", "input"} & row.keys()
-    )
+def _is_row(names: Collection[str]) -> bool:
+    """Whether these are keys of a row; lmms-eval leaves out `doc`."""
+    needed = {"doc_id", "target", "filtered_resps"}
+    return needed <= {*names} and bool({"doc", "input"} & {*names})
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -60,7 +59,7 @@ def records(path: Path) -> Iterator[Record]:
     filters: list[str] | None = None
     seen: Counter[str] = Counter()
     for number, row in enumerate(json_lines(path)):
-        if not is_lm_eval(row):
+        if not _is_row(row):
             raise DataError(
                 f"{printable(path.name)} must hold rows of lm-evaluation-harness, and row "
                 f"{number + 1:,} lacks doc_id, doc, target or filtered_resps; write the log again"
@@ -264,4 +263,4 @@ def about(path: Path, evaluation: Evaluation) -> About:
     return About(settings if results else {"filter": evaluation.filter}, details, note)
 
 
-LM_EVAL = Format("lm-eval", records, about)
+LM_EVAL = Format("lm-eval", records, about, lambda file: _is_row(file.columns))

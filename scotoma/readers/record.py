@@ -13,6 +13,7 @@ import polars as pl
 
 from scotoma.credentials import looks_secret, masked
 from scotoma.printable import printable
+from scotoma.readers.files import Glimpse
 
 __all__ = [
     "COLUMNS",
@@ -106,11 +107,12 @@ class About(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format: its name, its records one after the other, and what is said of the whole."""
+    """A format: its name, its records one after the other, what is said of the whole, its look."""
 
     name: str
     records: Callable[[Path], Iterator[Record]]
     about: Callable[[Path, Evaluation], About]
+    sniff: Callable[[Glimpse], bool] = lambda _: False
 
 
 def hash_text(*texts: str | None) -> str:
