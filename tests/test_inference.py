@@ -206,7 +206,7 @@ def test_a_model_of_other_classes_is_refused(
     members: list[Path], images: NDArray[np.uint8]
 ) -> None:
     with pytest.raises(
-        DataError, match=r"^static.onnx must give 3 scores per image, got an output"
+        DataError, match=r"^static.onnx must give a score for each of 3 classes, got an output of "
     ):
         list(predict_members(members[2:3], images[:4], Network("tiny-convnet", 3)))
 

@@ -242,6 +242,7 @@ class OnnxEngine:
             self.network.classes,
             labels=bool(self.network.thresholds),
             asked=self.network.output,
+            called="the model" if isinstance(self.path, bytes) else self.path.name,
         )
         if self.network.classes != 2 or isinstance(self.path, bytes):
             return name, False
