@@ -275,3 +275,18 @@ def test_a_variant_with_the_classes_in_another_order_is_refused(home: Path) -> N
         "int8/m.onnx must have the classes in the order of the dense models, g, r, and id2label in "
         "its config.json says r, g; name the right order in source.classes"
     ) in err
+
+
+def test_a_draft_says_in_which_order_scores_are_read(shared: Path, home: Path) -> None:
+    shutil.copytree(
+        shared / "data" / "cases" / "class-order-id2label", home, dirs_exist_ok=True,
+        copy_function=shutil.copyfile,
+    )  # fmt: skip
+    code, _, err = scotoma(
+        "init", "table.csv", "--models", "models", "--images", "images", "--label", "label",
+        "--out", "draft.yaml",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "read in the order dog, cat (id2label in config.json" in err
+    code, _, err = scotoma("check", "draft.yaml")
+    assert code == 0, err

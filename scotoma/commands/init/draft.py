@@ -36,8 +36,9 @@ from scotoma.commands.init.models import (
     variants_of,
 )
 from scotoma.commands.shared.tables import column, columns
-from scotoma.config import parse_config
+from scotoma.config import OnnxSource, parse_config
 from scotoma.config.label import Label
+from scotoma.datasets.score_order import score_order
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.patterns import find_tables
@@ -246,7 +247,9 @@ def draft(
                 f"got {listed(frame.columns)}; add one"
             )
         if models is not None:
-            notes.append(f"scores are taken in the order {listed(classes)}")
+            pairs = pl.DataFrame({"example_id": frame[key].cast(pl.String), "label": truth})
+            order = score_order(pairs.drop_nulls(), OnnxSource.model_validate(source), table.name)
+            notes.append(order[1].sentence)
     key = source.get("key", "example_id" if images is None else "image")
     if "numbered" in source:
         notes.append("rows have no ids: they are numbered, in one order in all files")
