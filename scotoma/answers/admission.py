@@ -40,6 +40,7 @@ MOST_STRANGE = 0.05  # of the answers of a side, that are no label
 SHOWN = 3  # values in a message
 NO_ANSWER = "(no answer)"  # the class of a missing answer, behind those of the labels
 NO_LABEL = " (no label)"  # ends the name of an answer that is no class, behind them, too
+SMALL = 0.2  # a skill that may be larger was measured on too few examples
 ROUNDING = 1e-12  # a skill below it is none
 CAUSES = "preprocessing, class order or labels are probably wrong"
 
@@ -177,7 +178,7 @@ or labels are probably wrong
     if skill.low > 0:
         return None
     sentence = f"{name} is {right}, no better than its answers dealt at random: {CAUSES}"
-    if skill.low <= 0 and skill.value > ROUNDING:
+    if skill.value > ROUNDING and skill.high > SMALL:
         sentence = (
             f"{name} is {right}, not surely better than its answers dealt at random: "
             f"{skill.n:,} examples are too few to tell, or {CAUSES}"

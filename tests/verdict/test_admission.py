@@ -138,3 +138,60 @@ def test_a_group_without_a_dense_error_fails(tmp_path: Path) -> None:
     assert [test["group"] for test in failed if test["rule"] == "error_groups"] == ["kind=k3"]
     assert failed[0]["decided_by"]["kind"] == "absolute"
     assert "+16.00" in variant["sentences"][0]
+
+
+@pytest.mark.parametrize(("shuffled", "verdict"), [(False, "PASS"), (True, "UNSURE")])
+def test_numbers_must_be_better_than_dealt_ones(
+    tmp_path: Path, shuffled: bool, verdict: str
+) -> None:
+    """A regression whose rows were joined wrongly errs as much as its answers dealt at random."""
+    rng = np.random.default_rng(0)
+    truth = 10 * rng.normal(size=1200)
+    dense = truth + 3 * rng.normal(size=1200)
+    dense = rng.permutation(dense) if shuffled else dense
+    rows = {"id": np.arange(1200), "label": truth, "sex": rng.choice(["f", "m"], 1200)}
+    rows |= {"fp32": dense, "int8": dense + 0.1 * rng.normal(size=1200)}
+    pl.DataFrame(rows).write_csv(tmp_path / "wide.csv")
+    config = CONFIG.replace("wide.csv", str(tmp_path / "wide.csv"))
+    config = config.replace("{kind: predictions", "{kind: scores, measure: absolute_error")
+    (tmp_path / "audit.yaml").write_text(config)
+    result = CliRunner().invoke(
+        app, ["audit", str(tmp_path / "audit.yaml"), "--out", str(tmp_path / "run"), "--quiet"]
+    )
+    assert result.exit_code == 0, result.output
+    assert read(tmp_path, "gate.json")["verdict"] == verdict
+    notes = [note["sentence"] for note in read(tmp_path, "audit.json")["admission"]]
+    assert len([note for note in notes if NOTE in note]) == shuffled
+
+
+@pytest.mark.parametrize(("skilled", "verdict"), [(True, "PASS"), (False, "UNSURE")])
+def test_several_labels_must_be_better_than_their_frequency(
+    tmp_path: Path, skilled: bool, verdict: str
+) -> None:
+    """Who knows only that 9 of 10 have a cat and 1 of 10 a dog is right on 82% of all labels."""
+    rng = np.random.default_rng(0)
+    n, shares = 1200, {"cat": 0.9, "dog": 0.1}
+    truth = {name: (rng.random(n) < share).astype(int) for name, share in shares.items()}
+    answers = {
+        name: np.where(rng.random(n) < 0.9, truth[name], 1 - truth[name])
+        if skilled
+        else (rng.random(n) < share).astype(int)
+        for name, share in shares.items()
+    }
+    ids = {"example_id": np.arange(n)}
+    pl.DataFrame(ids | {"sex": rng.choice(["f", "m"], n)} | truth).write_csv(tmp_path / "ex.csv")
+    sides = [pl.DataFrame(ids | {"variant": [name] * n} | answers) for name in ("fp32", "int8")]
+    pl.concat(sides).write_csv(tmp_path / "answers.csv")
+    (tmp_path / "audit.yaml").write_text(
+        "project: labels\n"
+        f"source: {{kind: predictions, files: {tmp_path}/answers.csv, examples: {tmp_path}/ex.csv}}\n"
+        "baseline: fp32\nlabel: {columns: [cat, dog], thresholds: 0.5}\n"
+        'groups: {sex: {column: sex}}\ntracking: {uri: "off"}\n'
+    )
+    result = CliRunner().invoke(
+        app, ["audit", str(tmp_path / "audit.yaml"), "--out", str(tmp_path / "run"), "--quiet"]
+    )
+    assert result.exit_code == 0, result.output
+    assert read(tmp_path, "gate.json")["verdict"] == verdict
+    notes = [note["sentence"] for note in read(tmp_path, "audit.json")["admission"]]
+    assert len([note for note in notes if NOTE in note]) == (not skilled)
