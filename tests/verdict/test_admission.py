@@ -184,7 +184,8 @@ def test_several_labels_must_be_better_than_their_frequency(
     pl.concat(sides).write_csv(tmp_path / "answers.csv")
     (tmp_path / "audit.yaml").write_text(
         "project: labels\n"
-        f"source: {{kind: predictions, files: {tmp_path}/answers.csv, examples: {tmp_path}/ex.csv}}\n"
+        f"source: {{kind: predictions, files: {tmp_path}/answers.csv,\n"
+        f"  examples: {tmp_path}/ex.csv}}\n"
         "baseline: fp32\nlabel: {columns: [cat, dog], thresholds: 0.5}\n"
         'groups: {sex: {column: sex}}\ntracking: {uri: "off"}\n'
     )
