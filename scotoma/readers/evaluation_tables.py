@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, time
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +21,12 @@ import polars as pl
 
 from scotoma.answers.admission import speak_of_classes
 from scotoma.answers.pair import label_notes, one_language, read_labels
-from scotoma.answers.values import NEVER_A_CLASS, is_missing_text, read_values
+from scotoma.answers.values import NEVER_A_CLASS, column_text, is_missing_text, read_values
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
-from scotoma.readers.tables import sniff
+from scotoma.readers.tables import scan_table, sniff
 
 __all__ = ["LogColumns", "is_timm", "table_format"]
 
@@ -138,10 +138,12 @@ def _records(
     spoken = _spoken(path, known["label"], known["answer"]) if compared and not timm else None
     notes += [] if spoken is None else spoken.notes
     used = {*known.values(), *scored, TASK, MODEL}
+    roles = [(role, name) for role, name in known.items() if name]
+    absent: dict[str, str | None] = dict.fromkeys(known)
     times: Counter[str] = Counter()
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
     for number, row in enumerate(rows, 1):
-        cells = {role: _cell(row.get(name)) if name else None for role, name in known.items()}
+        cells = absent | {role: _cell(row.get(name)) for role, name in roles}
         if timm:
             cells["answer"] = _best(row.get(known["answer"]))
         if spoken is not None:
@@ -189,9 +191,13 @@ class _Spoken(NamedTuple):
 
 def _spoken(path: Path, label: str, answer: str) -> _Spoken:
     """Read labels and answers in one language, if they are classes; else each as it stands."""
-    cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]
-    truth = pl.Series(label, [one for one, _ in cells], dtype=pl.String)
-    said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
+    if sniff(path):
+        frame = scan_table(path, path.name).select(label, answer).collect()
+        truth, said = (column_text(frame[name]) for name in (label, answer))
+    else:
+        cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]
+        truth = pl.Series(label, [one for one, _ in cells], dtype=pl.String)
+        said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
     read = read_labels(truth)
     known = read.values.is_not_null()
     labels, answers = read.values.filter(known), said.filter(known)
@@ -275,7 +281,12 @@ def _scored(
 
 def _whole(value: Any) -> Any:
     """An attribute; text that says that it is missing is None."""
-    return None if isinstance(value, str) and is_missing_text(value.strip()) else value
+    return None if isinstance(value, str) and _is_missing(value) else value
+
+
+@lru_cache(2**12)
+def _is_missing(text: str) -> bool:
+    return is_missing_text(text.strip())
 
 
 def _cell(value: Any) -> str | None:

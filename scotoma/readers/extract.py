@@ -64,6 +64,7 @@ MOST_VALUES: Final = 1_000  # distinct values of an attribute that are counted
 MOST_PATHS: Final = 10_000
 PART_BYTES = 2**25  # of text that is held before it is written
 PART_ROWS = 20_000
+WORD = 64  # characters of a text whose hash is kept
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
 # A number in an object is a score only if it is called one.
 CALLED_SCORE = re.compile(r"(^|_)(score|acc|accuracy|correct|match|em|f1)s?$", re.IGNORECASE)
@@ -458,9 +459,15 @@ def _is_answered(record: Record) -> bool:
     return record.choice is not None or any(text and not text.isspace() for text in texts)
 
 
+@lru_cache(2**12)
+def _hash_of_word(text: str) -> str:
+    """Hash a short text: answers and targets repeat."""
+    return hash_text(text)
+
+
 def _hashed(text: str | None, logged: str | None) -> str | None:
     if text is not None:
-        return hash_text(text)
+        return _hash_of_word(text) if len(text) <= WORD else hash_text(text)
     return None if logged is None else str(logged)
 
 
