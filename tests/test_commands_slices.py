@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
+from scotoma.answers.values import infer_type
 from scotoma.commands.slices import search as command
 from scotoma.slices import find_slices
-from scotoma.slices.search.column_types import infer_type
 from tests.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow

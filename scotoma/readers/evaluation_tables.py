@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, time
 from decimal import Decimal
@@ -21,14 +21,20 @@ import polars as pl
 
 from scotoma.answers.admission import speak_of_classes
 from scotoma.answers.pair import label_notes, one_language, read_labels
-from scotoma.answers.values import NEVER_A_CLASS, column_text, is_missing_text, read_values
+from scotoma.answers.values import (
+    NEVER_A_CLASS,
+    column_text,
+    infer_type,
+    is_missing_text,
+    read_values,
+)
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 from scotoma.readers.tables import scan_table, sniff
 
-__all__ = ["LogColumns", "is_timm", "table_format"]
+__all__ = ["LogColumns", "is_timm", "table_attributes", "table_format"]
 
 CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
 TASK, MODEL = "task", "model"
@@ -129,15 +135,16 @@ def _records(
 ) -> Iterator[Record]:
     names, rows = _rows(path)
     timm = is_timm(names)
-    known = _known(columns, names, path, timm=timm)
-    named = bool(known["label"] and known["answer"])
-    scored = _scored(scores, names, known, path, compared=named and _are_named(columns, known))
+    known, scored, used = _roles(path, names, columns, scores, timm=timm)
     # timm's score is how sure the model is, not whether it is right.
-    compared = (timm or not scored or CORRECT in scored) and named
+    compared = (timm or not scored or CORRECT in scored) and bool(
+        known["label"] and known["answer"]
+    )
     scored = [name for name in scored if name in names]
     spoken = _spoken(path, known["label"], known["answer"]) if compared and not timm else None
     notes += [] if spoken is None else spoken.notes
-    used = {*known.values(), *scored, TASK, MODEL}
+    if sniff(path) == "csv":
+        rows = _typed(path, used).iter_rows(named=True)
     roles = [(role, name) for role, name in known.items() if name]
     absent: dict[str, str | None] = dict.fromkeys(known)
     times: Counter[str] = Counter()
@@ -179,6 +186,41 @@ def _records(
             answer=cells["answer"],
             text=cells["text"],
         )
+
+
+def _roles(
+    path: Path, names: Sequence[str], columns: LogColumns, scores: Sequence[str], *, timm: bool
+) -> tuple[dict[str, str], list[str], set[str]]:
+    """Columns by role, columns of scores, and all that are no attributes."""
+    known = _known(columns, names, path, timm=timm)
+    named = bool(known["label"] and known["answer"])
+    scored = _scored(scores, names, known, path, compared=named and _are_named(columns, known))
+    return known, scored, {*known.values(), *scored, TASK, MODEL}
+
+
+def _typed(path: Path, used: Collection[str]) -> pl.DataFrame:
+    """A CSV whose attributes are numbers where Parquet would have numbers."""
+    frame = scan_table(path, path.name).collect()
+    typed = [infer_type(column)[0] for column in frame if column.name not in used]
+    return frame.with_columns(one for one in typed if one.dtype.is_numeric())
+
+
+def table_attributes(path: Path, columns: LogColumns, scores: Sequence[str]) -> pl.DataFrame | None:
+    """The attributes of a table of one task in the types of their values; None of other files."""
+    if sniff(path) is None:
+        return None
+    names = column_names(path)
+    if is_timm(names) or TASK in names:
+        return None
+    used = _roles(path, names, columns, scores, timm=False)[2]
+    csv = sniff(path) == "csv"
+    frame = _typed(path, used) if csv else scan_table(path, path.name).collect()
+    plain = [column for column in frame if column.name not in used and _is_counted(column.dtype)]
+    return pl.DataFrame(plain)
+
+
+def _is_counted(kind: pl.DataType) -> bool:
+    return kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
 
 
 class _Spoken(NamedTuple):

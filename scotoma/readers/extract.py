@@ -17,9 +17,15 @@ from typing import Any, Final
 
 import polars as pl
 
+from scotoma.answers.values import read_values
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.evaluation_tables import LogColumns, is_timm, table_format
+from scotoma.readers.evaluation_tables import (
+    LogColumns,
+    is_timm,
+    table_attributes,
+    table_format,
+)
 from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER
 from scotoma.readers.files import Glimpse
 from scotoma.readers.helm import HELM
@@ -375,6 +381,12 @@ def list_attributes(
         `MOST_VALUES`, as hashes where they are long), and their kinds.
     """
     log = detect(path, columns, scores)
+    if (
+        log
+        and log.name == "table"
+        and (frame := table_attributes(path, columns, scores)) is not None
+    ):
+        return {path.stem: {column.name: _counted(column) for column in frame}}
     counted: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
     filters: dict[tuple[str, str], str] = {}
     for record in log.records(path) if log else ():
@@ -395,6 +407,17 @@ def list_attributes(
         task: {name: [n, sorted(one), sorted(kinds)] for name, (n, one, kinds) in paths.items()}
         for task, paths in counted.items()
     }
+
+
+def _counted(column: pl.Series) -> list[Any]:
+    """How many rows of a column have a value, its distinct values, and their kind."""
+    known = read_values(column).values.drop_nulls()
+    texts = known.unique(maintain_order=True).head(MOST_VALUES)
+    kind = "text"
+    if column.dtype.is_numeric():
+        kind = "integer" if column.dtype.is_integer() else "number"
+    distinct = sorted(text if len(text) <= WORD else hash_text(text) for text in texts)
+    return [len(known), distinct, [kind] if len(known) else []]
 
 
 def _kind(value: Any) -> str:

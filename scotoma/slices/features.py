@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from scotoma.answers.values import infer_type
 from scotoma.datasets.examples import Examples
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.predictions import label_counts
-from scotoma.slices.search.column_types import infer_type
 
 __all__ = ["WORK", "conditions_together", "features_of"]
 

@@ -118,7 +118,7 @@ def test_a_table_is_read_by_its_columns(read: Read, tmp_path: Path) -> None:
     (log,) = read(path, attributes=["age", "sex"]).values()
     assert (log.model, log.task, log.format) == ("fp32", "table", "table")
     assert log.examples["score.correct"].to_list() == [1.0, 0.0, 0.0]  # no answer is wrong
-    assert log.examples["age"].to_list() == ["30", None, "50"]
+    assert log.examples["age"].to_list() == [30, None, 50]  # numbers, as in Parquet
     with pytest.raises(ConfigError, match=r"column 'prediction' is not .*mean 'predicted'\?"):
         read(path, columns=LogColumns(answer="prediction"))
     path.write_text("label,predicted\n1,1\n")

@@ -11,13 +11,12 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.pair import Pair, cluster_names, label_notes, read_ids, read_labels
-from scotoma.answers.values import is_plain, tidy
+from scotoma.answers.values import infer_type, is_plain, tidy
 from scotoma.commands.shared.tables import check_compared, column, columns, numbers
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.printable import listed, quoted
 from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
-from scotoma.slices.search.column_types import infer_type
 
 __all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.answers.values import infer_type
 from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import needs
@@ -20,7 +21,6 @@ from scotoma.slices.beam.part import Query, means_of
 from scotoma.slices.evidence.outcomes import Outcome, metric_named, none_at_risk
 from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.search.coding import Coding
-from scotoma.slices.search.column_types import infer_type
 from scotoma.slices.search.predicates import codings
 
 PURPOSE = "searching slices on Beam"

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.answers.values import convert
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
@@ -22,7 +23,6 @@ from scotoma.slices.judging.crossed import Centre
 from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.protocols import Test, ratios_of
 from scotoma.slices.search.coding import Coding
-from scotoma.slices.search.column_types import convert
 from scotoma.slices.search.findings import Key
 from scotoma.slices.search.greedy import unexplained
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
