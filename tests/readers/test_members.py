@@ -238,9 +238,7 @@ def test_several_results_of_one_sample_are_chosen_among(read: Read, tmp_path: Pa
     ]  # fmt: skip
     path = tmp_path / "a_samples.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(
-        ConfigError, match=r"2 filters \(qa::em, qa::f1\); choose one"
-    ):
+    with pytest.raises(ConfigError, match=r"2 filters \(qa::em, qa::f1\); choose one"):
         read(path)
     (log,) = read(path, filter="qa::f1").values()
     assert log.examples["score.score"].to_list() == [1.0] * 3
