@@ -154,10 +154,10 @@ def _records(
         if timm:
             cells["answer"] = _best(row.get(known["answer"]))
         if spoken is not None:
-            if cells["label"] not in spoken.labels:
-                continue  # an example without a label
-            cells["label"] = spoken.labels[str(cells["label"])]
-            cells["answer"] = spoken.answers.get(str(cells["answer"]))
+            cells["label"] = spoken.labels[number - 1]
+            cells["answer"] = spoken.answers[number - 1]
+            if cells["label"] is None:
+                continue  # it is told
         example_id, content = cells["example_id"], cells["content_hash"]
         if not known["example_id"]:  # an example is what was asked, however often it was asked
             content = hash_text(cells["prompt"], cells["label"])
@@ -224,10 +224,10 @@ def _is_counted(kind: pl.DataType) -> bool:
 
 
 class _Spoken(NamedTuple):
-    """Cells of labels and answers, to what they say in one language; missing ones are absent."""
+    """Labels and answers of every row in one language, None where they are missing."""
 
-    labels: Mapping[str, str]
-    answers: Mapping[str, str]
+    labels: list[str | None]
+    answers: list[str | None]
     notes: tuple[str, ...]
 
 
@@ -242,24 +242,22 @@ def _spoken(path: Path, label: str, answer: str) -> _Spoken:
         said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
     read = read_labels(truth)
     known = read.values.is_not_null()
-    labels, answers = read.values.filter(known), said.filter(known)
+    labels = read.values.drop_nulls()
     notes = [note.sentence for note in label_notes(label, read)]
     if speak_of_classes(labels.n_unique(), len(labels)):
         try:
-            spoken = one_language(labels, {answer: answers})
+            spoken = one_language(labels, {answer: said.filter(known)})
         except DataError as error:
             raise DataError(f"{printable(path.name)}: {error}") from error
         notes += [note.sentence for note in spoken.notes]
-        if spoken.labels is not None:
-            labels = spoken.labels
         answered = spoken.answers[answer]
     else:
-        answered = read_values(answers, missing=NEVER_A_CLASS).values
+        answered = read_values(said.filter(known), missing=NEVER_A_CLASS).values
+    answers: list[str | None] = pl.Series([None] * len(known), dtype=pl.String).scatter(
+        known.arg_true(), answered
+    ).to_list()  # fmt: skip
     name = printable(path.name)
-    pairs = [(truth.filter(known), labels), (answers, answered)]
-    maps = [dict(pl.DataFrame({"a": a, "b": b}).unique().drop_nulls().iter_rows())
-            for a, b in pairs]  # fmt: skip
-    return _Spoken(maps[0], maps[1], tuple(f"{name}: {note}." for note in notes))
+    return _Spoken(read.values.to_list(), answers, tuple(f"{name}: {note}." for note in notes))
 
 
 def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:
