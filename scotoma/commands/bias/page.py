@@ -104,7 +104,7 @@ def _printed(measures: dict[str, Any], everything: bool) -> list[Row]:
 
 
 def _metric(row: Row) -> str:
-    metric: str = NAMES.get(row["metric"], row["metric"])
+    metric = str(NAMES.get(row["metric"], row["metric"]))
     return metric if row["class"] is None else f"{metric} of {row['class']}"
 
 

@@ -13,6 +13,7 @@ import yaml
 from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn
 from scotoma.answers.note import AdmissionNote
+from scotoma.answers.pair import reading_note
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
 from scotoma.commands.compare.logs import Model
@@ -92,7 +93,8 @@ def compared_boxes(
     table = box_table(truth)
     if question.group_table is not None:
         table = _joined(question.group_table, table)
-    values = grouped(table, _asked(question, table))
+    groups = grouped(table, _asked(question, table))
+    values = dict(groups.values)
     parts = image_groups(truth.images)
 
     known = {"iou": question.iou, "least_score": question.least_score}
@@ -111,7 +113,7 @@ def compared_boxes(
     alone = dict(zip(names, map_in_order(measured_alone, models, AT_ONCE), strict=True))
     found = {name: what for name, (what, _, _) in alone.items()}
     first, *others = found
-    notes = [*truth.notes]
+    notes = [*truth.notes, *(reading_note("groups", one) for one in groups.notes)]
     for name, (_, _, own) in alone.items():
         variant = "" if name == first else name
         notes += [one.model_copy(update={"variant": variant}) for one in own]
@@ -119,7 +121,7 @@ def compared_boxes(
     of_image = truth.image[truth.examples]
     if chance := box_chance_note(found[first].found[:, None], dealt, of_image, first):
         notes.append(chance)
-    masks, image, features = compared_group_masks(values), _images(truth), _features(table, values)
+    masks, image, features = compared_group_masks(groups), _images(truth), _features(table, values)
     measured = [
         measure_boxes(
             (found[first], found[other]), (alone[first][1], alone[other][1]),

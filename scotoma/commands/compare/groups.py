@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 
-from scotoma.answers.groups import GroupColumn, group_values, parse_groups
+from scotoma.answers.groups import GroupColumn, Groups, parse_groups
 from scotoma.errors import ConfigError
 from scotoma.group_keys import group_key
 from scotoma.inputs import Flags
@@ -17,7 +16,6 @@ from scotoma.printable import printable
 __all__ = ["Grouping", "compared_group_masks", "grouped", "groupings"]
 
 MOST_GROUPS = 500
-MISSING = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -47,48 +45,31 @@ def groupings(texts: Sequence[str]) -> list[Grouping]:
     ]
 
 
-def grouped(table: pl.DataFrame, asked: Sequence[Grouping]) -> dict[str, pl.Series]:
-    """Form the groups of every row, by attribute.
+def grouped(table: pl.DataFrame, asked: Sequence[Grouping]) -> Groups:
+    """Form the groups of every row.
 
     Raises:
         ConfigError: A column that the table has not.
     """
-    every = pl.Series([True]).new_from_index(0, table.height)
-    values = {}
     for one in asked:
         if one.rule.column not in table.columns:
             raise ConfigError(
                 f"--group names {printable(one.rule.column)!r}, which is not among "
                 f"{printable(', '.join(table.columns))[:300]}"
             )
-        text = _text(table[one.rule.column])
-        formed = group_values(text, one.rule, every, repr(printable(one.name)))
-        values[one.name] = formed.values.fill_null(MISSING)
-    return values
+    columns = {one.name: table[one.rule.column] for one in asked}
+    return Groups.of(columns, {one.name: one.rule for one in asked}, size=table.height)
 
 
-def _text(values: pl.Series) -> pl.Series:
-    if values.dtype.is_float():
-        values = values.fill_nan(None)
-        known = values.drop_nulls()
-        if len(known) and bool((known == known.round()).all()):
-            values = values.cast(pl.Int64, strict=False)
-    return values.cast(pl.String)
-
-
-def compared_group_masks(values: Mapping[str, pl.Series]) -> dict[str, Flags]:
+def compared_group_masks(groups: Groups) -> dict[str, Flags]:
     """The rows of each group, by its key; an attribute of one value has none.
 
     Raises:
         ConfigError: More than 500 groups.
     """
-    masks: dict[str, Flags] = {}
-    for name, column in values.items():
-        kinds = sorted(column.unique().to_list())
-        if len(kinds) < 2:
-            continue  # one value is all examples
-        for value in kinds:
-            masks[group_key([(name, value)])] = np.asarray((column == value).to_numpy())
+    several = {name: own for name, own in groups.values.items() if own.n_unique() > 1}
+    masks = dict(replace(groups, values=several).masks)
+    del masks[group_key([])]
     if len(masks) > MOST_GROUPS:
         raise ConfigError(
             f"--group must form at most {MOST_GROUPS} groups, got {len(masks):,}; bin numbers "

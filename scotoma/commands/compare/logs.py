@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import unanswered_note
-from scotoma.answers.groups import GroupColumn
+from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
 from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
 from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
@@ -286,12 +286,13 @@ def _compared(
     for model, count in zip(models, rows.unanswered, strict=True):
         silent = np.arange(rows.table["example"].n_unique()) < count
         admission += unanswered_note(silent[:, None], model.name)
-    values = _groups(question, rows, asked)
+    groups = _groups(question, rows, asked)
+    admission += [_note("reading", one, "groups") for one in groups.notes]
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
     return ComparedLogs(
         names, rows, metric, " and ".join(dict.fromkeys(keys)),
-        compared_group_masks(values), values, texts,
+        compared_group_masks(groups), groups.values, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(admission)),
     )  # fmt: skip
@@ -372,10 +373,8 @@ def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:
     return table.with_columns((pl.col(side) >= least).cast(pl.Float64) for side in sides)
 
 
-def _groups(
-    question: CompareQuestion, rows: PairedRows, asked: Sequence[Grouping]
-) -> dict[str, pl.Series]:
-    """The group of every row, by attribute."""
+def _groups(question: CompareQuestion, rows: PairedRows, asked: Sequence[Grouping]) -> Groups:
+    """Form the groups of every row."""
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
     if question.group_table is not None:
