@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from scotoma.config import Variant, parse_config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.inference import OURS, session
 from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
@@ -135,7 +135,7 @@ def accuracy(run: Run) -> None:
         began = time.perf_counter()
         perform(step, run, str(shard))
         print(f"{step} {time.perf_counter() - began:.1f} s", flush=True)
-    test = Examples.read(run.examples).split("test")
+    test = AuditedExamples.read(run.examples).split("test")
     top1 = {}
     print(f"{'variant':<26} {'top-1 %':>8} {'against what it derives from, points':>38}  labels")
     for variant in run.config.resolved_variants:
@@ -151,7 +151,7 @@ def accuracy(run: Run) -> None:
     exceptions(run, test)
 
 
-def exceptions(run: Run, test: Examples) -> None:
+def exceptions(run: Run, test: AuditedExamples) -> None:
     """Labels in which torch (not folded, as trained) and ONNX in float32 (folded) differ."""
     images = OURS(decode_images(test))
     model = build_model(run.config.source.model, len(test.classes), 0).eval()

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.power import PlantedGroup, Probit, planted_audit
 from scotoma.predictions import Predictions
 from scotoma.run import Run
@@ -59,7 +59,7 @@ def planted_run(
             "age": age,
         }
     )
-    Examples(table, ("no", "yes"), ("sex", "age"), (("sex", "age"),)).write(run.examples)
+    AuditedExamples(table, ("no", "yes"), ("sex", "age"), (("sex", "age"),)).write(run.examples)
     run.path("predictions").mkdir()
     for name, predicted in (("dense", drawn.dense), ("int8", drawn.compressed)):
         Predictions(

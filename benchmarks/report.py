@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from scotoma.audit import read_audit  # noqa: E402  after the path
 from scotoma.config import Config  # noqa: E402
-from scotoma.datasets import Examples  # noqa: E402
+from scotoma.datasets import AuditedExamples  # noqa: E402
 from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
 from scotoma.run import Run  # noqa: E402
@@ -135,9 +135,9 @@ def made_up(folder: Path, members: int) -> Run:
     train = table.head(9).with_columns(
         pl.lit("train").alias("split"), ("seen " + pl.col("example_id")).alias("example_id")
     )
-    Examples(pl.concat([table, train]), ("dark", "blond"), ("sex", "age"), (("sex", "age"),)).write(
-        run.examples
-    )
+    AuditedExamples(
+        pl.concat([table, train]), ("dark", "blond"), ("sex", "age"), (("sex", "age"),)
+    ).write(run.examples)
     run.path("predictions").mkdir()
     difficulty = rng.normal(size=(EXAMPLES, 1))
     dense = None

@@ -25,7 +25,7 @@ from scipy import stats
 from scotoma.audit import Audit
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import SincePreviousRule, default_rules
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.power import smallest_amplification
 from scotoma.stages.judging.assemble import assemble
 from scotoma.verdict import Gate, judge
@@ -113,7 +113,7 @@ def measured(folder: Path, members: int, relative: float, seed: int) -> Audit:
     """One drawn audit; slices are not searched."""
     run = planted_run(folder, CELLS, members, relative, seed)
     run.section("slices").write_text("{}", encoding="utf-8")
-    return assemble(run, Examples.read(run.examples))
+    return assemble(run, AuditedExamples.read(run.examples))
 
 
 def share(count: int, total: int) -> str:

@@ -28,7 +28,7 @@ from scipy.stats import norm
 from scotoma.audit import read_audit
 from scotoma.config import Config, parse_config
 from scotoma.config.gate import default_rules
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.power import smallest_amplification
@@ -79,7 +79,7 @@ def main() -> None:
     asked = parser.parse_args()
     kind = asked.kind
     with tempfile.TemporaryDirectory() as folder:  # of one cluster examples count once
-        tested = Examples.read(drawn(Path(folder), 0.0, 0, kind).examples, split="test")
+        tested = AuditedExamples.read(drawn(Path(folder), 0.0, 0, kind).examples, split="test")
         number = harmed_clusters(tested, kind)
     least = smallest_amplification(group_n=number, rate=RATE, members=MODELS, power=0.8)
     began = time.process_time()
@@ -90,7 +90,7 @@ def main() -> None:
     print(f"took {time.process_time() - began:.0f} s of CPU")
 
 
-def harmed_clusters(tested: Examples, kind: str) -> int:
+def harmed_clusters(tested: AuditedExamples, kind: str) -> int:
     """Count the clusters of the group that is harmed."""
     name, value = harmed_group(kind)
     inside = (tested.table[name] == value).to_numpy()
@@ -167,7 +167,7 @@ def drawn(folder: Path, relative: float, seed: int, kind: str) -> Run:
 
 def parts(
     rng: np.random.Generator, kind: str, config: Config
-) -> tuple[Examples, np.ndarray, np.ndarray]:
+) -> tuple[AuditedExamples, np.ndarray, np.ndarray]:
     """Boxes of images or tokens of sentences, their class ids, and which are harmed, (N, L)."""
     shape = (PHOTOGRAPHS, len(LABELS))
     own = rng.integers(0, len(LABELS), shape)
@@ -188,7 +188,7 @@ def parts(
 
 def labelled(
     rng: np.random.Generator, seed: int, config: Config
-) -> tuple[Examples, np.ndarray, np.ndarray]:
+) -> tuple[AuditedExamples, np.ndarray, np.ndarray]:
     """Photographs of several labels, a row a label, and which are harmed, shape (N, L)."""
     present = rng.random((PHOTOGRAPHS, len(LABELS))) < 0.3
     table = pl.DataFrame(

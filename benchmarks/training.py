@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 
 from scotoma.config import parse_config
-from scotoma.datasets import Examples, decode_images, load_examples
+from scotoma.datasets import AuditedExamples, decode_images, load_examples
 from scotoma.run import Run
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
@@ -79,7 +79,7 @@ def main() -> None:
                 print(f"{name}: with one core busy {beside / ours:.2f} of that", flush=True)
 
 
-def synthetic() -> Examples:
+def synthetic() -> AuditedExamples:
     """Random 32x32 images of ten classes."""
     rng = np.random.default_rng(0)
     rows = []
@@ -89,7 +89,7 @@ def synthetic() -> Examples:
         image = {"bytes": buffer.getvalue(), "path": f"{index}.png"}
         split, label = "train" if index < 1800 else "test", str(index % 10)
         rows.append({"example_id": str(index), "split": split, "label": label, "image": image})
-    return Examples(pl.DataFrame(rows), tuple(map(str, range(10))), (), ())
+    return AuditedExamples(pl.DataFrame(rows), tuple(map(str, range(10))), (), ())
 
 
 def populations(run: Run, members: int) -> float:
@@ -101,7 +101,7 @@ def populations(run: Run, members: int) -> float:
     return members * run.config.source.recipe.total_steps / (time.perf_counter() - began)
 
 
-def plainly(run: Run, examples: Examples, members: int) -> float:
+def plainly(run: Run, examples: AuditedExamples, members: int) -> float:
     """Member-steps a second of a plain loop: one network, torch's optimiser, default threads."""
     recipe, name = run.config.source.recipe, run.config.source.model
     began = time.perf_counter()

@@ -38,7 +38,7 @@ from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import VERSION, Accuracy
 from scotoma.config import Variant
 from scotoma.config.gate import GateRules, default_rules
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
@@ -205,7 +205,7 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
 
 
 def _against_labels(
-    pair: PopulationPair, examples: Examples, positive: int | None
+    pair: PopulationPair, examples: AuditedExamples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Classes and groups as the step `bias` measures them, which the default gate asks about."""
     groups, dense = examples.partition(), pair.dense_members
@@ -220,7 +220,7 @@ def _against_labels(
     return {"classes": measures["classes"], "subgroups": rates}
 
 
-def examples_of(world: World, drawn: Drawn) -> Examples:
+def examples_of(world: World, drawn: Drawn) -> AuditedExamples:
     """The test examples of an audit."""
     names = tuple(own.name for own in world.attributes)
     values = [world.classes, *(own.values for own in world.attributes)]
@@ -229,7 +229,7 @@ def examples_of(world: World, drawn: Drawn) -> Examples:
          zip(values, [drawn.labels, *drawn.attributes], strict=True)],
         schema=["label", *names],
     ).with_columns(pl.Series("example_id", _ids(world.rows)), split=pl.lit("test"))  # fmt: skip
-    return Examples(table, world.classes, names, ())
+    return AuditedExamples(table, world.classes, names, ())
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.stages.measures.facets import facet_pairs
 from scotoma.stages.measures.gaps import Gaps
 
@@ -18,7 +18,7 @@ SEX = {"female": (200, 20, 50), "male": (400, 40, 44)}  # +15.0 and +1.0 points
 AGE = {"child": (100, 10, 30), "adult": (300, 30, 33), "old": (200, 20, 30)}  # +20, +1, +5
 
 
-def world(counts: Mapping[str, tuple[int, int, int]]) -> tuple[Examples, Any, Any]:
+def world(counts: Mapping[str, tuple[int, int, int]]) -> tuple[AuditedExamples, Any, Any]:
     """Examples of one attribute, and the labels of a dense and a compressed model."""
     values = [value for value, (n, _, _) in counts.items() for _ in range(n)]
     dense, compressed = (
@@ -26,7 +26,7 @@ def world(counts: Mapping[str, tuple[int, int, int]]) -> tuple[Examples, Any, An
         for which in (1, 2)
     )
     table = pl.DataFrame({"label": ["right"] * (len(values) - 1) + ["wrong"], "who": values})
-    examples = Examples(table, ("right", "wrong"), ("who",), ())
+    examples = AuditedExamples(table, ("right", "wrong"), ("who",), ())
     truth = examples.labels
     return examples, *((truth ^ wrong).astype(np.uint8)[:, None] for wrong in (dense, compressed))
 

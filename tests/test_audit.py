@@ -18,7 +18,7 @@ from botocore.httpsession import URLLib3Session
 from safetensors.numpy import load_file
 
 from scotoma.config import load_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.storage import read_bytes, upload
 from tests.commands import scotoma
@@ -178,7 +178,7 @@ def test_a_finished_run_is_taken_up_without_doing_anything_again(run: Path, conf
 
 def test_accuracy_in_the_report_is_that_of_the_predictions(run: Path) -> None:
     found = json.loads((run / "audit.json").read_text())["accuracy"]
-    examples = Examples.read(run / "examples.parquet").split("test")
+    examples = AuditedExamples.read(run / "examples.parquet").split("test")
     for variant in VARIANTS:
         predictions = Predictions.read(run / "predictions" / f"{variant}.parquet")
         assert list(predictions.example_ids) == examples.ids

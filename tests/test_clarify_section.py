@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from scotoma.bias.clarify import METRICS
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.stages.measures.clarify import ClarifyMetrics, metric_guide
 from scotoma.stages.measures.facets import facet_pairs
 
@@ -20,14 +20,16 @@ N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")
 
 
-def table(**attributes: Any) -> Examples:
+def table(**attributes: Any) -> AuditedExamples:
     rng = np.random.default_rng(3)
     labels = [CLASSES[int(one)] for one in rng.random(N) < 0.4]
-    return Examples(pl.DataFrame({"label": labels, **attributes}), CLASSES, tuple(attributes), ())
+    return AuditedExamples(
+        pl.DataFrame({"label": labels, **attributes}), CLASSES, tuple(attributes), ()
+    )
 
 
 @pytest.fixture(scope="module")
-def examples() -> Examples:
+def examples() -> AuditedExamples:
     rng = np.random.default_rng(4)
     return table(
         sex=np.where(rng.random(N) < 0.3, "male", "female"),
@@ -36,7 +38,7 @@ def examples() -> Examples:
 
 
 @pytest.fixture(scope="module")
-def populations(examples: Examples) -> tuple[Any, Any]:
+def populations(examples: AuditedExamples) -> tuple[Any, Any]:
     """Compression loses positives of men alone."""
     rng = np.random.default_rng(5)
     dense = examples.labels[:, None] ^ (rng.random((N, MEMBERS)) < 0.1)
@@ -44,7 +46,9 @@ def populations(examples: Examples) -> tuple[Any, Any]:
     return dense, dense & ~(men & (rng.random((N, MEMBERS)) < 0.5))
 
 
-def rows_of(examples: Examples, populations: tuple[Any, Any], positive: int | None = 1) -> Any:
+def rows_of(
+    examples: AuditedExamples, populations: tuple[Any, Any], positive: int | None = 1
+) -> Any:
     outcomes = ClarifyMetrics(examples, positive, seed=0)
     dense, compressed = populations
     rows = outcomes.models(outcomes.metrics(dense), dense, compressed, paired=True)
@@ -58,7 +62,7 @@ def test_the_questions_hold_every_metric_once() -> None:
 
 
 def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
-    examples: Examples, populations: tuple[Any, Any]
+    examples: AuditedExamples, populations: tuple[Any, Any]
 ) -> None:
     data = ClarifyMetrics(examples, 1, seed=0, training=examples).data()
     rows = rows_of(examples, populations)
@@ -78,7 +82,7 @@ def test_every_metric_of_every_facet_has_a_number_with_an_interval_or_a_reason(
 
 
 def test_positives_by_group_and_their_change_are_those_that_polars_counts(
-    examples: Examples, populations: tuple[Any, Any]
+    examples: AuditedExamples, populations: tuple[Any, Any]
 ) -> None:
     row = rows_of(examples, populations)["sex=male", "DPPL"]
     shares = []
@@ -95,7 +99,7 @@ def test_positives_by_group_and_their_change_are_those_that_polars_counts(
     assert row["change"].low > 0  # compression takes outcomes from men
 
 
-def test_strata_are_the_values_of_all_other_attributes(examples: Examples) -> None:
+def test_strata_are_the_values_of_all_other_attributes(examples: AuditedExamples) -> None:
     (sex, *_) = facet_pairs(examples)
     assert sex.strata is not None
     age = examples.table["age"].to_numpy()
@@ -131,7 +135,7 @@ def test_what_lacks_is_named_in_the_words_of_the_configuration(
 
 
 def test_the_fliptest_compares_by_the_columns_that_the_configuration_names(
-    examples: Examples, populations: tuple[Any, Any]
+    examples: AuditedExamples, populations: tuple[Any, Any]
 ) -> None:
     """Five nearest in the other facet by scikit-learn, on columns of standard deviation 1."""
     x = np.random.default_rng(7).normal(size=(N, 2)) * [1, 1000]
@@ -154,7 +158,7 @@ def test_an_attribute_of_one_value_has_no_facets() -> None:
 
 
 def test_labels_are_those_of_the_training_examples_beside_those_of_the_test_examples(
-    examples: Examples,
+    examples: AuditedExamples,
 ) -> None:
     """Hand counts of the facets that the test examples name; values of neither are left out."""
     sex = np.array(["male", "female", "x"])[np.arange(N) % 3]
@@ -171,7 +175,9 @@ def test_labels_are_those_of_the_training_examples_beside_those_of_the_test_exam
     assert found["test", "sex=male", "DPL"].n == N
 
 
-def test_without_training_examples_the_reason_stands_in_their_rows(examples: Examples) -> None:
+def test_without_training_examples_the_reason_stands_in_their_rows(
+    examples: AuditedExamples,
+) -> None:
     nobody = examples.keep(np.zeros(N, bool))
     rows = ClarifyMetrics(examples, 1, seed=0, training=nobody).data()
     training = [row["value"] for row in rows if row["split"] == "training"]

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from scotoma.config import parse_config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
@@ -121,7 +121,7 @@ def test_exported_models_are_compared_with_the_network_they_were_exported_from(r
         "prune-0.5+int4": "prune-0.5", "int8-static": "dense", "int8-dynamic": "dense",
         "float16": "dense",
     }  # fmt: skip
-    pixels = decode_images(Examples.read(run.examples, split="test"))
+    pixels = decode_images(AuditedExamples.read(run.examples, split="test"))
     model = build_model("tiny-convnet", 10, 0)
     model.load_state_dict(load_file(run.member("dense", 0)))
     with torch.inference_mode():
@@ -228,13 +228,13 @@ def test_calibration_images_are_a_seeded_choice_of_the_training_rows(run: Run) -
     again = calibration_images(run, 5)
     assert (first[:5] == again).all()
     assert first.shape == (20, 3, 8, 8)
-    table = Examples.read(run.examples).table
+    table = AuditedExamples.read(run.examples).table
     held = table["split"].to_list()
     assert "calibrate" not in held
 
 
 def test_published_calibration_takes_the_first_training_rows_as_they_stand(run: Run) -> None:
-    rows = Examples.read(run.examples).split("train")
+    rows = AuditedExamples.read(run.examples).split("train")
     found = calibration_images(run, 20, protocol="published")
     assert (found == decode_images(rows)[:20]).all()
     assert not (found == calibration_images(run, 20)).all()
@@ -244,14 +244,14 @@ def test_rows_set_aside_for_calibration_are_used_instead(run: Run, tmp_path: Pat
     import polars as pl
 
     other = Run.create(tmp_path / "other", run.config)
-    examples = Examples.read(run.examples)
+    examples = AuditedExamples.read(run.examples)
     marked = examples.table.with_columns(
         pl.when(pl.int_range(pl.len()) < 3)
         .then(pl.lit("calibrate"))
         .otherwise(pl.col("split"))
         .alias("split")
     )
-    Examples(marked, examples.classes, examples.attributes, examples.intersections).write(
+    AuditedExamples(marked, examples.classes, examples.attributes, examples.intersections).write(
         other.examples
     )
     assert len(calibration_images(other, 20)) == 3

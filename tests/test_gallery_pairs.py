@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.stages.measures.gallery import PAIRS, gallery_pairs
 
 N = 60
@@ -27,11 +27,11 @@ def scores() -> pl.DataFrame:
     )
 
 
-def examples() -> Examples:
+def examples() -> AuditedExamples:
     """Examples with an attribute that is called as a score is."""
     labels = [["a", "b"][row % 2 if row < 42 else 0] for row in range(N)]
     table = pl.DataFrame({"example_id": IDS, "label": labels, "cie": ["old", "young"] * (N // 2)})
-    return Examples(table, ("a", "b"), ("cie",), ())
+    return AuditedExamples(table, ("a", "b"), ("cie",), ())
 
 
 def test_the_most_divergent_cies_come_first_each_with_a_partner_of_its_class() -> None:

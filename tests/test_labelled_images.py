@@ -16,7 +16,13 @@ from typer.testing import CliRunner
 from scotoma.audit import GateResult
 from scotoma.cli import app
 from scotoma.config import Config, load_config
-from scotoma.datasets import Examples, load_examples, open_examples, store_images, survey_examples
+from scotoma.datasets import (
+    AuditedExamples,
+    load_examples,
+    open_examples,
+    store_images,
+    survey_examples,
+)
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
@@ -174,7 +180,7 @@ def test_layers_are_chosen_by_the_errors_of_every_label(run: Run, tmp_path: Path
 
     variant = repairable(run, "int8-static")
     repaired = repair_variant(run, variant, 0.1, tmp_path / "models")
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     assert repaired.clusters == (30, 30)
     halves = examples.keep(repaired.judged).table["example_id"].str.split("#").list.first()
     assert halves.value_counts()["count"].unique().to_list() == [len(LABELS)]
@@ -204,7 +210,7 @@ def test_a_network_of_several_labels_answers_for_each(
     from scotoma.training.task import plain_task
 
     torch.set_num_threads(1)
-    taught = Examples.read(prepared.examples, split="train")
+    taught = AuditedExamples.read(prepared.examples, split="train")
     names = taught.image_ids[:40]
     shown = np.stack([pixels(home, name) for name in names])
     labels = taught.shown_labels[:40]
@@ -264,7 +270,7 @@ def test_subsets_bound_each_label_s_ratio_of_the_groups(
     config = Config.model_validate(
         prepared.config.model_dump(mode="json", exclude_none=True) | {"mitigation": asked}
     )
-    taught = Examples.read(prepared.examples, images=False, split="train")
+    taught = AuditedExamples.read(prepared.examples, images=False, split="train")
     groups = training_groups(config, taught)
     assert config.mitigation is not None
     assert groups.counts.sum(0).tolist() == taught.shown_labels.sum(0).tolist()
@@ -291,14 +297,14 @@ def test_steps_that_are_done_are_skipped_and_lost_predictions_come_back(run: Run
 
 
 def test_an_image_is_on_its_first_row_and_read_for_every_label(home: Path, prepared: Run) -> None:
-    examples = Examples.read(prepared.examples, split="test")
+    examples = AuditedExamples.read(prepared.examples, split="test")
     assert examples.several == tuple(LABELS)
     assert examples.table["image"].null_count() == 3 * 60
     assert examples.image_ids[:2] == ["test/00000.png", "test/00001.png"]
     table = pl.read_csv(home / "photographs" / "labels.csv").filter(split="test")
     assert (examples.shown_labels == table[LABELS].to_numpy()).all()
     asked = ["test/00007.png#umbrella", "test/00003.png#bicycle", "test/00007.png#dog"]
-    read = Examples.read(prepared.examples, only=asked).table
+    read = AuditedExamples.read(prepared.examples, only=asked).table
     assert read["example_id"].to_list() == asked
     for name, image in zip(asked, read["image"], strict=True):
         decoded = np.asarray(Image.open(io.BytesIO(image["bytes"]))).transpose(2, 0, 1)
@@ -319,7 +325,7 @@ def test_training_images_are_stored_once_each(home: Path, prepared: Run, tmp_pat
 def test_statistics_of_an_image_stand_at_each_of_its_labels(prepared: Run) -> None:
     from scotoma.datasets.image_statistics import image_statistics
 
-    table = image_statistics(Examples.read(prepared.examples, split="test"))
+    table = image_statistics(AuditedExamples.read(prepared.examples, split="test"))
     light = table["image brightness"].to_numpy().reshape(-1, len(LABELS))
     assert table.height == 240
     assert (light == light[:, :1]).all()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples, load_examples, store_images
+from scotoma.datasets import AuditedExamples, load_examples, store_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation.groups import network_outputs, training_groups
 from scotoma.predictions import PredictionFile, ScoresFile
@@ -47,7 +47,7 @@ def made(folder: Path, audited: Config) -> Run:
     """The steps of an audit in this process; what they do in workers, too."""
     run = Run.create(folder / "run", audited)
     prepare(run)
-    labels = Examples.read(run.examples, images=False).split("train").labels
+    labels = AuditedExamples.read(run.examples, images=False).split("train").labels
     images = store_images(run.examples, "train", folder)
     shared = population._start_worker(run, (images, labels, 10))
     backend, *_ = population._choose_way(shared)
@@ -77,7 +77,7 @@ def adversary(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_predictions_are_the_sum_of_heads_of_the_scores_that_are_kept(heads: Run) -> None:
-    examples = Examples.read(heads.examples, images=False)
+    examples = AuditedExamples.read(heads.examples, images=False)
     counts = examples.split("train").table.group_by("style", "label").len()
     for variant in ("dense", "prune-0.5", "prune-0.5+int8-static"):
         predicted = PredictionFile.open(heads.predictions(variant, 0)).read().predicted
@@ -136,13 +136,13 @@ def test_a_member_of_another_technique_or_of_other_groups_is_not_reused(heads: R
 
 
 def test_every_head_of_a_group_counts_among_the_outputs(heads: Run) -> None:
-    examples = Examples.read(heads.examples, images=False)
+    examples = AuditedExamples.read(heads.examples, images=False)
     assert network_outputs(heads.config, examples) == 20
     assert examples.notes == ("all models are trained by DI2 on groups of style",)
     assert network_outputs(config(""), examples) == 10
 
 
-def changed(keep: pl.Expr) -> Examples:
+def changed(keep: pl.Expr) -> AuditedExamples:
     examples = load_examples(config()).split("train")
     return examples.keep(examples.table.select(keep).to_series())
 

@@ -14,7 +14,7 @@ from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.member_fairness import MemberFairness
 from scotoma.config import load_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.papers import autoslicer, clarify, variance, variance_costs
 from scotoma.papers.table import PaperTable
@@ -51,7 +51,7 @@ def test_every_metric_of_clarify_stands_in_the_question_of_its_stage() -> None:
         assert {METRICS[name].stage for name in own} == {stage}
 
 
-def adult() -> tuple[Examples, np.ndarray]:
+def adult() -> tuple[AuditedExamples, np.ndarray]:
     """The confusion matrices of the worked example, one row an example."""
     cells = {  # sex, label, predicted
         ("f", 1, 1): 433, ("f", 0, 1): 10, ("f", 1, 0): 679, ("f", 0, 0): 8660,
@@ -60,7 +60,7 @@ def adult() -> tuple[Examples, np.ndarray]:
     sex, y, p = (np.repeat([key[at] for key in cells], list(cells.values())) for at in range(3))
     labels = pl.Series(np.where(y == 1, "rich", "poor"))
     table = pl.DataFrame({"label": labels, "sex": sex})
-    return Examples(table, ("poor", "rich"), ("sex",), ()), p.astype(np.uint8)[:, None]
+    return AuditedExamples(table, ("poor", "rich"), ("sex",), ()), p.astype(np.uint8)[:, None]
 
 
 def test_the_worked_example_in_the_tables_has_the_printed_values() -> None:

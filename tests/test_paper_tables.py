@@ -18,7 +18,7 @@ from scipy import stats
 from scotoma.audit import read_audit
 from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.config import load_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.papers import Grid, PaperTable
 from scotoma.predictions import Predictions
 from scotoma.published import pie
@@ -327,7 +327,7 @@ def test_what_a_run_cannot_give_is_named_in_a_sentence(made: Made, tmp_path: Pat
     }
     audit["variants"][1]["members"] = 1
     (copy / "audit.json").write_text(json.dumps(audit))
-    bare = Examples.read(copy / "examples.parquet", images=False)
+    bare = AuditedExamples.read(copy / "examples.parquet", images=False)
     replace(bare, attributes=(), intersections=(), over_indexed=()).write(copy / "examples.parquet")
     flat = " ".join(scotoma("tables", copy, "--paper", "cie")[1].split())
     groups = (

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from tests.commands import measured, scotoma
 from tests.faults.made import predictions_made_elsewhere
 
@@ -73,7 +73,7 @@ def test_a_class_that_is_a_word_among_numbers_has_one_place_under_every_hash_see
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        orders.add(Examples.read(run / "examples.parquet").classes)
+        orders.add(AuditedExamples.read(run / "examples.parquet").classes)
     assert orders == {("0", "1", "2", word)}
 
 

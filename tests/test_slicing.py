@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
@@ -116,7 +116,7 @@ def test_an_audit_searches_as_its_configuration_says(tmp_path):
     chosen = {"mode": "batch", "alpha": 0.5, "min_size": 40, "max_cross": 2, "confirm": False}
     assert search["settings"] | chosen == search["settings"]
     assert search["features"] == ["age", "class"]  # a column that is no attribute, as numbers
-    examples = Examples.read(run.examples).split("test")
+    examples = AuditedExamples.read(run.examples).split("test")
     ages, labels = examples.features["age"].cast(int), examples.table["label"]
     table = pl.DataFrame({"age": ages, "class": labels})
     wrong = {

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.config import default_config, parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
@@ -209,7 +209,7 @@ def test_the_first_step_writes_the_examples_and_is_skipped_when_repeated(
         "examples.parquet",
         "sources.json",
     ]
-    assert len(Examples.read(run.examples).split("test").ids) == 1798
+    assert len(AuditedExamples.read(run.examples).split("test").ids) == 1798
     written_at = run.examples.stat().st_mtime_ns
     execute("prepare", str(run.root), str(tmp_path / "pointer"))
     assert run.examples.stat().st_mtime_ns == written_at
@@ -246,7 +246,7 @@ def invented(tmp_path: Path) -> Run:
         }
     )
     examples_from_source(table, run.config, "table.csv").write(run.examples)
-    test = Examples.read(run.examples).split("test")
+    test = AuditedExamples.read(run.examples).split("test")
     for variant in ("dense", "prune-0.5"):
         run.population(variant).mkdir(parents=True)
         predicted = rng.integers(0, 3, (n, 3)).astype(np.uint16)

@@ -17,7 +17,7 @@ from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.config import parse_config
 from scotoma.config.gate import default_rules
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
@@ -66,7 +66,7 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for style in ("plain", "styled")
     ]
     examples_from_source(pl.DataFrame(rows), config, "digits-s").write(run.examples)
-    test = Examples.read(run.examples).split("test")
+    test = AuditedExamples.read(run.examples).split("test")
     run.path("predictions").mkdir()
     factor = np.where(test.table["exposure"] == "minority", 3.0, 0.5)[:, None]
     for variant, rate in ERRORS.items():
@@ -86,7 +86,7 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     divergence(run)
     bias(run)
     write_json(run.section("slices"), {})
-    return plain(assembling.assemble(run, Examples.read(run.examples)))
+    return plain(assembling.assemble(run, AuditedExamples.read(run.examples)))
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ from scotoma.printable import listed, quoted
 __all__ = [
     "NO_ANSWER",
     "UNANSWERED",
-    "AnsweredExamples",
+    "Answers",
+    "Examples",
     "Pair",
-    "SideAnswers",
     "SpokenAnswers",
     "cluster_names",
     "label_notes",
@@ -54,7 +54,7 @@ OFTEN = 2  # rows of the label column that make a class of a word that may mean 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnsweredExamples:
+class Examples:
     """The rows that both sides answered.
 
     Attributes:
@@ -82,7 +82,7 @@ class AnsweredExamples:
 
 
 @dataclass(frozen=True, eq=False)
-class SideAnswers:
+class Answers:
     """What the models of one variant said.
 
     Attributes:
@@ -115,9 +115,9 @@ class Pair:
         notes: What was folded, dropped or guessed.
     """
 
-    examples: AnsweredExamples
-    compressed: SideAnswers
-    dense: SideAnswers | None = None
+    examples: Examples
+    compressed: Answers
+    dense: Answers | None = None
     paired: bool = False
     notes: tuple[AdmissionNote, ...] = ()
 
@@ -186,7 +186,7 @@ class Pair:
             {name: column.filter(known) for name, column in (groups or {}).items()},
             rules, size=size, crossed=crossed, missing=missing,
         )  # fmt: skip
-        examples = AnsweredExamples(
+        examples = Examples(
             labels=None if spoken.labels is None else _codes(spoken.labels, every)[:, None],
             classes=tuple(every),
             groups=formed,
@@ -195,9 +195,9 @@ class Pair:
             features=None if features is None else features.filter(known),
         )
 
-        def side(variant: str, columns: Columns) -> SideAnswers:
+        def side(variant: str, columns: Columns) -> Answers:
             codes = np.stack([_codes(spoken.answers[name], every) for name in columns], axis=1)
-            return SideAnswers(variant, tuple(columns), codes, tuple(columns))
+            return Answers(variant, tuple(columns), codes, tuple(columns))
 
         return cls(
             examples=examples,
@@ -228,7 +228,7 @@ class Pair:
         assert self.examples.labels is not None
         return np.asarray(self.examples.labels[:, 0])
 
-    def coded(self, side: SideAnswers) -> Codes:
+    def coded(self, side: Answers) -> Codes:
         """What one side said as class ids of `classes`, shape (N, K)."""
         return np.where(side.unanswered, len(self.examples.classes), side.answers)
 

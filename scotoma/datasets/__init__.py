@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.datasets.examples import Examples, Partition
+from scotoma.datasets.examples import AuditedExamples, Partition
 from scotoma.datasets.image_decoding import (
     checked_parts,
     decode_images,
@@ -12,7 +12,7 @@ from scotoma.datasets.image_store import IndexedImages, StoredImages, looking_ah
 from scotoma.datasets.sources import Survey, load_examples, open_examples, survey_examples
 
 __all__ = [
-    "Examples",
+    "AuditedExamples",
     "IndexedImages",
     "Partition",
     "StoredImages",

@@ -24,7 +24,7 @@ from scotoma.unreadable import UNREADABLE, readable, reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FEATURES", "Examples", "Partition"]
+__all__ = ["FEATURES", "AuditedExamples", "Partition"]
 
 FEATURES = "features"
 SAYS_LITTLE = re.compile(r"[-+<>=.]*\d|(yes|no|true|false|other)$", re.IGNORECASE)
@@ -55,7 +55,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Examples:
+class AuditedExamples:
     """The examples of an audit.
 
     Attributes:
@@ -85,11 +85,11 @@ class Examples:
     several: tuple[str, ...] = ()
     admission: tuple[AdmissionNote, ...] = ()
 
-    def split(self, name: str) -> Examples:
+    def split(self, name: str) -> AuditedExamples:
         """Select the examples of one split, in their order."""
         return self.keep(self.table["split"] == name)
 
-    def keep(self, rows: pl.Series | NDArray[np.bool_]) -> Examples:
+    def keep(self, rows: pl.Series | NDArray[np.bool_]) -> AuditedExamples:
         """Select some of the examples, in their order; `rows` says of each whether it stays."""
         return replace(self, table=self.table.filter(rows))
 
@@ -104,7 +104,7 @@ class Examples:
         return len(self.several) or 1
 
     @property
-    def pictured(self) -> Examples:
+    def pictured(self) -> AuditedExamples:
         """The rows that bring the images: each, or the first of each image."""
         if not self.several:
             return self
@@ -225,7 +225,7 @@ class Examples:
         images: bool = True,
         split: str | None = None,
         only: Sequence[str] | None = None,
-    ) -> Examples:
+    ) -> AuditedExamples:
         """Read the file of `write`.
 
         Args:

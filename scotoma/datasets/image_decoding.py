@@ -27,7 +27,7 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.datasets.examples import Examples
+    from scotoma.datasets.examples import AuditedExamples
 
 __all__ = [
     "checked_parts",
@@ -52,7 +52,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "MPO", "JPEG2000"
 DEEP = ("I", "F")  # first letters of the modes with more than 8 bits a channel
 
 
-def decode_images(examples: Examples, *, threads: int | None = None) -> NDArray[np.uint8]:
+def decode_images(examples: AuditedExamples, *, threads: int | None = None) -> NDArray[np.uint8]:
     """Decode every image into memory.
 
     Args:
@@ -115,7 +115,7 @@ def checked_parts(
 
     Args:
         parts: The tables; their images have one size all together.
-        size: See `Examples`.
+        size: See `AuditedExamples`.
         threads: See `decode_images`.
         limits: Memory for decoding one image.
         rows_an_image: How many rows stand for one image, the first of which brings it.
@@ -134,7 +134,7 @@ def checked_parts(
 
 
 def decode_images_to(
-    path: Path, examples: Examples, *, threads: int | None = None
+    path: Path, examples: AuditedExamples, *, threads: int | None = None
 ) -> NDArray[np.uint8]:
     """Decode every image straight into a .npy file, which many processes map as one copy.
 
@@ -170,7 +170,7 @@ def decode_parts_to(
         path: See `decode_images_to`.
         parts: Tables with `example_id` and `image`.
         shape: (N, 3, H, W), of all of them.
-        size: See `Examples`.
+        size: See `AuditedExamples`.
         threads: See `decode_images`.
 
     Raises:

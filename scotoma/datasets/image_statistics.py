@@ -15,7 +15,7 @@ from scotoma.machine import cores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.datasets.examples import Examples
+    from scotoma.datasets.examples import AuditedExamples
 
 __all__ = ["STATISTICS", "image_statistics"]
 
@@ -34,7 +34,7 @@ BAND = 2**22  # pixels that are measured at a time
 Row = tuple[float, float, float | None, int, int, float]
 
 
-def image_statistics(examples: Examples) -> pl.DataFrame:
+def image_statistics(examples: AuditedExamples) -> pl.DataFrame:
     """Compute statistics of every image, upright if models see it so, but not resized or cropped.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_decoding import decode_parts_to, decode_rows, image_shape
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
@@ -68,7 +68,7 @@ class EncodedImages:
             path: Encoded images, one behind the other.
             ends: Where each of them ends, bytes, shape (N,).
             shape: (N, 3, H, W), decoded.
-            size: See `Examples`.
+            size: See `AuditedExamples`.
         """
         self.shape = shape
         self._bytes = np.memmap(path, dtype=np.uint8, mode="r")
@@ -160,7 +160,7 @@ class StoredImages:
         path: A .npy file of pixels, or encoded images one behind the other.
         shape: (N, 3, H, W), decoded.
         ends: Where each encoded image ends, bytes, shape (N,); None for pixels.
-        size: See `Examples`.
+        size: See `AuditedExamples`.
     """
 
     path: Path
@@ -193,7 +193,7 @@ def store_images(
     Raises:
         DataError: There is room for neither, or `decode_images` refuses an image.
     """
-    examples = Examples.read(parquet, images=False)
+    examples = AuditedExamples.read(parquet, images=False)
     n, each = len(examples.split(split).pictured.ids), examples.rows_an_image
     first = next(_parts(parquet, split, each), None)
     if first is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.printable import printable
 
 __all__ = ["orientation_notes"]
@@ -15,7 +15,9 @@ __all__ = ["orientation_notes"]
 SHOWN = 4  # values of an attribute that a note names
 
 
-def orientation_notes(examples: Examples, oriented: Sequence[str]) -> Iterator[AdmissionNote]:
+def orientation_notes(
+    examples: AuditedExamples, oriented: Sequence[str]
+) -> Iterator[AdmissionNote]:
     """Write a note on test images with an EXIF orientation, with their groups where these differ.
 
     Args:

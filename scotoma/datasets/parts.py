@@ -14,7 +14,7 @@ from typing import Literal
 
 import polars as pl
 
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.run import Run, read_record, write_json
 
 __all__ = ["ExamplesPart", "PartDigests", "part_digest", "parts_file"]
@@ -34,7 +34,7 @@ class PartDigests:
         examples: What the table belongs to; of its own table nothing is read.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     _seen: list[pl.DataFrame] = field(default_factory=list)
 
     def passing(self, parts: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:

@@ -13,7 +13,7 @@ from scotoma.answers.pair import label_notes, read_labels, reading_note
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
 from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.config.label import threshold_classes
-from scotoma.datasets.examples import FEATURES, Examples
+from scotoma.datasets.examples import FEATURES, AuditedExamples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.score_order import score_order
@@ -33,7 +33,7 @@ def examples_from_source(
     origin: str,
     notes: Sequence[str] = (),
     admission: Sequence[AdmissionNote] = (),
-) -> Examples:
+) -> AuditedExamples:
     """Pick label, attributes and cluster out of a source's table, and refuse what cannot work.
 
     Args:
@@ -98,7 +98,7 @@ def examples_from_source(
                 "a comparison of groups needs two, so remove it or choose another column"
             )
         _refuse_unknown_advantaged(config.advantaged.get(name), name, values, origin)
-    return Examples(
+    return AuditedExamples(
         table,
         tuple(classes),
         tuple(attributes),

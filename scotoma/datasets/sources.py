@@ -24,7 +24,7 @@ from scotoma.config import (
     ScoresSource,
 )
 from scotoma.config.sources import CocoSource, FileSource, ImsituSource
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.feature_columns import feature_columns
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.join import Join
@@ -56,12 +56,12 @@ class Survey:
         origin: What messages call the source.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     join: Join | None
     origin: str
 
 
-def load_examples(config: Config) -> Examples:
+def load_examples(config: Config) -> AuditedExamples:
     """Read the examples that a configuration names.
 
     Args:
@@ -80,7 +80,7 @@ def load_examples(config: Config) -> Examples:
     return _examples(_source(config, images=True), config)
 
 
-def open_examples(config: Config) -> tuple[Examples, Iterator[pl.DataFrame]]:
+def open_examples(config: Config) -> tuple[AuditedExamples, Iterator[pl.DataFrame]]:
     """Open the examples that a configuration names, to be read some at a time.
 
     Args:
@@ -302,7 +302,7 @@ def _table(config: Config, *, images: bool) -> _Table:
     return _Table(table, source.data, None)
 
 
-def _examples(read: _Table, config: Config) -> Examples:
+def _examples(read: _Table, config: Config) -> AuditedExamples:
     table, join = read.table, read.join
     notes = [*([join.note()] if join and join.note() else []), *read.notes]
     if config.baseline not in (None, "dense"):

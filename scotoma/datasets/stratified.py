@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["stratified"]
 
 
-def stratified(examples: Examples, number: int, seed: int) -> NDArray[np.intp]:
+def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.intp]:
     """Choose examples so that each combination of attributes and class keeps its share.
 
     Args:

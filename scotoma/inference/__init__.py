@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from scotoma.inference.costs import measure_costs
 from scotoma.inference.engines import Network, open_engine, providers, scores_onnx, session
-from scotoma.inference.population import Answers, PixelArray, images_at_once, predict_members
+from scotoma.inference.population import MemberAnswers, PixelArray, images_at_once, predict_members
 from scotoma.inference.preprocessing import OURS, Preprocessing
 
 __all__ = [
     "OURS",
-    "Answers",
+    "MemberAnswers",
     "Network",
     "PixelArray",
     "Preprocessing",

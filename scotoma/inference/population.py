@@ -34,7 +34,7 @@ from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_
 from scotoma.processes.used import Effort, Kind, Workers
 
 __all__ = [
-    "Answers",
+    "MemberAnswers",
     "PixelArray",
     "images_at_once",
     "images_on_gpu",
@@ -72,7 +72,7 @@ def images_on_gpu(images: PixelArray) -> int:
 
 
 @dataclass(frozen=True)
-class Answers:
+class MemberAnswers:
     """What one member says of some examples.
 
     Attributes:
@@ -108,7 +108,7 @@ def predict_members(
     workers: int | None = None,
     process: IsolatedProcess | None = None,
     used: Workers | None = None,
-) -> Iterator[Answers]:
+) -> Iterator[MemberAnswers]:
     """Run every member on every image.
 
     The same labels whatever the number of workers: batches are cut at the same places. Weights run
@@ -182,7 +182,7 @@ def needs_torch(members: Sequence[Path], network: Network) -> bool:
 
 def _side_by_side(
     work: _Work, file: Path | None, fed: list[Task], others: list[Task], workers: int, used: Workers
-) -> Iterator[Answers]:
+) -> Iterator[MemberAnswers]:
     """Feed a GPU, and run on the other cores what does not need it.
 
     One process feeds it first. Its first task tells how many do from then on.
@@ -231,7 +231,7 @@ class _Lane:
         self.given = 0
         kind.began = kind.ended = time.perf_counter()
 
-    def give_out(self) -> Iterator[Future[tuple[Answers, Effort]]]:
+    def give_out(self) -> Iterator[Future[tuple[MemberAnswers, Effort]]]:
         """Give tasks to the workers, as many as may wait in line."""
         while self.tasks and self.given < self.in_line:
             member, rows = self.tasks.popleft()
@@ -254,9 +254,9 @@ class _Lane:
                     other.kind.workers = other.in_line = max(1, other.cores - self.kind.workers)
 
 
-def _shared_out(lanes: Sequence[_Lane]) -> Iterator[Answers]:
+def _shared_out(lanes: Sequence[_Lane]) -> Iterator[MemberAnswers]:
     """Answers of all lanes, as they come."""
-    waiting: dict[Future[tuple[Answers, Effort]], _Lane] = {}
+    waiting: dict[Future[tuple[MemberAnswers, Effort]], _Lane] = {}
     while True:
         for lane in lanes:
             waiting |= dict.fromkeys(lane.give_out(), lane)
@@ -275,13 +275,13 @@ def _apart(
     tasks: list[tuple[int, slice]],
     workers: int,
     process: IsolatedProcess | None,
-) -> Iterator[Answers]:
+) -> Iterator[MemberAnswers]:
     """Run external models, each batch by a call that may take so much memory and time."""
     batch = images_at_once(work.images)
     small = np.uint8 if work.network.classes <= 2**8 else np.uint16
     idle: SimpleQueue[IsolatedProcess] = SimpleQueue()
 
-    def run(task: tuple[int, slice]) -> Answers:
+    def run(task: tuple[int, slice]) -> MemberAnswers:
         member, rows = task
         path, process = work.members[member], idle.get()
         parts = []
@@ -302,7 +302,7 @@ def _apart(
         scores = np.concatenate(kept) if kept else None
         every = [np.array(part, np.float32) for part in parts[3::4] if part is not None]
         wide = np.concatenate(every) if every else None
-        return Answers(member, rows, best.astype(small), scores, parts[2], wide)
+        return MemberAnswers(member, rows, best.astype(small), scores, parts[2], wide)
 
     with ExitStack() as stack:
         if file is None:
@@ -367,7 +367,7 @@ class _Work:
     def _batch(self, *, on_gpu: bool) -> int:
         return images_on_gpu(self.images) if on_gpu else images_at_once(self.images)
 
-    def timed(self, member: int, rows: slice) -> tuple[Answers, Effort]:
+    def timed(self, member: int, rows: slice) -> tuple[MemberAnswers, Effort]:
         """Run a member on some rows, and tell what that cost."""
         began, worked = time.perf_counter(), time.process_time()
         answers = self(member, rows)
@@ -379,7 +379,7 @@ class _Work:
         before, self.gpu_s = self.gpu_s, gpu_s
         return answers, Effort(seconds, gpu_s - before, gpu_bytes, free_gpu_bytes())
 
-    def __call__(self, member: int, rows: slice) -> Answers:
+    def __call__(self, member: int, rows: slice) -> MemberAnswers:
         if self.opened is None or self.opened[0] != member:
             self.opened, self.gpu_s = None, 0.0  # one member's weights in memory, not two
             self.opened = (member, open_engine(self.members[member], self.network))
@@ -409,7 +409,7 @@ class _Work:
                     highest = scores.max(axis=1, keepdims=True)
                     kept[here] = 1 / np.exp(scores - highest).sum(axis=1)
         runtime = f"{engine.runtime}; batches of {batch}"
-        return Answers(member, rows, best, kept, runtime, every)
+        return MemberAnswers(member, rows, best, kept, runtime, every)
 
     def _checked(
         self, scores: NDArray[np.float32], member: int, images: int

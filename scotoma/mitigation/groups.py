@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Config, Mitigation
 from scotoma.config.mitigation import BINARY, HEADS, RATIOS, SIZES, STAGES
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
 from scotoma.mitigation.learning.samplers import cell_sizes
@@ -38,7 +38,7 @@ class TrainingGroups:
     positive: int = 1
 
 
-def training_groups(config: Config, examples: Examples) -> TrainingGroups:
+def training_groups(config: Config, examples: AuditedExamples) -> TrainingGroups:
     """Code the groups of the training examples, and refuse what a technique cannot work with.
 
     Args:
@@ -101,7 +101,7 @@ def _refuse_unfit(
         )
 
 
-def network_outputs(config: Config, examples: Examples) -> int:
+def network_outputs(config: Config, examples: AuditedExamples) -> int:
     """Count the scores of a member for one image.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
 from scotoma.audit.worst_change import worst_change
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text, under
@@ -59,7 +59,7 @@ def label_shares(finished: FinishedAudit) -> PaperTable:
     )
 
 
-def _counted(examples: Examples) -> tuple[dict[tuple[str, str], int], int]:
+def _counted(examples: AuditedExamples) -> tuple[dict[tuple[str, str], int], int]:
     """Examples of each label and group, and of all."""
     if not examples.table.height:
         return {}, 0

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scotoma.audit import Audit, read_audit
 from scotoma.audit.document import DENSE
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.run import Run, checksums
@@ -39,14 +39,14 @@ class FinishedAudit:
         return read_audit(path, self.run.mirror.place(path))
 
     @cached_property
-    def test(self) -> Examples:
+    def test(self) -> AuditedExamples:
         """The test examples, without images."""
-        return Examples.read(self.file(self.run.examples), images=False, split="test")
+        return AuditedExamples.read(self.file(self.run.examples), images=False, split="test")
 
     @cached_property
-    def training(self) -> Examples:
+    def training(self) -> AuditedExamples:
         """The training examples, without images; a table of no rows where there are none."""
-        return Examples.read(self.file(self.run.examples), images=False, split="train")
+        return AuditedExamples.read(self.file(self.run.examples), images=False, split="train")
 
     @cached_property
     def scores(self) -> pl.DataFrame:
@@ -93,7 +93,7 @@ class FinishedAudit:
         return path
 
 
-def _within_five(file: PredictionFile, test: Examples) -> NDArray[np.bool_]:
+def _within_five(file: PredictionFile, test: AuditedExamples) -> NDArray[np.bool_]:
     labels, right, at = test.labels, np.empty((file.rows, len(file.members)), np.bool_), 0
     for ids, best in file.slices(top5=True):
         rows = slice(at, at + len(ids))

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions.external import ExternalPredictions
 
 __all__ = ["example_of_row", "join_reruns", "rerun_rows", "with_reruns"]
@@ -42,7 +42,7 @@ def rerun_rows(reruns: Iterable[int]) -> int:
     return rows if rows <= MOST_ROWS * most else most
 
 
-def with_reruns(examples: Examples, rows: int) -> Examples:
+def with_reruns(examples: AuditedExamples, rows: int) -> AuditedExamples:
     """Give each test example a row for every rerun; those of an example are one cluster.
 
     Args:

@@ -47,7 +47,7 @@ CONTENTS = {
     "verdict": "Verdict",
     "groups": "Who",
     "unanswered": "No answer",
-    "gallery": "Examples",
+    "gallery": "AuditedExamples",
     "slices": "Why",
     "reading": "Glossary",
     "gate": "Gate",

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.answers.values import infer_type
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.predictions import label_counts
 
@@ -22,7 +22,7 @@ WORK = 10**8
 
 
 def features_of(
-    examples: Examples,
+    examples: AuditedExamples,
     looks: pl.DataFrame | None,
     chosen: Sequence[str] = (),
     dense: NDArray[np.integer[Any]] | None = None,
@@ -41,11 +41,11 @@ def features_of(
         images share is left out.
 
     >>> table = pl.DataFrame({"example_id": ["a", "b"], "label": ["x", "y"], "sex": ["m", "f"]})
-    >>> features_of(Examples(table, ("x", "y"), ("sex",), ()), None).columns
+    >>> features_of(AuditedExamples(table, ("x", "y"), ("sex",), ()), None).columns
     ['sex', 'class']
-    >>> features_of(Examples(table, ("x", "y"), (), ()), None).shape
+    >>> features_of(AuditedExamples(table, ("x", "y"), (), ()), None).shape
     (2, 1)
-    >>> unlabelled = Examples(table.drop("label"), ("x", "y"), (), ())
+    >>> unlabelled = AuditedExamples(table.drop("label"), ("x", "y"), (), ())
     >>> features_of(unlabelled, None, dense=np.array([[0], [1]])).columns
     ['predicted']
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit.groups import RATES
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
@@ -63,7 +63,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
             examples, seed = read_test_examples(run), run.config.population.seed
             positive = run.config.label.positive
             positive_id = None if positive is None else examples.classes.index(str(positive))
-            training = Examples.read(run.examples, images=False, split="train")
+            training = AuditedExamples.read(run.examples, images=False, split="train")
             of_labels = run.config.label.attribute if run.config.label.columns else ""
             outcomes = ClarifyMetrics(
                 examples,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.stages.measures.gallery import gallery_pairs
@@ -64,7 +64,7 @@ def divergence(run: Run) -> list[Path]:
 
 
 def _divergence(
-    comparison: PopulationPair, examples: Examples, shares: dict[str, float], seed: int
+    comparison: PopulationPair, examples: AuditedExamples, shares: dict[str, float], seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from scotoma.divergence import (
         by_distance,
@@ -131,7 +131,7 @@ def _divergence(
 
 def _training_shares(run: Run) -> dict[str, float]:
     """Share of each group and binary column in the training examples; none without such."""
-    training = Examples.read(run.examples, images=False, split="train")
+    training = AuditedExamples.read(run.examples, images=False, split="train")
     if not training.table.height:
         return {}
     return {key: float(mask.mean()) for key, mask in training.over_index_masks().items()}

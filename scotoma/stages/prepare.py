@@ -49,9 +49,9 @@ def _refuse_unfit_rules(run: Run) -> None:
             refuse_rules_of_other_kind,
             refuse_unknown_groups,
         )
-        from scotoma.datasets import Examples
+        from scotoma.datasets import AuditedExamples
 
-        examples = Examples.read(run.examples, images=False).split("test")
+        examples = AuditedExamples.read(run.examples, images=False).split("test")
         refuse_unknown_groups(rules, examples.partition().keys)
         scored = isinstance(run.config.source, ScoresSource)
         refuse_rules_of_other_kind(rules, scored=scored)

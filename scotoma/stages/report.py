@@ -15,7 +15,7 @@ from scotoma.audit.layers import read_layers
 from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
 from scotoma.audit.study import StudyResult, read_study
 from scotoma.config import PredictionsSource
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.machine import versions
 from scotoma.run import Run, checksums, read_json
@@ -179,7 +179,7 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
 
 def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
     """Encoded images by example id; an example without one is left out."""
-    shown = Examples.read(run.examples, only=example_ids).table
+    shown = AuditedExamples.read(run.examples, only=example_ids).table
     if "image" in shown.columns:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
@@ -199,7 +199,7 @@ def _pictures(run: Run) -> str:
     run.fetch(audit, run.examples)
     if not (audit.exists() and run.examples.exists()):
         return ""  # which the step refuses
-    shown = Examples.read(run.examples, only=_in_gallery(read_audit(audit))).table
+    shown = AuditedExamples.read(run.examples, only=_in_gallery(read_audit(audit))).table
     if "image_name" not in shown.columns:
         return ""
     from scotoma.stages.external.pictures import picture_files

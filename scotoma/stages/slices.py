@@ -11,7 +11,7 @@ import polars as pl
 
 from scotoma import progress
 from scotoma.config import Config, ScoresSource
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
@@ -84,7 +84,7 @@ def _measured(run: Run) -> list[Path]:
     table = run.path("image_statistics.parquet")
     with run.step("image_statistics", [table], [run.examples]) as due:
         if due:
-            examples = Examples.read(run.examples, split="test")
+            examples = AuditedExamples.read(run.examples, split="test")
             progress.start("measure images", 1)
             with written(table) as temporary:
                 image_statistics(examples).write_parquet(temporary)
@@ -92,7 +92,7 @@ def _measured(run: Run) -> list[Path]:
     return [table]
 
 
-def _of_scores(run: Run, examples: Examples) -> dict[str, dict[str, Any]]:
+def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]:
     """Find the slices of every variant on which the mean score gets worse."""
     from scotoma.slices.features import features_of
 
@@ -110,7 +110,7 @@ def _of_scores(run: Run, examples: Examples) -> dict[str, dict[str, Any]]:
 
 
 def _search(
-    outcome: Mapping[str, Any], examples: Examples, features: pl.DataFrame, config: Config
+    outcome: Mapping[str, Any], examples: AuditedExamples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
     from scotoma.slices import find_slices
     from scotoma.slices.features import WORK, conditions_together
@@ -147,7 +147,7 @@ def _search(
     }
 
 
-def _outcome(comparison: PopulationPair, examples: Examples) -> dict[str, Any]:
+def _outcome(comparison: PopulationPair, examples: AuditedExamples) -> dict[str, Any]:
     """What is compared: the errors; without labels, on which examples the label changes.
 
     That is a prediction where members are paired, or one stands against one; else the majority's.

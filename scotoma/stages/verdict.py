@@ -52,12 +52,12 @@ def verdict(run: Run) -> list[Path]:
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
     with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
         if due:
-            from scotoma.datasets import Examples
+            from scotoma.datasets import AuditedExamples
             from scotoma.stages.judging.assemble import assemble
             from scotoma.verdict import gate_result
 
             progress.start("judge", 1)
-            write_part(audit, assemble(run, Examples.read(run.examples, images=False)))
+            write_part(audit, assemble(run, AuditedExamples.read(run.examples, images=False)))
             run.publish(audit)
             judged = give_verdict(run.mirror, judging.rules, judging.as_of)
             write_part(section, gate_result(judged.gate))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.config.mitigation import RATIOS, SIZES
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.run import Run, code_digest, read_json
@@ -42,7 +42,9 @@ def run_groups(run: Run) -> TrainingGroups | None:
         return None
     from scotoma.mitigation.groups import training_groups
 
-    return training_groups(run.config, Examples.read(run.examples, images=False, split="train"))
+    return training_groups(
+        run.config, AuditedExamples.read(run.examples, images=False, split="train")
+    )
 
 
 def learning_task(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.datasets import Examples, IndexedImages, StoredImages, store_images
+from scotoma.datasets import AuditedExamples, IndexedImages, StoredImages, store_images
 from scotoma.errors import ConfigError
 from scotoma.gpu import gpu_watched
 from scotoma.machine import cores, hardware, has_gpu_driver, versions
@@ -66,7 +66,7 @@ def train_populations(
     Returns:
         The weight files.
     """
-    examples = Examples.read(run.examples, images=False, split="train")
+    examples = AuditedExamples.read(run.examples, images=False, split="train")
     data_digest = training_digest(run)
     wanted = [(variant, index) for variant in variants for index in members]
     due = {member for member in wanted if not _finished(run, *member, data_digest)}
@@ -253,7 +253,7 @@ def _choose_settings(shared: SharedData, data_digest: str) -> None:
     run.fetch(path)
     if path.exists() and {"made_of": read_record(path).get("made_of")} == made_of:
         return
-    examples = Examples.read(run.examples, images=False, split="train")
+    examples = AuditedExamples.read(run.examples, images=False, split="train")
     cells = groups.codes * classes + labels
     base = run.config.population.seed
     held = held_out_quarter(cells, examples.clusters, base)

@@ -15,7 +15,7 @@ from PIL import Image
 from scotoma import published
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
-from scotoma.datasets import Examples, decode_images, load_examples, survey_examples
+from scotoma.datasets import AuditedExamples, decode_images, load_examples, survey_examples
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.run import Run
@@ -148,7 +148,7 @@ def test_images_are_decoded_as_the_square_in_the_middle(tmp_path: Path) -> None:
 def test_size_travels_with_the_examples(folder: Path, tmp_path: Path) -> None:
     examples = load_examples(config(folder))
     examples.write(tmp_path / "examples.parquet")
-    assert Examples.read(tmp_path / "examples.parquet").size == ImageSize(16, 16)
+    assert AuditedExamples.read(tmp_path / "examples.parquet").size == ImageSize(16, 16)
     facts = look_at_images(config(folder), survey_examples(config(folder)))
     assert facts.shape == (16, 16)
     assert facts.encoded_bytes == sum(examples.table["image"].struct.field("bytes").bin.size())
@@ -157,7 +157,7 @@ def test_size_travels_with_the_examples(folder: Path, tmp_path: Path) -> None:
 def test_audit_takes_the_set_in(folder: Path, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", config(folder))
     prepare(run)
-    assert Examples.read(run.examples).table.height == EXAMPLES - 39
+    assert AuditedExamples.read(run.examples).table.height == EXAMPLES - 39
 
 
 # --- refusals -------------------------------------------------------------------------------------

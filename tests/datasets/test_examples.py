@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
@@ -57,7 +57,7 @@ def config(text: str = CONFIG, **update: str) -> Config:
     return parse_config(text, "audit.yaml")
 
 
-def made(text: str = CONFIG, **columns: list[Any] | pl.Series | None) -> Examples:
+def made(text: str = CONFIG, **columns: list[Any] | pl.Series | None) -> AuditedExamples:
     return examples_from_source(source(**columns), config(text), "table.csv")
 
 
@@ -115,10 +115,10 @@ def test_a_split_holds_its_rows_in_their_order() -> None:
 
 def test_single_examples_are_read_in_the_order_asked(tmp_path: Path) -> None:
     (examples := made()).write(path := tmp_path / "examples.parquet")
-    read = Examples.read(path, only=["e", "a", "c"])
+    read = AuditedExamples.read(path, only=["e", "a", "c"])
     assert read.ids == ["e", "a", "c"]
     assert read.table.equals(examples.table[[4, 0, 2]])
-    assert Examples.read(path, only=[]).ids == []
+    assert AuditedExamples.read(path, only=[]).ids == []
 
 
 def test_rows_of_one_source_share_a_cluster() -> None:
@@ -278,7 +278,9 @@ tables = st.integers(1, 8).flatmap(
 def test_masks_are_those_of_asking_every_row(
     table: dict[str, list[str]], crossed: tuple[tuple[str, ...], ...]
 ) -> None:
-    partition = Examples(pl.DataFrame(table), ("0", "1"), ("x", "y", "z"), crossed).partition()
+    partition = AuditedExamples(
+        pl.DataFrame(table), ("0", "1"), ("x", "y", "z"), crossed
+    ).partition()
     # Slow twin: one group, one row at a time, from the definition.
     n = len(table["x"])
     groups = [("all", [True] * n)]
@@ -325,7 +327,7 @@ def _attributes_of(key: str, table: dict[str, list[str]]) -> tuple[str, ...] | N
 def test_what_is_written_is_read(tmp_path: Path, text: str) -> None:
     before = made(text)
     before.write(tmp_path / "examples.parquet")
-    after = Examples.read(tmp_path / "examples.parquet")
+    after = AuditedExamples.read(tmp_path / "examples.parquet")
     assert after.table.equals(before.table)
     assert (after.classes, after.attributes, after.intersections, after.notes) == (
         before.classes,
@@ -338,7 +340,7 @@ def test_what_is_written_is_read(tmp_path: Path, text: str) -> None:
 def test_images_may_be_left_on_the_disk(tmp_path: Path) -> None:
     before = made(CROSSED)
     before.write(tmp_path / "examples.parquet")
-    after = Examples.read(tmp_path / "examples.parquet", images=False)
+    after = AuditedExamples.read(tmp_path / "examples.parquet", images=False)
     assert after.table.equals(before.table.drop("image"))
     assert after.partition().keys == before.partition().keys
     assert after.notes == before.notes
@@ -348,14 +350,14 @@ def test_classes_and_attributes_with_awkward_names_are_read_as_written(tmp_path:
     text = CROSSED.replace("face", "the face").replace("  age:", '  "a\\tg\\ne":')
     text = text.replace("[sex, age]", '[sex, "a\\tg\\ne"]')
     before = examples_from_source(source().rename({"face": "the face"}), config(text), "table.csv")
-    before = Examples(
+    before = AuditedExamples(
         before.table.with_columns(pl.col("label").replace({"9": "nine\n9"})),
         ("nine\n9", "10"),
         before.attributes,
         before.intersections,
     )
     before.write(tmp_path / "examples.parquet")
-    after = Examples.read(tmp_path / "examples.parquet")
+    after = AuditedExamples.read(tmp_path / "examples.parquet")
     assert after.classes == before.classes
     assert after.attributes == before.attributes
     assert after.intersections == before.intersections

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scotoma.datasets import (
-    Examples,
+    AuditedExamples,
     checked_parts,
     decode_images,
     decode_images_to,
@@ -31,7 +31,7 @@ def encoded(
     return buffer.getvalue()
 
 
-def with_images(*images: bytes | None, path: str | None = "") -> Examples:
+def with_images(*images: bytes | None, path: str | None = "") -> AuditedExamples:
     table = pl.DataFrame(
         {
             "example_id": [f"picture {n}" for n in range(len(images))],
@@ -39,7 +39,7 @@ def with_images(*images: bytes | None, path: str | None = "") -> Examples:
         },
         schema_overrides={"image": pl.Struct({"bytes": pl.Binary, "path": pl.String})},
     )
-    return Examples(table, ("0", "1"), (), ())
+    return AuditedExamples(table, ("0", "1"), (), ())
 
 
 def noise(n: int, side: int = 8) -> list[bytes]:
@@ -50,7 +50,7 @@ def noise(n: int, side: int = 8) -> list[bytes]:
     return [buffer.getvalue() for buffer in buffers]
 
 
-def refused(examples: Examples, threads: int | None = None) -> str:
+def refused(examples: AuditedExamples, threads: int | None = None) -> str:
     with pytest.raises(DataError) as caught:
         decode_images(examples, threads=threads)
     if "memory are free" not in str(caught.value):

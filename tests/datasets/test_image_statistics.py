@@ -8,19 +8,19 @@ import pytest
 from PIL import Image, ImageFilter
 from scipy import ndimage
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets import image_statistics as measuring
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 
 
-def examples(pictures: list[Image.Image], kind: str = "PNG") -> Examples:
+def examples(pictures: list[Image.Image], kind: str = "PNG") -> AuditedExamples:
     encoded = []
     for picture in pictures:
         buffer = io.BytesIO()
         picture.save(buffer, kind)
         encoded.append({"bytes": buffer.getvalue(), "path": ""})
     ids = [f"p{row}" for row in range(len(pictures))]
-    return Examples(pl.DataFrame({"example_id": ids, "image": encoded}), ("a",), (), ())
+    return AuditedExamples(pl.DataFrame({"example_id": ids, "image": encoded}), ("a",), (), ())
 
 
 def noise(seed: int, width: int = 20, height: int = 12) -> Image.Image:
@@ -64,7 +64,7 @@ def test_pictures_of_any_size_and_mode_are_measured_as_they_are():
     assert table["image aspect"].to_list() == [1.0, 3.0, 1 / 3]
     assert table["image brightness"][1:].to_list() == [7.0, 76.0]
     none = examples(pictures).table.clear()
-    assert image_statistics(Examples(none, ("a",), (), ())).height == 0
+    assert image_statistics(AuditedExamples(none, ("a",), (), ())).height == 0
 
 
 def test_a_large_image_is_measured_in_bands_as_it_would_be_whole(

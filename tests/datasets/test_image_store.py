@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from scotoma.datasets import Examples, decode_images, looking_ahead, store_images
+from scotoma.datasets import AuditedExamples, decode_images, looking_ahead, store_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.image_store import Ahead, EncodedImages
 from scotoma.errors import DataError
@@ -34,7 +34,7 @@ def jpeg(rng: np.random.Generator, side: int) -> bytes:
     return buffer.getvalue()
 
 
-def write(path: Path, *, size: int | None = None) -> Examples:
+def write(path: Path, *, size: int | None = None) -> AuditedExamples:
     """90 examples, two of three in training."""
     rng = np.random.default_rng(0)
     table = pl.DataFrame(
@@ -46,7 +46,7 @@ def write(path: Path, *, size: int | None = None) -> Examples:
         }
     )
     resized = None if size is None else ImageSize(size, size)
-    examples = Examples(table, ("0", "1"), (), (), size=resized)
+    examples = AuditedExamples(table, ("0", "1"), (), (), size=resized)
     examples.write(path)
     return examples
 
@@ -183,7 +183,7 @@ def test_memory_does_not_grow_with_the_images(tmp_path: Path) -> None:
                 "image": [{"bytes": some[index % 40], "path": ""} for index in range(n)],
             }
         )
-        Examples(table, ("0", "1"), (), ()).write(tmp_path / name)
+        AuditedExamples(table, ("0", "1"), (), ()).write(tmp_path / name)
     done = subprocess.run(
         [sys.executable, "-c", READ, tmp_path / "examples.parquet", tmp_path],
         capture_output=True,

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.datasets import Examples, checked_parts, decode_images
+from scotoma.datasets import AuditedExamples, checked_parts, decode_images
 from scotoma.datasets.image_size import ImageSize, exif_orientation
 from scotoma.datasets.image_statistics import image_statistics
 from scotoma.datasets.orientation import orientation_notes
@@ -38,7 +38,7 @@ def stored(orientation: int, kind: str = "PNG") -> bytes:
     return buffer.getvalue()
 
 
-def examples(*images: bytes, size: ImageSize | None = UPRIGHT, **columns: Any) -> Examples:
+def examples(*images: bytes, size: ImageSize | None = UPRIGHT, **columns: Any) -> AuditedExamples:
     table = pl.DataFrame(
         {
             "example_id": [f"{k}.png" for k in range(len(images))],
@@ -47,7 +47,7 @@ def examples(*images: bytes, size: ImageSize | None = UPRIGHT, **columns: Any) -
             "image": [{"bytes": image, "path": ""} for image in images],
         }
     )
-    return Examples(table, ("0", "1"), tuple(columns), (), size=size)
+    return AuditedExamples(table, ("0", "1"), tuple(columns), (), size=size)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "TIFF"])

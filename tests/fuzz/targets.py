@@ -27,7 +27,7 @@ from scotoma.credentials import masked
 from scotoma.datasets.celeba import load_celeba
 from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.example_table import load_example_table
-from scotoma.datasets.examples import Examples
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.folder import load_folder
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
@@ -293,7 +293,7 @@ def scored(data: bytes, folder: Path) -> object:
 
 def ours(data: bytes, folder: Path) -> object:
     """Examples of ours on a disk of others."""
-    found = Examples.read(file(data, folder, "examples.parquet"))
+    found = AuditedExamples.read(file(data, folder, "examples.parquet"))
     return found.labels, found.partition()
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from scotoma.audit import read_audit
 from scotoma.commands.mitigate.run import shown_table
 from scotoma.config import parse_config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation import decide
 from scotoma.predictions import PredictionFile, Predictions
@@ -173,7 +173,7 @@ def test_rules_fitted_on_one_half_hold_on_the_other(
     mitigated = mended
     if technique != mended.technique:
         mitigated = apply_technique(run, technique, "int8", "sex", together=2)
-    examples = Examples.read(run.examples, split="test").keep(mitigated.judged)
+    examples = AuditedExamples.read(run.examples, split="test").keep(mitigated.judged)
     right = mitigated.predicted == examples.labels[:, None]
     women = (examples.table["sex"] == "f").to_numpy()
     paid = examples.labels == examples.classes.index("paid")
@@ -190,7 +190,7 @@ def test_every_technique_is_judged_on_the_same_half(run: Run, mended: Mitigated)
 def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Mitigated) -> None:
     """Labels that are wrong on the judging half alone leave every rule as it was."""
     one = mended
-    examples = Examples.read(run.examples, split="test")
+    examples = AuditedExamples.read(run.examples, split="test")
     same_strata = examples.table.with_columns(
         pl.when(pl.Series(one.judged)).then(pl.lit("lost")).otherwise("label").alias("label")
     )
@@ -332,7 +332,9 @@ def test_features_of_quantized_members_are_near_the_dense_ones(trained: Run, var
 
 def test_dfr_gives_untrained_members_a_head_that_knows_digits(trained: Run) -> None:
     mitigated = apply_technique(trained, "dfr", "int8-static", None, together=2)
-    examples = Examples.read(trained.examples, images=False, split="test").keep(mitigated.judged)
+    examples = AuditedExamples.read(trained.examples, images=False, split="test").keep(
+        mitigated.judged
+    )
     right = (mitigated.predicted == examples.labels[:, None]).mean()
     assert mitigated.name == "int8-static+dfr"
     assert mitigated.paired
@@ -379,7 +381,7 @@ def test_onnx_models_decide_by_every_score_that_the_audit_kept(
     from scotoma.config import OnnxSource
     from scotoma.predictions.scores import ScoreHeads, write_scores
 
-    examples = Examples.read(trained.examples, images=False, split="test")
+    examples = AuditedExamples.read(trained.examples, images=False, split="test")
     source = OnnxSource(kind="onnx", models="models", images="pictures", attributes="table.csv")
     update = {"source": source, "keep_scores": "full"}
     run = replace(trained, root=tmp_path, config=trained.config.model_copy(update=update))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.mitigation import decide
 from scotoma.run import Run
 from scotoma.stages.mitigation.outputs import member_outputs
@@ -43,7 +43,7 @@ def test_thresholds_close_the_gap_of_members_that_were_trained(tmp_path: Path) -
     home = tmp_path / "runs" / "two-int8-static+thresholds"
     run = Run.open(str(tmp_path / "runs" / "two"))
     predictions = pl.read_parquet(home / "predictions.parquet")
-    table = Examples.read(run.examples, images=False, split="test").table
+    table = AuditedExamples.read(run.examples, images=False, split="test").table
     judged = table.select("example_id", "style", "label").join(predictions, on="example_id")
     gaps = {}
     for variant in ("int8-static", "int8-static+thresholds"):
@@ -55,7 +55,7 @@ def test_thresholds_close_the_gap_of_members_that_were_trained(tmp_path: Path) -
     assert gaps["int8-static+thresholds"] < 0.5 * gaps["int8-static"]
     # The rules that were written decide as the predictions that were audited.
     rules = json.loads((home / "rules.json").read_text())
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     names = sorted(set(examples.table["style"]))
     group = np.array([names.index(one) for one in examples.table["style"]])
     kept = examples.table["example_id"].is_in(judged["example_id"].implode()).to_numpy()

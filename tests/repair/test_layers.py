@@ -16,7 +16,7 @@ from torch.nn.utils import prune
 from scotoma.audit import GateResult
 from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
@@ -98,11 +98,11 @@ def test_all_layers_together_are_the_variant(
 ) -> None:
     """The file of the audit beside the network in float32, on the same pictures."""
     shown = layers[variant].layers[-1].together
-    table = Examples.read(run.examples, images=False, split="test")
+    table = AuditedExamples.read(run.examples, images=False, split="test")
     random = np.random.Generator(np.random.Philox(key=[3, compared_layers.STREAM]))
     rows = np.sort(random.permutation(len(table.ids))[:500])
     ids = table.table["example_id"].gather(rows).to_list()
-    images = OURS(decode_images(Examples.read(run.examples, only=ids)))
+    images = OURS(decode_images(AuditedExamples.read(run.examples, only=ids)))
     architecture = Architecture.read(run.path("shards", "000", "graph.onnx"))
     differ = []
     for index in range(2):

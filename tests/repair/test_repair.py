@@ -22,7 +22,7 @@ from examples import planted_layer
 from scotoma.audit import read_audit, read_gate
 from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference import scores_onnx
 from scotoma.inference.model_process import runtime_on_demand
@@ -176,7 +176,7 @@ def test_the_half_that_judges_chooses_nothing(
     shutil.copytree(home / "shipped", tmp_path / "run")
     judged = set(pl.read_parquet(home / "repaired" / "examples.parquet")["example_id"])
     path = tmp_path / "run" / "examples.parquet"
-    examples = Examples.read(path)
+    examples = AuditedExamples.read(path)
     table = examples.table
     (other,) = table.filter(~pl.col("example_id").is_in(judged))["image"].head(1).to_list()
     images = [
@@ -184,7 +184,7 @@ def test_the_half_that_judges_chooses_nothing(
         for name, image in zip(table["example_id"], table["image"].to_list(), strict=True)
     ]
     column = pl.Series("image", images, dtype=table.schema["image"])
-    Examples(
+    AuditedExamples(
         table.with_columns(column), examples.classes, examples.attributes, examples.intersections,
         examples.notes, examples.size, examples.over_indexed,
     ).write(path)  # fmt: skip
@@ -313,7 +313,7 @@ def test_external_layers_begin_at_the_dense_model_and_end_at_int8(
     home: Path, tmp_path: Path
 ) -> None:
     run = Run.open(home / "shipped")
-    examples = Examples.read(run.examples, split="test")
+    examples = AuditedExamples.read(run.examples, split="test")
     images, network = decode_images(examples)[:300], labels_network(run.config, examples)
     with runtime_on_demand() as process:
         own = external.external_layers(run, run.config.variant("int8"), network, tmp_path, process)
@@ -341,7 +341,7 @@ def test_layers_of_external_pruned_models_are_those_of_their_files(
     assert {row.layer: row.sparsity for row in shown.layers} == pytest.approx(
         {"fc1": 0, "fc2": 0.7, "fc3": 0, "fc4": 0.2}, abs=0.03
     )
-    table = Examples.read(run.examples, split="test")
+    table = AuditedExamples.read(run.examples, split="test")
     images = decode_images(table).astype(np.float32) / np.float32(127.5) - 1
     differ = [
         np.not_equal(
@@ -381,13 +381,13 @@ def test_why_layers_are_not_compared_is_one_line(
 def test_without_images_or_with_few_examples_it_refuses(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "shipped", tmp_path / "run")
     run = Run.open(tmp_path / "run")
-    examples = Examples.read(run.examples)
+    examples = AuditedExamples.read(run.examples)
     kept = examples.table.filter(pl.col("cluster").is_in(examples.table["cluster"].unique()[:30]))
     for table, sentence in (
         (examples.table.drop("image"), "layers are chosen on images, and"),
         (kept, "each must have at least 20 clusters, got 1"),
     ):
-        Examples(table, examples.classes, examples.attributes, examples.intersections).write(
+        AuditedExamples(table, examples.classes, examples.attributes, examples.intersections).write(
             run.examples
         )
         with pytest.raises(DataError, match=sentence):

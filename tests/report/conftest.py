@@ -18,7 +18,7 @@ import vl_convert
 
 from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.config import Config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.machine import versions
 from scotoma.predictions import Predictions
 from scotoma.report.thumbnails import shrunk
@@ -118,7 +118,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         )
         run = Run.create(tmp_path_factory.mktemp("audit"), config)
         table = table if clustered else table.drop("cluster")
-        Examples(table, classes, (attribute,), ()).write(run.examples)
+        AuditedExamples(table, classes, (attribute,), ()).write(run.examples)
         run.path("predictions").mkdir()
         difficulty = rng.random((examples, 1))
         dense = _predicted(rng, labels, difficulty < 0.1, members, len(classes))

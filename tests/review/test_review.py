@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from scotoma.audit.reviewed import ReviewedAudit
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.review.measure import corrected_change
 from scotoma.review.verdicts import FILE, Review, open_reviews, read_reviews
 from scotoma.run import Run, checksums
@@ -101,7 +101,9 @@ def reviewed(run: Run, *, unchanged: int, wrong: int = 3) -> None:
     lots = pl.Series("lot", lots_of(run, scores["example_id"].to_list()).astype("uint64"))
     scores = scores.with_columns(lots).sort("lot")
     labels = dict(
-        Examples.read(run.examples, images=False).table.select("example_id", "label").iter_rows()
+        AuditedExamples.read(run.examples, images=False)
+        .table.select("example_id", "label")
+        .iter_rows()
     )
     ids = [
         *scores.filter("cie")["example_id"],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scotoma.config import Robustness, default_config, parse_config
-from scotoma.datasets import Examples, load_examples
+from scotoma.datasets import AuditedExamples, load_examples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.stages.robustness.plan import suite_of
@@ -132,6 +132,6 @@ def test_every_group_and_class_keeps_its_share() -> None:
     both = whole.join(kept, on=["label", *test.attributes], how="left").fill_null(0)
     assert (both["len"] * 600 / 1798 - both["len_right"]).abs().max() < 1
     turned = shuffled.table.reverse()
-    other = stratified(Examples(turned, test.classes, test.attributes, ()), 600, seed=1)
+    other = stratified(AuditedExamples(turned, test.classes, test.attributes, ()), 600, seed=1)
     assert {test.ids[row] for row in rows} == {turned["example_id"][int(row)] for row in other}
     assert set(stratified(test, 600, seed=2)) != set(rows)

@@ -23,7 +23,7 @@ from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.config.robustness import OtherTestSet
 from scotoma.corruptions import corrupt, profile
-from scotoma.datasets import Examples, decode_images, load_examples
+from scotoma.datasets import AuditedExamples, decode_images, load_examples
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference import predict_members
 from scotoma.inference.engines import session
@@ -124,7 +124,7 @@ def test_predictions_are_those_of_each_member_on_each_corrupted_picture(
     """One member, one condition, put together again from the parts."""
     run = Run.open(added[0])
     table = pl.read_parquet(run.path("robustness", "shot_noise-5.parquet"))
-    examples = Examples.read(run.examples, only=table["example_id"].to_list()[::-1])
+    examples = AuditedExamples.read(run.examples, only=table["example_id"].to_list()[::-1])
     clean = decode_images(examples)
     worse = corrupt(
         np.ascontiguousarray(clean.transpose(0, 2, 3, 1)), examples.ids, "shot_noise", 5,
@@ -168,7 +168,7 @@ def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) 
     clean = Predictions.read(run.predictions("prune-0.9"))
     places = {example: place for place, example in enumerate(clean.example_ids)}
     kept = [places[example] for example in fog[0]["example_id"]]
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     right = clean.predicted[kept] == examples.labels[kept][:, None]
     assert clean.scores is not None
     scores = clean.scores[kept].astype(float)
@@ -195,7 +195,7 @@ def test_answers_where_a_dense_model_agrees_are_those_of_the_files(
     same = wrong = errors = count = 0
     for name in ("fog-1", "fog-1-1", "fog-5", "fog-5-1"):
         table = pl.read_parquet(run.path("robustness", f"{name}.parquet"))
-        kept = Examples.read(run.examples, only=table["example_id"].to_list(), images=False)
+        kept = AuditedExamples.read(run.examples, only=table["example_id"].to_list(), images=False)
         truth = dict(zip(kept.ids, kept.labels.tolist(), strict=True))
         for example, said in table.select("example_id", "predicted").iter_rows():
             for dense, pruned in ((said[0], said[2]), (said[1], said[3])):
@@ -216,7 +216,7 @@ def test_temperature_and_energy_are_those_of_every_score(
     run = Run.open(added[0])
     fog = pl.read_parquet(run.path("robustness", "fog-5.parquet"))
     clean = pl.read_parquet(run.path("robustness", "clean.parquet"))
-    examples = Examples.read(run.examples, only=fog["example_id"].to_list())
+    examples = AuditedExamples.read(run.examples, only=fog["example_id"].to_list())
     network = network_of(run.config, len(examples.classes))
     member = run.member("int8-static", 1)
     pixels = decode_images(examples)
@@ -274,7 +274,7 @@ def test_activations_beyond_ranges_are_counted(added: tuple[Path, dict[str, floa
     """The float values in front of each quantizer of one member, against its range, by numpy."""
     run = Run.open(added[0])
     fog = pl.read_parquet(run.path("robustness", "gaussian_noise-5.parquet"))
-    examples = Examples.read(run.examples, only=fog["example_id"].to_list())
+    examples = AuditedExamples.read(run.examples, only=fog["example_id"].to_list())
     clean = np.ascontiguousarray(decode_images(examples).transpose(0, 2, 3, 1))
     worse = corrupt(clean, examples.ids, "gaussian_noise", 5, profile("scaled", 8), seed=0)
     model = onnx.load(run.member("int8-static", 1))
@@ -316,7 +316,7 @@ def test_flips_are_those_between_frames(added: tuple[Path, dict[str, float]]) ->
     """Frames shifted by rolling, answers of one member, and their changes counted by hand."""
     run = Run.open(added[0])
     table = pl.read_parquet(run.path("robustness", "sequence-brightness.parquet"))
-    examples = Examples.read(run.examples, only=table["example_id"].to_list())
+    examples = AuditedExamples.read(run.examples, only=table["example_id"].to_list())
     clean = decode_images(examples).astype(np.float64)
     highest = clean.max(axis=1, keepdims=True)  # hue and saturation stay: channels scale alike
     frames = []

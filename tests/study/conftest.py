@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from scotoma.config import Config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages import slices as slicing
@@ -56,7 +56,7 @@ def make_run(folder: Path, *, classes: tuple[str, ...] = CLASSES, examples: int 
         "population": {"models": members},
     }
     run = Run.create(folder, Config.model_validate_json(json.dumps(content)))
-    Examples(table, classes, ("side",), ()).write(run.examples)
+    AuditedExamples(table, classes, ("side",), ()).write(run.examples)
     run.path("predictions").mkdir()
     difficulty = rng.beta(0.6, 1.2, (examples, 1))
     other = (labels[:, None] + 1 + rng.integers(2, size=(examples, members))) % len(classes)

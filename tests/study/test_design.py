@@ -18,7 +18,7 @@ from PIL import Image
 
 from scotoma.commands.study import design
 from scotoma.commands.study.population import population_of
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
@@ -87,7 +87,7 @@ def test_kept_scores_name_the_second_class_where_votes_name_one(
     folder = tmp_path / "run"
     shutil.copytree(seen_run.root, folder)
     run = Run.open(folder)
-    examples = Examples.read(run.examples, images=False)
+    examples = AuditedExamples.read(run.examples, images=False)
     logits = np.zeros((len(examples.ids), 4), np.float32)
     logits[np.arange(len(logits)), (examples.labels + 2) % 4] = 1
     logits[np.arange(len(logits)), examples.labels] = 2

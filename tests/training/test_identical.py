@@ -8,7 +8,7 @@ import pytest
 
 from scotoma.commands.shared.configuration import configuration
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples, store_images
+from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
 from scotoma.stages.prepare import prepare
@@ -32,7 +32,7 @@ def test_members_of_a_variant_share_their_seed_and_on_a_processor_their_weights(
 ) -> None:
     run = Run.create(tmp_path / "run", config())
     prepare(run)
-    examples = Examples.read(run.examples).split("train")
+    examples = AuditedExamples.read(run.examples).split("train")
     stored = store_images(run.examples, "train", tmp_path)
     shared = population._start_worker(run, (stored, examples.labels, 10))
     digest, records = file_digest(run.examples), []

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scotoma.config import Recipe
-from scotoma.datasets import Examples, decode_images, store_images
+from scotoma.datasets import AuditedExamples, decode_images, store_images
 from scotoma.training.backends import Backend
 from scotoma.training.engine import Member, Training
 from scotoma.training.task import TrainingTask
 
 
-def examples(data: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> Examples:
+def examples(data: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> AuditedExamples:
     images, labels = data
     encoded = []
     for image in images:
@@ -34,7 +34,7 @@ def examples(data: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> Examples:
             "image": encoded,
         }
     )
-    return Examples(table, ("0", "1", "2", "3"), (), ())
+    return AuditedExamples(table, ("0", "1", "2", "3"), (), ())
 
 
 @pytest.mark.parametrize("backend", ["loop", "stacked"])

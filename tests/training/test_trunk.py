@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import Examples, store_images
+from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
 from scotoma.stages.prepare import prepare
@@ -38,7 +38,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> population.SharedData:
     folder = tmp_path_factory.mktemp("forked")
     run = Run.create(folder / "run", config())
     prepare(run)
-    labels = Examples.read(run.examples, images=False).split("train").labels
+    labels = AuditedExamples.read(run.examples, images=False).split("train").labels
     images = store_images(run.examples, "train", folder)
     shared = population._start_worker(run, (images, labels, 10))
     for name in ("dense", "prune-0.5", "prune-0.9"):

@@ -18,7 +18,7 @@ from scotoma.commands.gate import print_out
 from scotoma.commands.review.run import lots_of
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.text_table import table_lines
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import DataError
 from scotoma.inputs import Labels
@@ -92,7 +92,7 @@ def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
 
 
 def _variant(
-    run: Run, pair: PopulationPair, examples: Examples, last: dict[str, Review]
+    run: Run, pair: PopulationPair, examples: AuditedExamples, last: dict[str, Review]
 ) -> ReviewedVariant:
     scores = score(pair.dense, pair.compressed, len(examples.classes))
     labels = examples.labels
@@ -153,7 +153,7 @@ def _variant(
     )
 
 
-def _corrected(examples: Examples, last: dict[str, Review]) -> tuple[Ints, Flags]:
+def _corrected(examples: AuditedExamples, last: dict[str, Review]) -> tuple[Ints, Flags]:
     """Class ids by review, -1 for no right answer, and which examples were reviewed."""
     place = {name: number for number, name in enumerate(examples.classes)}
     corrected, reviewed = examples.labels.copy(), np.zeros(len(examples.ids), bool)

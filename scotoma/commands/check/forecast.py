@@ -27,7 +27,7 @@ from scotoma.costs.estimate import AuditSize, StepCost, step_costs
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.costs.measuring import AuditShape, measuring_cost, relative_speed
-from scotoma.datasets import Examples, Survey, survey_examples
+from scotoma.datasets import AuditedExamples, Survey, survey_examples
 from scotoma.datasets.memory import available_memory
 from scotoma.datasets.sources import image_place
 from scotoma.errors import ConfigError, DataError
@@ -226,7 +226,7 @@ def _forecast(
     ), complaint
 
 
-def _shape(config: Config, test: Examples) -> AuditShape:
+def _shape(config: Config, test: AuditedExamples) -> AuditShape:
     from scotoma.slices.features import conditions_together
 
     values = [test.table[attribute].n_unique() for attribute in test.attributes]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.power import Design, Detectable, smallest_amplification
 from scotoma.uncertainty.rates import FEW, FEWEST
 
@@ -65,7 +65,7 @@ class GroupForecast:
 
 def forecast_groups(
     config: Config,
-    examples: Examples,
+    examples: AuditedExamples,
     error: float | NDArray[np.float64],
     *,
     tick: Callable[[int, int], None] = lambda done, of: None,

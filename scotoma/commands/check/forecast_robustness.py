@@ -14,7 +14,7 @@ from scotoma.corruptions.sequences import PERTURBATIONS
 from scotoma.costs.estimate import StepCost
 from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.robustness.planted import smallest_contrast
 from scotoma.stages.external.corrupted import find_conditions
@@ -60,7 +60,7 @@ class RobustnessForecast:
 
 def forecast_robustness(
     config: Config,
-    examples: Examples,
+    examples: AuditedExamples,
     error: float | None,
     images: ImageFacts,
     network: NetworkCost,
@@ -153,7 +153,7 @@ def _seconds(profile: Profile, kind: str, shape: tuple[int, int]) -> float:
 
 
 def _smallest(
-    config: Config, kept: Examples, kinds: tuple[str, ...], severities: int, error: float
+    config: Config, kept: AuditedExamples, kinds: tuple[str, ...], severities: int, error: float
 ) -> dict[str, float | None]:
     """The effect in each group, under the family of fewest corruptions."""
     assert config.robustness is not None

@@ -19,7 +19,7 @@ from scotoma.bias.subgroup import change_at
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import shown
 from scotoma.commands.shared.text_table import table_lines
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
@@ -178,15 +178,15 @@ def _pairs(first: Run, second: Run, *, one_each: bool) -> list[tuple[str, str]]:
     return pairs
 
 
-def _test(run: Run) -> Examples:
+def _test(run: Run) -> AuditedExamples:
     run.fetch(run.examples)
     if not run.examples.exists():
         raise DataError(f"{run.place} has no examples.parquet; finish its audit first")
     checksums.refuse_changed(run.mirror, [run.examples.name])
-    return Examples.read(run.examples, images=False, split="test")
+    return AuditedExamples.read(run.examples, images=False, split="test")
 
 
-def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
+def _shared(tests: list[AuditedExamples]) -> tuple[list[str], list[list[int]]]:
     """Ids that both have, in the order of the first, and their rows in each."""
     where = [{example: row for row, example in enumerate(test.ids)} for test in tests]
     ids = [example for example in tests[0].ids if example in where[1]]
@@ -194,7 +194,10 @@ def _shared(tests: list[Examples]) -> tuple[list[str], list[list[int]]]:
 
 
 def _notes(
-    tests: list[Examples], ids: list[str], pairs: list[tuple[str, str]], runs: tuple[Run, Run]
+    tests: list[AuditedExamples],
+    ids: list[str],
+    pairs: list[tuple[str, str]],
+    runs: tuple[Run, Run],
 ) -> list[str]:
     notes = [
         f"the only models there: {a} of the first run is compared with {b} of the second"
@@ -216,14 +219,14 @@ def _notes(
 
 
 def _on_shared(
-    tests: list[Examples],
+    tests: list[AuditedExamples],
     places: list[list[int]],
     runs: tuple[Run, Run],
     pairs: list[tuple[str, str]],
 ) -> Iterator[tuple[str, Change]]:
     """Variant and change of each rate, example by example."""
     shared = [
-        Examples(test.table[rows], test.classes, test.attributes, test.intersections)
+        AuditedExamples(test.table[rows], test.classes, test.attributes, test.intersections)
         for test, rows in zip(tests, places, strict=True)
     ]
     if shared[0].table["label"].to_list() != shared[1].table["label"].to_list():

@@ -14,7 +14,7 @@ import polars as pl
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.text_table import table_lines
 from scotoma.commands.slices.search import harmless
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
@@ -115,7 +115,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
             f"--variant must be one of {', '.join(variants)}, got {quoted(variant)}"
             f"{nearest(variant, variants)}"
         )
-    test = Examples.read(run.examples, images=False, split="test")
+    test = AuditedExamples.read(run.examples, images=False, split="test")
     count = max(1, round(len(test.ids) * (100 - percentile) / 100))
     lots = hash_ids(np.array(test.ids), run.config.population.seed)
     label = ["label"] if test.labelled else []

@@ -12,7 +12,7 @@ import polars as pl
 from scotoma.audit import read_audit
 from scotoma.audit.document import GalleryPair
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, quoted
 from scotoma.run import checksums
@@ -59,7 +59,7 @@ def write_gallery(
             f"{nearest(variant, names)}"
         )
     scores = pl.read_parquet(scores_file, glob=False)
-    test = Examples.read(run.examples, images=False, split="test")
+    test = AuditedExamples.read(run.examples, images=False, split="test")
     seed = run.config.population.seed
     pairs = {
         name: [

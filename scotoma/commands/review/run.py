@@ -14,7 +14,7 @@ from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.web_server import Listening, listen
 from scotoma.commands.slices.search import harmless
 from scotoma.commands.study.population import resolved_variant
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.hashing import hash_ids
@@ -119,21 +119,21 @@ def _variant(run: Run, variant: str | None) -> str:
     return resolved_variant(run, variant or run.config.resolved_variants[1].name)
 
 
-def _scores(run: Run, variant: str) -> tuple[pl.DataFrame, Examples]:
+def _scores(run: Run, variant: str) -> tuple[pl.DataFrame, AuditedExamples]:
     """The scores of a variant with lots and ranks, and the test examples without images."""
     path = run.path("divergence.parquet")
     run.fetch(path, run.examples)
     if not path.exists() or not run.examples.exists():
         raise DataError(f"{run.place} holds no finished audit; finish it first")
     checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
-    test = Examples.read(run.examples, images=False, split="test")
+    test = AuditedExamples.read(run.examples, images=False, split="test")
     scores = pl.read_parquet(path, glob=False).filter(variant=variant)
     lots = pl.Series("lot", lots_of(run, scores["example_id"].to_list()).astype("uint64"))
     return scores.with_columns(lots), test
 
 
 def _cards(
-    run: Run, scores: pl.DataFrame, test: Examples, variant: str, unchanged: int
+    run: Run, scores: pl.DataFrame, test: AuditedExamples, variant: str, unchanged: int
 ) -> list[dict[str, Any]]:
     """What the page shows of changed examples, and of a random sample of the others."""
     changed = scores.filter("cie")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy.special import softmax
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.group_keys import group_key
@@ -37,7 +37,7 @@ class StudyPopulation:
         groups: Group of each example; None unless arms are stratified by groups.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     dense: Predictions
     compressed: Predictions
     cie: npt.NDArray[np.bool_]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats
 from scotoma.natural import natural_order
@@ -102,20 +102,20 @@ def cies_of_minority_cells(
     )
 
 
-def _codes(examples: Examples, attribute: str, values: Sequence[str]) -> Codes:
+def _codes(examples: AuditedExamples, attribute: str, values: Sequence[str]) -> Codes:
     column = examples.table[attribute].replace_strict(
         list(values), list(range(len(values))), return_dtype=pl.Int64
     )
     return column.to_numpy().astype(np.intp)
 
 
-def _flags(finished: FinishedAudit, variant: str, test: Examples) -> Flags:
+def _flags(finished: FinishedAudit, variant: str, test: AuditedExamples) -> Flags:
     """Which test examples are CIEs, in the order of `test`."""
     flagged = finished.scores.filter((pl.col("variant") == variant) & pl.col("cie"))
     return test.table["example_id"].is_in(flagged["example_id"].to_list()).to_numpy()
 
 
-def _order(name: str, own: Examples, test: Examples) -> Codes:
+def _order(name: str, own: AuditedExamples, test: AuditedExamples) -> Codes:
     """Rows of an audit's test examples in the order of another's."""
     places = {example: row for row, example in enumerate(own.ids)}
     missing = [example for example in test.ids if example not in places]

@@ -75,7 +75,14 @@ def draw_slices(audit: Audit) -> Figure | None:
         table=FigureTable(
             f"Slices with the smallest p, at most {TABLE_ROWS} a variant; the effect of one "
             "not reported has no interval: it is that of all examples",
-            ("Variant", "Slice", "Reported", "Examples", f"{rise.capitalize()}, points", "p"),
+            (
+                "Variant",
+                "Slice",
+                "Reported",
+                "AuditedExamples",
+                f"{rise.capitalize()}, points",
+                "p",
+            ),
             tuple(
                 _row(name, row, searched[name])
                 for name, candidates in drawn.items()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scotoma import progress, storage
 from scotoma.config import Config, PredictionsSource
 from scotoma.corruptions import KINDS, SEVERITIES
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import find_tables, split_pattern
@@ -58,7 +58,7 @@ class Conditions:
 
 
 def find_conditions(
-    config: Config, models: Mapping[str, Sequence[str]], examples: Examples
+    config: Config, models: Mapping[str, Sequence[str]], examples: AuditedExamples
 ) -> Conditions:
     """Read which models predict under which corruption, at which severity, of which examples.
 
@@ -116,7 +116,7 @@ def import_corrupted(
     run: Run,
     conditions: Sequence[CorruptedCondition],
     members: Mapping[str, int],
-    examples: Examples,
+    examples: AuditedExamples,
     *,
     confidence: bool,
 ) -> None:

@@ -9,7 +9,7 @@ import onnx
 
 from scotoma import progress
 from scotoma.config import Config, OnnxSource
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import DataError
 from scotoma.inference.external import model_files, read_model
 from scotoma.inference.trials import trials
@@ -78,7 +78,7 @@ def copy_models(run: Run, shard: Shard) -> None:
     config = models_here(run)
     models, source = find_models(config), config.source
     assert isinstance(source, OnnxSource)
-    examples = Examples.read(run.examples, split="test")
+    examples = AuditedExamples.read(run.examples, split="test")
     shown = examples.pictured
     images = decode_images(replace(shown, table=shown.table.head(TRIED)))
     network = labels_network(run.config, examples)

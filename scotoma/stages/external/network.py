@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scotoma.config import Config, OnnxSource
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.inference import Network, Preprocessing
 
 __all__ = ["labels_network", "network_of"]
 
 
-def labels_network(config: Config, examples: Examples) -> Network:
+def labels_network(config: Config, examples: AuditedExamples) -> Network:
     """What members are run as where labels are asked of them, one an image or several."""
     several = tuple(config.label.several.values())
     network = network_of(config, len(examples.several) or len(examples.classes))

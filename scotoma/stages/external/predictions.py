@@ -19,7 +19,7 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
-from scotoma.datasets import Examples, load_examples
+from scotoma.datasets import AuditedExamples, load_examples
 from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection.table import BoxReading
@@ -328,7 +328,7 @@ def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
 
 def _import(run: Run, tables: Sequence[PredictionTable], supplied: Supplied) -> None:
     config, names = run.config, _named(run.config)
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     reruns = _audited(config, supplied)
     progress.start("import predictions", len(names))
     answers = dict(_answers(config, tables, examples, supplied))
@@ -375,7 +375,7 @@ def _ids_behind(classes: int, strange: int) -> NDArray[np.int64]:
 
 
 def _answers(
-    config: Config, tables: Sequence[PredictionTable], examples: Examples, supplied: Supplied
+    config: Config, tables: Sequence[PredictionTable], examples: AuditedExamples, supplied: Supplied
 ) -> Iterator[tuple[str, ExternalPredictions]]:
     """What the models of each variant predict, or score, a column a model.
 
@@ -420,7 +420,7 @@ def _answers(
         yield name, join_reruns(own, reruns[called], rows)
 
 
-def _without_label(config: Config, examples: Examples, rows: int) -> frozenset[str]:
+def _without_label(config: Config, examples: AuditedExamples, rows: int) -> frozenset[str]:
     """Ids of examples that were left out since they have no label; read only where there are."""
     assert isinstance(config.source, PredictionsSource)
     column = config.label.column
@@ -433,8 +433,8 @@ def _without_label(config: Config, examples: Examples, rows: int) -> frozenset[s
 
 
 def supplied_scores(
-    config: Config, examples: Examples
-) -> tuple[Examples, dict[str, NDArray[np.float64]]]:
+    config: Config, examples: AuditedExamples
+) -> tuple[AuditedExamples, dict[str, NDArray[np.float64]]]:
     """Read the scores of every variant without a run.
 
     Args:
@@ -455,7 +455,7 @@ def supplied_scores(
     return repeated, {name: answers.predicted for name, answers in found}
 
 
-def baseline_errors(config: Config, examples: Examples) -> NDArray[np.float64] | None:
+def baseline_errors(config: Config, examples: AuditedExamples) -> NDArray[np.float64] | None:
     """How often the models of the baseline err on each example.
 
     Args:
@@ -505,7 +505,11 @@ def supplied_models(config: Config, members: Mapping[str, int]) -> dict[str, lis
 
 
 def _write(
-    run: Run, name: str, models: Sequence[str], answers: ExternalPredictions, examples: Examples
+    run: Run,
+    name: str,
+    models: Sequence[str],
+    answers: ExternalPredictions,
+    examples: AuditedExamples,
 ) -> None:
     """The predictions of a variant, and for each member where they are from."""
     paired = run.config.variant(name).derived_from

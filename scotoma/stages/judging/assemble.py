@@ -15,7 +15,7 @@ from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.config import ScoresSource
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
@@ -39,7 +39,7 @@ SCORED = (
 )
 
 
-def assemble(run: Run, examples: Examples) -> Audit:
+def assemble(run: Run, examples: AuditedExamples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test = run.config, examples.split("test")
     partition = test.partition()
@@ -163,7 +163,7 @@ def _scored(run: Run) -> dict[str, Any]:
     }
 
 
-def _training_masks(examples: Examples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
+def _training_masks(examples: AuditedExamples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
     """The same groups among the training examples; a value that training lacks has none."""
     train = examples.split("train").partition()
     empty = np.zeros(train.masks.shape[1], dtype=bool)

@@ -17,7 +17,7 @@ from scotoma.audit.base import Quantity
 from scotoma.audit.layers import LayerFlips, VariantLayers, VariantsLayers
 from scotoma.config import OnnxSource, PredictionsSource, Variant
 from scotoma.config.mitigation import HEADS
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.tables import flip_rate
 from scotoma.errors import DataError
 from scotoma.run import Run
@@ -91,16 +91,16 @@ class _Shown:
 
 def _examples(run: Run, members: int, layers: int) -> _Shown:
     """Draw as many test examples and members as `MOST_PASSES` and `MOST_PIXELS` allow."""
-    every = Examples.read(run.examples, images=False, split="test")
+    every = AuditedExamples.read(run.examples, images=False, split="test")
     shown = every.pictured
-    first = decode_images(Examples.read(run.examples, only=[shown.table["example_id"][0]]))
+    first = decode_images(AuditedExamples.read(run.examples, only=[shown.table["example_id"][0]]))
     passes = min(MOST_PASSES, MOST_PIXELS // first[0, 0].size) // (2 * layers + 1)
     count = min(members, max(1, passes // min(len(shown.ids), SOME)))
     n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
     rows = np.sort(random.permutation(len(shown.ids))[:n])
     ids = shown.table["example_id"].gather(rows).to_list()
-    images = decode_images(Examples.read(run.examples, only=ids))
+    images = decode_images(AuditedExamples.read(run.examples, only=ids))
     clusters = None if shown.clusters is None else shown.clusters[rows]
     if clusters is not None:
         clusters = np.repeat(clusters, every.rows_an_image)
@@ -112,7 +112,9 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
     from scotoma.inference.model_process import runtime_on_demand
     from scotoma.stages.external.network import labels_network
 
-    network = labels_network(run.config, Examples.read(run.examples, images=False, split="test"))
+    network = labels_network(
+        run.config, AuditedExamples.read(run.examples, images=False, split="test")
+    )
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_on_demand() as process:
         opened = _opened(run, variant, network, Path(folder), process)
         names = opened.names

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scotoma.answers.admission import chance_note, class_skill, share_words, unasked_chance
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import cluster_sums
 from scotoma.uncertainty.rates import RateEvidence, Words
@@ -44,7 +44,7 @@ class PopulationAccuracy:
 
     @classmethod
     def of(
-        cls, predictions: Predictions, examples: Examples, positive: int | None
+        cls, predictions: Predictions, examples: AuditedExamples, positive: int | None
     ) -> PopulationAccuracy:
         """Measure one population.
 
@@ -83,7 +83,7 @@ class PopulationAccuracy:
 
 
 def baseline_notes(
-    examples: Examples, dense: Predictions, of_label: NDArray[np.int64] | None = None
+    examples: AuditedExamples, dense: Predictions, of_label: NDArray[np.int64] | None = None
 ) -> tuple[AdmissionNote, ...]:
     """Ask whether the baseline is better than its answers dealt to other examples.
 
@@ -104,7 +104,7 @@ def baseline_notes(
     return () if note is None else (note,)
 
 
-def own_digest(predictions: Predictions, examples: Examples) -> str:
+def own_digest(predictions: Predictions, examples: AuditedExamples) -> str:
     """Compute the digest of the answers of one variant, with the labels of the examples."""
     return answers_digest(
         predictions.example_ids, predictions.predicted, examples.known_labels, predictions.classes

@@ -10,7 +10,7 @@ from typing import Any
 from scotoma.answers.admission import is_label
 from scotoma.bias import tally
 from scotoma.config import Config
-from scotoma.datasets import Examples, Partition
+from scotoma.datasets import AuditedExamples, Partition
 from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
@@ -45,7 +45,7 @@ class AgainstLabels:
         folder: Where the rates of each variant are left.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     partition: Partition
     positive: int | None
     dense: PopulationAccuracy
@@ -59,7 +59,7 @@ class AgainstLabels:
     def of(
         cls,
         config: Config,
-        examples: Examples,
+        examples: AuditedExamples,
         positive: int | None,
         dense: Predictions,
         folder: Path,

@@ -16,7 +16,7 @@ from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.four_fifths import impact_ratios
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.stages.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
 from scotoma.uncertainty import Estimate, undefined
 
@@ -69,11 +69,11 @@ class ClarifyMetrics:
             strata and no facets, for a label is nobody.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     positive: int | None
     seed: int
     advantaged: Mapping[str, str] = field(default_factory=dict)
-    training: Examples | None = None
+    training: AuditedExamples | None = None
     features: Sequence[str] = ()
     of_labels: str = ""
 
@@ -99,14 +99,14 @@ class ClarifyMetrics:
                 ]
         return rows
 
-    def _strata_of(self, examples: Examples | None) -> dict[str, NDArray[np.intp] | None]:
+    def _strata_of(self, examples: AuditedExamples | None) -> dict[str, NDArray[np.intp] | None]:
         """Number the strata of each attribute, where a metric of the labels needs them."""
         if examples is None or self.positive is None:
             return {}
         return dict(zip(examples.attributes, strata_of(examples), strict=True))
 
     def _of_labels(
-        self, facet: FacetPair, examples: Examples | None, strata: NDArray[np.intp] | None
+        self, facet: FacetPair, examples: AuditedExamples | None, strata: NDArray[np.intp] | None
     ) -> dict[str, Estimate]:
         """Measure the labels of a split, on those of its examples that belong to either facet."""
         if examples is None or not examples.table.height:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.inference import Answers, Network, predict_members
+from scotoma.inference import MemberAnswers, Network, predict_members
 
 __all__ = ["BothDevices", "Differences"]
 
@@ -64,7 +64,7 @@ class BothDevices:
     said: dict[int, NDArray[Any]] = field(default_factory=dict)
     runtimes: dict[int, str] = field(default_factory=dict)
 
-    def take(self, answers: Answers, count: int) -> None:
+    def take(self, answers: MemberAnswers, count: int) -> None:
         """Keep answers if they are of a member that is compared.
 
         Args:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.group_keys import group_key, parse_group_key
 
 __all__ = ["FacetPair", "facet_pairs", "facet_rows", "strata_of"]
@@ -37,9 +37,9 @@ class FacetPair:
 
 
 def facet_pairs(
-    examples: Examples,
+    examples: AuditedExamples,
     advantaged: Mapping[str, str] | None = None,
-    training: Examples | None = None,
+    training: AuditedExamples | None = None,
 ) -> list[FacetPair]:
     """List the facets of every attribute: of two values the rarer is d, of more each in turn.
 
@@ -51,7 +51,7 @@ def facet_pairs(
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"label": ["x"] * 3, "sex": ["m", "m", "f"]})
-    >>> (pair,) = facet_pairs(Examples(table, ("x",), ("sex",), ()))
+    >>> (pair,) = facet_pairs(AuditedExamples(table, ("x",), ("sex",), ()))
     >>> pair.disadvantaged, pair.advantaged
     ('sex=f', 'sex=m')
     """
@@ -75,20 +75,20 @@ def facet_pairs(
     return pairs
 
 
-def _frequency(group: tuple[str, NDArray[np.bool_]], training: Examples | None) -> int:
+def _frequency(group: tuple[str, NDArray[np.bool_]], training: AuditedExamples | None) -> int:
     key, mask = group
     if training is None or not training.table.height:
         return int(mask.sum())
     return int(_holding(training, key).sum())
 
 
-def _holding(examples: Examples, key: str) -> NDArray[np.bool_]:
+def _holding(examples: AuditedExamples, key: str) -> NDArray[np.bool_]:
     """Find the examples that have one value of an attribute, shape (N,)."""
     ((attribute, value),) = parse_group_key(key)
     return (examples.table[attribute] == value).to_numpy()
 
 
-def strata_of(examples: Examples) -> Iterator[NDArray[np.intp] | None]:
+def strata_of(examples: AuditedExamples) -> Iterator[NDArray[np.intp] | None]:
     """Number, for each attribute, the values of all others together; None for a lone attribute.
 
     Strata are numbered in the order of their values. Those before an attribute and those behind it
@@ -113,7 +113,7 @@ def _numbered(
     return np.unique(pairs, return_inverse=True)[1].astype(np.intp)
 
 
-def facet_rows(facet: FacetPair, key: str, examples: Examples) -> NDArray[np.bool_]:
+def facet_rows(facet: FacetPair, key: str, examples: AuditedExamples) -> NDArray[np.bool_]:
     """Find the examples of one of the two facets, shape (N,)."""
     if key == REST:
         other = facet.advantaged if key == facet.disadvantaged else facet.disadvantaged

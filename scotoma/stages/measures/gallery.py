@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.hashing import hash_ids
 
 __all__ = ["gallery_pairs"]
@@ -22,7 +22,7 @@ CLASS = "class of a pair"
 
 
 def gallery_pairs(
-    scores: pl.DataFrame, examples: Examples, seed: int, most: int | None = PAIRS
+    scores: pl.DataFrame, examples: AuditedExamples, seed: int, most: int | None = PAIRS
 ) -> list[dict[str, Any]]:
     """Choose the most divergent CIEs of a variant, each with a non-CIE of its class.
 

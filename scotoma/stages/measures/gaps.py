@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma.bias.counting import Events, events
 from scotoma.bias.gaps import Contrast, Side
-from scotoma.datasets import Examples, Partition
+from scotoma.datasets import AuditedExamples, Partition
 from scotoma.group_keys import group_key
 
 __all__ = ["Gaps"]
@@ -32,14 +32,14 @@ class Gaps:
         wrong: Errors of the dense members.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     advantaged: Mapping[str, str]
     wrong: Events
 
     @classmethod
     def of(
         cls,
-        examples: Examples,
+        examples: AuditedExamples,
         dense: NDArray[np.unsignedinteger],
         advantaged: Mapping[str, str] | None = None,
     ) -> Gaps:
@@ -83,12 +83,12 @@ class Gaps:
             yield attribute, contrast, contrast.side(self.wrong)
 
 
-def _errors(examples: Examples, predicted: NDArray[np.unsignedinteger]) -> Events:
+def _errors(examples: AuditedExamples, predicted: NDArray[np.unsignedinteger]) -> Events:
     return events(examples.labels, predicted, len(examples.classes), None)
 
 
 def _contrasts(
-    examples: Examples, groups: Partition, advantaged: Mapping[str, str]
+    examples: AuditedExamples, groups: Partition, advantaged: Mapping[str, str]
 ) -> Iterator[tuple[str, Contrast]]:
     """Pair the groups of every attribute: each with the advantaged one, the other or the rest."""
     labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.robustness import SCALES, disagreement, other_set, set_accuracy
 from scotoma.run import Run
@@ -22,7 +22,7 @@ __all__ = ["hard_set_reports", "other_set_reports"]
 
 
 def other_set_reports(
-    run: Run, plan: RobustnessPlan, examples: Examples
+    run: Run, plan: RobustnessPlan, examples: AuditedExamples
 ) -> Iterator[dict[str, Any]]:
     """Compare every compressed variant with dense on every set.
 
@@ -80,7 +80,7 @@ def other_set_reports(
 
 
 def hard_set_reports(
-    run: Run, plan: RobustnessPlan, examples: Examples
+    run: Run, plan: RobustnessPlan, examples: AuditedExamples
 ) -> Iterator[dict[str, Any]]:
     """Judge one half of the models on the CIEs of the other half.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.answers.admission import is_label
 from scotoma.config import PredictionsSource, ScoresSource, Variant
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
 from scotoma.predictions import PredictionFile, Predictions
@@ -60,7 +60,9 @@ class PopulationPair:
         return self.compressed_members.predicted
 
 
-def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[PopulationPair]:
+def comparisons(
+    run: Run, examples: AuditedExamples, dense: Predictions
+) -> Iterator[PopulationPair]:
     """Set every compressed population beside the dense one.
 
     Args:
@@ -81,7 +83,7 @@ def comparisons(run: Run, examples: Examples, dense: Predictions) -> Iterator[Po
         yield PopulationPair(variant, dense, compressed)
 
 
-def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
+def read_predictions(run: Run, variant: str, examples: AuditedExamples) -> Predictions:
     """Read the predictions of one variant.
 
     Args:
@@ -103,7 +105,7 @@ def read_predictions(run: Run, variant: str, examples: Examples) -> Predictions:
 
 def measure_variants(
     run: Run,
-    examples: Examples,
+    examples: AuditedExamples,
     task: str,
     measure: Callable[[PopulationPair], Measured],
     dense: Predictions | None = None,
@@ -146,15 +148,15 @@ def measure_inputs(run: Run) -> list[Path]:
     return [run.examples, *(run.predictions(variant.name) for variant in variants)]
 
 
-def read_test_examples(run: Run) -> Examples:
+def read_test_examples(run: Run) -> AuditedExamples:
     """Read the test examples of a run, without their images.
 
     Where a model gave no answer, or one that is no label, their classes have more at the end.
     """
-    return as_answered(run, Examples.read(run.examples, images=False, split="test"))
+    return as_answered(run, AuditedExamples.read(run.examples, images=False, split="test"))
 
 
-def as_answered(run: Run, examples: Examples) -> Examples:
+def as_answered(run: Run, examples: AuditedExamples) -> AuditedExamples:
     """Add the classes of missing answers, and of those that are no label, where there are some."""
     source, path = run.config.source, run.predictions("dense")
     imported = isinstance(source, PredictionsSource) and not isinstance(source, ScoresSource)
@@ -165,7 +167,7 @@ def as_answered(run: Run, examples: Examples) -> Examples:
 
 
 def as_wrong(
-    predicted: NDArray[np.unsignedinteger[Any]], examples: Examples, positive: int | None
+    predicted: NDArray[np.unsignedinteger[Any]], examples: AuditedExamples, positive: int | None
 ) -> NDArray[np.unsignedinteger[Any]]:
     """Make an answer that is missing, or no label, a wrong one where a positive class is counted.
 

@@ -9,7 +9,7 @@ from scotoma.config import Config
 from scotoma.run import Run
 
 if TYPE_CHECKING:
-    from scotoma.datasets import Examples
+    from scotoma.datasets import AuditedExamples
     from scotoma.predictions import Predictions
 
 __all__ = ["exported_from", "network_predictions", "parity", "parity_inputs"]
@@ -51,7 +51,7 @@ def parity_inputs(run: Run) -> list[Path]:
     return [network_predictions(run, base) for base in bases]
 
 
-def parity(run: Run, examples: Examples, predictions: Predictions) -> dict[str, Any] | None:
+def parity(run: Run, examples: AuditedExamples, predictions: Predictions) -> dict[str, Any] | None:
     """Compare the first member of an exported variant with its network, group by group.
 
     Args:

@@ -14,7 +14,7 @@ from scotoma import progress
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config import Config
 from scotoma.corruptions import STANDARD, family_of
-from scotoma.datasets import Examples, Partition
+from scotoma.datasets import AuditedExamples, Partition
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.published import common_corruptions
@@ -92,7 +92,7 @@ class _Answers:
         return {"error": everyone, "fpr": ~positives, "fnr": positives}
 
 
-def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any]:
+def measure_robustness(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> dict[str, Any]:
     """Measure all that the section holds.
 
     Args:
@@ -127,7 +127,7 @@ def measure_robustness(run: Run, plan: RobustnessPlan, examples: Examples) -> di
     return whole
 
 
-def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any]:
+def _of_corrupted(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> dict[str, Any]:
     """Measure the fields of the section that corrupted pictures fill."""
     answers = _read(run, plan, examples)
     config, families = run.config, _families(plan)
@@ -177,7 +177,7 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[st
     }
 
 
-def _of_clean(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, Any] | None:
+def _of_clean(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> dict[str, Any] | None:
     """Measure how sure models are of clean pictures and of other sets, where none is corrupted."""
     if not plan.config.confidence:
         return None
@@ -190,7 +190,7 @@ def _of_clean(run: Run, plan: RobustnessPlan, examples: Examples) -> dict[str, A
     return confidence_report(run, plan, right, {}, kept.partition(), kept.clusters)
 
 
-def _read(run: Run, plan: RobustnessPlan, examples: Examples) -> _Answers:
+def _read(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> _Answers:
     from scotoma.stages.robustness.corrupted import corrupted_file
 
     chosen = np.zeros(len(examples.ids), np.bool_)

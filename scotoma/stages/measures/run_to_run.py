@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.inputs import StatisticsProtocol
 from scotoma.uncertainty import undefined
 from scotoma.variance import RunComparison, RunSpread, compare_family, spread
@@ -56,7 +56,7 @@ class FairnessOfRuns:
         labels: Several labels, which the metrics are then averaged over; None for one.
     """
 
-    examples: Examples
+    examples: AuditedExamples
     positive: int | None
     dense: NDArray[np.unsignedinteger[Any]]
     labels: LabelRows | None = None

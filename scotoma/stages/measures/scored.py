@@ -12,7 +12,7 @@ from scotoma import progress
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
 from scotoma.config import ScoresSource, Variant
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
 from scotoma.predictions import ScoredExamples
@@ -34,7 +34,9 @@ def is_scored(run: Run) -> bool:
     return isinstance(run.config.source, ScoresSource)
 
 
-def score_pairs(run: Run, examples: Examples, task: str) -> Iterator[tuple[Variant, ScoreTable]]:
+def score_pairs(
+    run: Run, examples: AuditedExamples, task: str
+) -> Iterator[tuple[Variant, ScoreTable]]:
     """Set the scores of every compressed population beside those of the dense one.
 
     Args:
@@ -59,7 +61,7 @@ def score_pairs(run: Run, examples: Examples, task: str) -> Iterator[tuple[Varia
         progress.advance(task)
 
 
-def _read(run: Run, name: str, examples: Examples) -> ScoredExamples:
+def _read(run: Run, name: str, examples: AuditedExamples) -> ScoredExamples:
     scores = ScoredExamples.read(run.predictions(name))
     if difference := first_difference(tuple(examples.ids), scores.example_ids):
         raise DataError(
@@ -69,7 +71,7 @@ def _read(run: Run, name: str, examples: Examples) -> ScoredExamples:
     return scores
 
 
-def mean_sections(run: Run, examples: Examples) -> dict[str, Any]:
+def mean_sections(run: Run, examples: AuditedExamples) -> dict[str, Any]:
     """Measure means and quantiles of every group, as `ScoredSection` has them."""
     from scotoma.comparison.effects import group_effects
     from scotoma.comparison.quantiles import quantile_change
@@ -127,7 +129,7 @@ def _row(group: str, score: MeanChange, p: float, *, lower: bool) -> dict[str, A
     }
 
 
-def changed_scores(run: Run, examples: Examples) -> tuple[pl.DataFrame, dict[str, Any]]:
+def changed_scores(run: Run, examples: AuditedExamples) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Rank the examples of every variant by how much worse they are scored.
 
     Returns:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config.label import PRESENT, Label
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.impact.average_precision import RankedLabels
 from scotoma.predictions import Predictions
@@ -32,7 +32,7 @@ class WholeExamples:
     """
 
     label: Label
-    examples: Examples
+    examples: AuditedExamples
     dense: Predictions
 
     @property

@@ -10,7 +10,7 @@ from scotoma.answers.admission import NO_ANSWER
 from scotoma.bias import tally
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.stages.measures.rates import LEVEL, change_row
 from scotoma.uncertainty import ChangeEvidence
@@ -20,7 +20,7 @@ __all__ = ["unanswered_rows"]
 KIND = RateMetric("unanswered", None, "example without an answer", "examples")
 
 
-def unanswered_rows(comparison: PopulationPair, examples: Examples) -> list[dict[str, Any]]:
+def unanswered_rows(comparison: PopulationPair, examples: AuditedExamples) -> list[dict[str, Any]]:
     """Measure the share without an answer of every group.
 
     Args:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.datasets import Examples, decode_images
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.quantization.calibration import balanced_order
 from scotoma.run import Run
 
@@ -22,7 +22,7 @@ def calibration_images(run: Run, count: int, *, protocol: str = "sound") -> NDAr
     `group-balanced`: of that shuffle as many of each label and values of all attributes.
     `published`: the first training rows as they stand.
     """
-    examples = Examples.read(run.examples, images=False).pictured
+    examples = AuditedExamples.read(run.examples, images=False).pictured
     rows = examples.split("train")
     chosen = np.arange(min(count, len(rows.ids)))
     if protocol != "published":
@@ -35,10 +35,10 @@ def calibration_images(run: Run, count: int, *, protocol: str = "sound") -> NDAr
             shuffled = balanced_order(_cells(rows), shuffled)
         chosen = shuffled[:count]
     ids = rows.table["example_id"].gather(chosen).to_list()
-    return decode_images(Examples.read(run.examples, only=ids))
+    return decode_images(AuditedExamples.read(run.examples, only=ids))
 
 
-def _cells(rows: Examples) -> NDArray[np.int64]:
+def _cells(rows: AuditedExamples) -> NDArray[np.int64]:
     """A number for each row's label, where it has one, and values of all attributes, shape (N,)."""
     columns = rows.table.select(*([] if rows.several else ["label"]), *rows.attributes)
     numbers = columns.select(pl.struct(pl.all()).rank("dense")).to_series()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Variant
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.weights import read_weights
@@ -50,7 +50,7 @@ class Compression:
     @classmethod
     def prepare(cls, run: Run, variants: list[Variant]) -> Compression:
         """Export the architecture and choose the images that calibrate it."""
-        outputs = network_outputs(run.config, Examples.read(run.examples, images=False))
+        outputs = network_outputs(run.config, AuditedExamples.read(run.examples, images=False))
         protocols: set[str] = {"sound", *(variant.protocol for variant in variants)}
         count = max(CHECKED, *(variant.images for variant in variants))
         pixels = {name: calibration_images(run, count, protocol=name) for name in sorted(protocols)}

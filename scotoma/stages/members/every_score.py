@@ -14,10 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config.mitigation import HEADS
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
-from scotoma.inference import Answers
+from scotoma.inference import MemberAnswers
 from scotoma.mitigation.decide import Rule, fit
 from scotoma.mitigation.groups import TrainingGroups, training_groups
 from scotoma.predictions.scores import SCORE_ROWS, ScoreHeads, write_scores
@@ -44,7 +44,7 @@ class EveryScore:
     """
 
     run: Run
-    examples: Examples
+    examples: AuditedExamples
     folder: Path
     rule: Rule | None = None
     groups: TrainingGroups | None = None
@@ -52,7 +52,7 @@ class EveryScore:
     _missing: dict[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, run: Run, examples: Examples, folder: Path) -> EveryScore:
+    def open(cls, run: Run, examples: AuditedExamples, folder: Path) -> EveryScore:
         """Prepare the rule of the run's technique.
 
         Args:
@@ -66,7 +66,7 @@ class EveryScore:
         asked = run.config.mitigation
         if asked is None or not run.config.keeps_every_score:
             return cls(run, examples, folder)
-        training = Examples.read(run.examples, images=False, split="train")
+        training = AuditedExamples.read(run.examples, images=False, split="train")
         groups = training_groups(run.config, training)
         if asked.technique not in HEADS:
             return cls(run, examples, folder, groups=groups)
@@ -86,7 +86,7 @@ class EveryScore:
         """Whether inference is to give every score."""
         return self.run.config.keeps_every_score
 
-    def take(self, variant: str, member: int, answers: Answers) -> NDArray[np.int64] | None:
+    def take(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.int64] | None:
         """Keep the scores of some rows; of the last ones of a member, write its file.
 
         Args:
@@ -110,12 +110,12 @@ class EveryScore:
         write_scores(self.run.scores(variant, member), parts(), heads)
         return self._decide(whole)
 
-    def decide(self, variant: str, member: int, answers: Answers) -> NDArray[np.int64] | None:
+    def decide(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.int64] | None:
         """Decide as `take` does, and write no file."""
         whole = self._put(variant, member, answers)
         return None if whole is None else self._decide(whole)
 
-    def _put(self, variant: str, member: int, answers: Answers) -> NDArray[np.float32] | None:
+    def _put(self, variant: str, member: int, answers: MemberAnswers) -> NDArray[np.float32] | None:
         """Keep scores on disk; return a member's whole table once it is there."""
         scores, key = answers.every_score, (variant, member)
         assert scores is not None
@@ -157,7 +157,9 @@ class EveryScore:
         )  # fmt: skip
 
 
-def _test_codes(examples: Examples, attribute: str, values: tuple[str, ...]) -> NDArray[np.int64]:
+def _test_codes(
+    examples: AuditedExamples, attribute: str, values: tuple[str, ...]
+) -> NDArray[np.int64]:
     column = examples.table[attribute]
     unknown = sorted(set(column.unique().to_list()) - set(values))
     if unknown:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import progress
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.datasets.label_pairs import label_rows
-from scotoma.inference import Answers, Network, PixelArray, predict_members
+from scotoma.inference import MemberAnswers, Network, PixelArray, predict_members
 from scotoma.inference.costs import file_sizes, latencies_apart, measure_latencies
 from scotoma.inference.engines import runs_on_gpu
 from scotoma.inference.model_process import runtime_process
@@ -48,9 +48,9 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
         shard: Which members.
         graph: The network as an `Architecture`, for members that are weights alone.
     """
-    examples = Examples.read(run.examples, split="test")
+    examples = AuditedExamples.read(run.examples, split="test")
     config, shown = run.config, examples.pictured
-    outputs = network_outputs(config, Examples.read(run.examples, images=False))
+    outputs = network_outputs(config, AuditedExamples.read(run.examples, images=False))
     # Scores of groups: a rule decides, and ranks none.
     heads = not examples.several and outputs != len(examples.classes)
     several = tuple(config.label.several.values())
@@ -104,7 +104,7 @@ def predict_shard(run: Run, shard: Shard, graph: Path | None = None) -> None:
 
 
 def _predict_networks(
-    run: Run, examples: Examples, images: Path, network: Network, every: EveryScore
+    run: Run, examples: AuditedExamples, images: Path, network: Network, every: EveryScore
 ) -> None:
     """Predict in torch with the first member of each variant that others were exported from."""
     bases = list(dict.fromkeys(exported_from(run.config).values()))
@@ -171,7 +171,7 @@ class _Column:
         kept = np.zeros(wide, np.float16) if scores else None
         return cls(best, shape[0] * shape[1], kept, bool(labels))
 
-    def take(self, answers: Answers, place: int) -> None:
+    def take(self, answers: MemberAnswers, place: int) -> None:
         self.best[answers.rows, place] = answers.best
         if self.scores is not None and answers.scores is not None:
             self.scores[answers.rows, place] = answers.scores
@@ -203,7 +203,7 @@ def _write(
     path: Path,
     variant: str,
     members: Sequence[int],
-    examples: Examples,
+    examples: AuditedExamples,
     column: _Column,
     paired_with: str = "",
 ) -> None:

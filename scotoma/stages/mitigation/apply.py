@@ -10,7 +10,7 @@ import numpy as np
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.config.mitigation import HEADS
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import cores
 from scotoma.mitigation import decide
@@ -75,7 +75,7 @@ def apply_technique(
         DataError: The audit lacks what the technique needs.
     """
     _refuse_unknown(run.config, technique, variant)
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
         raise DataError("a rule is fitted on labels, and this audit has none; add label.column")
     if technique == "thresholds" and len(examples.classes) != 2:
@@ -105,7 +105,7 @@ def apply_technique(
     )
 
 
-def judged_examples(run: Run, examples: Examples) -> NDArray[np.bool_]:
+def judged_examples(run: Run, examples: AuditedExamples) -> NDArray[np.bool_]:
     """Draw the test examples that judge: the same half, whatever is chosen on the other.
 
     Args:
@@ -120,7 +120,7 @@ def judged_examples(run: Run, examples: Examples) -> NDArray[np.bool_]:
     return judged_half(strata, examples.clusters, run.config.population.seed)
 
 
-def clusters_of_halves(examples: Examples, judged: NDArray[np.bool_]) -> tuple[int, int]:
+def clusters_of_halves(examples: AuditedExamples, judged: NDArray[np.bool_]) -> tuple[int, int]:
     """Count the clusters among the examples that fit or choose, and among those that judge."""
     ids = np.arange(len(judged)) if examples.clusters is None else examples.clusters
     return len(np.unique(ids[~judged])), len(np.unique(ids[judged]))
@@ -191,7 +191,7 @@ def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
         )
 
 
-def _attributes(examples: Examples, asked: str | None, technique: str) -> list[str]:
+def _attributes(examples: AuditedExamples, asked: str | None, technique: str) -> list[str]:
     known = list(examples.attributes)
     if not known:
         raise ConfigError(
@@ -210,7 +210,7 @@ def _attributes(examples: Examples, asked: str | None, technique: str) -> list[s
     return chosen
 
 
-def group_codes(examples: Examples, by: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def group_codes(examples: AuditedExamples, by: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Names of the groups that attributes form, and each example's."""
     rows = examples.table.select(by).iter_rows() if by else [()] * len(examples.ids)
     values = [",".join(f"{a}={v}" for a, v in zip(by, row, strict=True)) for row in rows]

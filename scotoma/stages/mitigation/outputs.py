@@ -12,7 +12,7 @@ import numpy as np
 from scotoma import progress
 from scotoma.config import PredictionsSource
 from scotoma.config.model import OnnxSource
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
@@ -65,7 +65,7 @@ def _external_features(run: Run, variant: str) -> Iterator[NDArray[np.float32]]:
     from scotoma.inference.model_process import call_limited, runtime_process
     from scotoma.inference.population import images_at_once
 
-    examples = Examples.read(run.examples, split="test")
+    examples = AuditedExamples.read(run.examples, split="test")
     members = _members(run, variant)
     network = network_of(run.config, len(examples.classes))
     progress.start("run members", len(members))
@@ -92,7 +92,7 @@ def _write_features(member: Path, images: Path, network: Network, kept: Path) ->
 
 def _every_score(run: Run, variant: str) -> NDArray[np.float32]:
     """All scores of models that are not run again, as the audit kept them."""
-    ids = Examples.read(run.examples, images=False, split="test").image_ids
+    ids = AuditedExamples.read(run.examples, images=False, split="test").image_ids
     paths = [run.scores(variant, index) for index in range(run.config.models_of(variant))]
     run.fetch(*paths, *(path.with_suffix(".json") for path in paths))
     outputs = []
@@ -162,7 +162,7 @@ def outputs_by_member(
     """
     from scotoma.stages.mitigation.member_outputs import all_scores, last_features
 
-    examples = Examples.read(run.examples, split=split)
+    examples = AuditedExamples.read(run.examples, split=split)
     members = _members(run, variant)
     graph = run.path("shards", "000", "graph.onnx")
     run.fetch(graph)

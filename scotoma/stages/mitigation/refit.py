@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.machine import cores
 from scotoma.mitigation import decide
@@ -62,12 +62,12 @@ def refit_last_layers(
     if record == {**origin, "files": whole}:
         gate = folder / "gate.yaml"
         return folder / "audit.yaml", gate if gate.exists() else None
-    training = Examples.read(run.examples, images=False, split="train")
+    training = AuditedExamples.read(run.examples, images=False, split="train")
     names, groups = group_codes(training, [attribute])
     refuse_empty(training.labels, groups, names, training.classes, "dfr")
     folder.mkdir(parents=True, exist_ok=True)
     decided, rules = _decided(run, training.labels, groups, kept=kept)
-    test = Examples.read(run.examples, images=False, split="test")
+    test = AuditedExamples.read(run.examples, images=False, split="test")
     places = write_tables(run, np.ones(len(test.ids), bool), decided, rules, folder)
     whole = {name: _digest(folder / name) for name in FILES}
     write_json(folder / RECORD, {**origin, "files": whole})

@@ -14,7 +14,7 @@ import yaml
 
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
@@ -81,7 +81,7 @@ def write_tables(
     Returns:
         The configuration, and the gate's rules; None where the default rules hold.
     """
-    examples = Examples.read(run.examples, images=False, split="test").keep(judged)
+    examples = AuditedExamples.read(run.examples, images=False, split="test").keep(judged)
     tables = [
         _long(name, own.predicted, examples.classes, examples.ids) for name, own in decided.items()
     ]
@@ -122,7 +122,9 @@ def _long(
     )
 
 
-def _config(config: Config, examples: Examples, paired: Mapping[str, bool]) -> dict[str, Any]:
+def _config(
+    config: Config, examples: AuditedExamples, paired: Mapping[str, bool]
+) -> dict[str, Any]:
     """The configuration of the audit, of the same examples, groups and terms."""
     threshold = config.label.threshold
     positive = config.label.positive if threshold is None else threshold_classes(threshold)[0]

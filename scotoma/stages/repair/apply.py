@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scotoma import progress
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.inference.model_process import runtime_on_demand
@@ -108,7 +108,7 @@ def repair_variant(
     Raises:
         DataError: The audit lacks what a repair needs.
     """
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     refuse_run(run, examples)
     judged = judged_examples(run, examples)
     clusters = clusters_of_halves(examples, judged)
@@ -119,7 +119,7 @@ def repair_variant(
     refuse_absent(audited, variant.name)
     with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, runtime_on_demand() as runs:
         file = Path(temporary, "images.npy")
-        decode_images_to(file, Examples.read(run.examples, split="test").pictured)
+        decode_images_to(file, AuditedExamples.read(run.examples, split="test").pictured)
         images = np.load(file, mmap_mode="r")
         shown = judged[:: examples.rows_an_image]  # the labels of an image are one cluster
         half = _choosing(run, variant.name, examples, ~judged, images[~shown])
@@ -164,7 +164,7 @@ def repair_variant(
 def _choosing(
     run: Run,
     variant: str,
-    examples: Examples,
+    examples: AuditedExamples,
     rows: NDArray[np.bool_],
     images: NDArray[np.uint8],
 ) -> Half:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scotoma.config import Config, Variant
-    from scotoma.datasets import Examples
+    from scotoma.datasets import AuditedExamples
     from scotoma.run import Run
 
 __all__ = ["FEWEST", "external_mode", "int8_mode", "refuse_few", "refuse_run", "repairable"]
@@ -110,7 +110,7 @@ def int8_mode(path: Path) -> str:
     return "dynamic-per-layer" if any(one.startswith(DYNAMIC) for one in operators) else ""
 
 
-def refuse_run(run: Run, examples: Examples) -> None:
+def refuse_run(run: Run, examples: AuditedExamples) -> None:
     """Refuse an audit without labels or images, or whose technique decides by a rule of its own.
 
     Args:

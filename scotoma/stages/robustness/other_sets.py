@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_size import ImageSize
@@ -118,7 +118,7 @@ def _map(place: str) -> dict[str, str]:
 
 
 def predict_set(
-    run: Run, asked: OtherTestSet, members: list[Path], network: Network, examples: Examples
+    run: Run, asked: OtherTestSet, members: list[Path], network: Network, examples: AuditedExamples
 ) -> None:
     """Run every member on a set, some pictures at a time, and keep what they predict.
 
@@ -159,9 +159,9 @@ def predict_set(
             pl.DataFrame(frame).write_parquet(temporary)
 
 
-def _size(run: Run, examples: Examples) -> ImageSize:
+def _size(run: Run, examples: AuditedExamples) -> ImageSize:
     """The size that models take, and how the test pictures were brought to it."""
-    first = Examples.read(run.examples, only=examples.ids[:1])
+    first = AuditedExamples.read(run.examples, only=examples.ids[:1])
     size = first.size or ImageSize()
     if size.height:
         return size

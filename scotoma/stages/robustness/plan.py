@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Robustness
 from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
 from scotoma.corruptions.sequences import PERTURBATIONS
-from scotoma.datasets import Examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
@@ -134,7 +134,7 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
     return chosen, tuple(dict.fromkeys(wanted))
 
 
-def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
+def plan_of(run: Run) -> tuple[RobustnessPlan, AuditedExamples]:
     """Choose conditions, examples and members.
 
     Returns:
@@ -149,7 +149,7 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
     config, asked = run.config, run.config.robustness
     assert asked is not None
     run.fetch(run.examples)
-    examples = Examples.read(run.examples, images=False, split="test")
+    examples = AuditedExamples.read(run.examples, images=False, split="test")
     members = {
         variant.name: min(config.models_of(variant.name), asked.asked_members)
         for variant in config.resolved_variants
@@ -169,7 +169,7 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, Examples]:
         rows = stratified(examples, asked.asked_examples, config.population.seed)
     if asked.profile is None:
         return RobustnessPlan(asked, None, (), (), 1, rows, members), examples
-    first = Examples.read(run.examples, only=examples.ids[:1])
+    first = AuditedExamples.read(run.examples, only=examples.ids[:1])
     shape = image_shape(first.table["example_id"], first.table["image"], first.size)
     chosen, kinds = suite_of(asked, min(shape[2:]))
     draws, severities = asked.corruption_seeds, asked.asked_severities

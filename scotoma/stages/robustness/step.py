@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.corruptions import Profile
-from scotoma.datasets import Examples, decode_images_to
+from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
 from scotoma.extras import needs
@@ -130,7 +130,9 @@ def _draw(path: Path, plan: RobustnessPlan, profile: Profile) -> None:
         draw_strip(small).save(temporary, "WEBP", quality=85)
 
 
-def _members(run: Run, plan: RobustnessPlan, examples: Examples) -> tuple[list[Path], Network]:
+def _members(
+    run: Run, plan: RobustnessPlan, examples: AuditedExamples
+) -> tuple[list[Path], Network]:
     """Files of the members that are run, and what they have in common."""
     from scotoma.stages.external.network import network_of
 
@@ -143,7 +145,11 @@ def _members(run: Run, plan: RobustnessPlan, examples: Examples) -> tuple[list[P
 
 
 def _predict(
-    run: Run, plan: RobustnessPlan, profile: Profile, examples: Examples, watched: tuple[int, ...]
+    run: Run,
+    plan: RobustnessPlan,
+    profile: Profile,
+    examples: AuditedExamples,
+    watched: tuple[int, ...],
 ) -> RobustnessPlan:
     """Run every member under the conditions whose predictions are not there.
 
@@ -211,7 +217,7 @@ def _key(content: Sequence[object]) -> str:
 
 
 def _choose_checkpoints(
-    run: Run, plan: RobustnessPlan, examples: Examples, network: Network
+    run: Run, plan: RobustnessPlan, examples: AuditedExamples, network: Network
 ) -> tuple[RobustnessPlan, list[Path]]:
     """Run the dense models as they were on their way on clean pictures, and add the nearest.
 
@@ -258,15 +264,15 @@ def _suite(
     )
 
 
-def _decoded(run: Run, ids: list[str], images: Path) -> Examples:
+def _decoded(run: Run, ids: list[str], images: Path) -> AuditedExamples:
     """Decode the chosen pictures once, into a file that workers share."""
-    kept = Examples.read(run.examples, only=ids)
+    kept = AuditedExamples.read(run.examples, only=ids)
     if not images.exists():
         decode_images_to(images, kept)
     return kept
 
 
-def _measure_clean_alone(run: Run, plan: RobustnessPlan, examples: Examples) -> None:
+def _measure_clean_alone(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> None:
     """Leave how sure members are of clean pictures, where none is corrupted."""
     members, network = _members(run, plan, examples)
     ids = [examples.ids[row] for row in plan.rows]
