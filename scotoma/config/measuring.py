@@ -45,6 +45,11 @@ class SliceSettings(Frozen):
         description="Attributes, `class`, image statistics and columns of the table that may "
         "define slices; empty: all but columns that are no attribute.",
     )
+    categorical: Names = Field(
+        default_factory=list,
+        description="Those of `features` that are numbers in writing and names in meaning, such as "
+        "postal codes: each value is a condition.",
+    )
 
 
 class ClarifyFeatures(Frozen):

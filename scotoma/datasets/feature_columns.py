@@ -31,7 +31,7 @@ def feature_columns(config: Config) -> dict[str, str]:
 
 
 def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> list[pl.Expr]:
-    """Read the columns that are features: numbers as float64, all others as text."""
+    """Read the columns that are features: numbers as float64, all others and codes as text."""
     features = []
     for name, key in feature_columns(config).items():
         text = text_column(source, name, key, origin, config.limits.missing).values
@@ -40,6 +40,7 @@ def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> lis
             _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
         # A column of numbers is one in CSV as in Parquet; codes such as 02139 stay text.
         wholly = number.null_count() == text.null_count() and not text.str.contains(CODE).any()
+        wholly &= name not in config.slices.categorical
         value = number if name in config.clarify.features or wholly else text
         features.append(pl.lit(value).alias(name))
     return features

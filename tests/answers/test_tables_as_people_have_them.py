@@ -391,3 +391,22 @@ def test_answers_that_are_no_label_count_as_wrong_and_many_admit_no_pass(
     before, after = sides(rows, tmp_path)
     _, out, _ = scotoma("compare", before, after, "--group", "sex", "--gate", "--quiet")
     assert verdict in out
+
+
+def test_columns_that_look_like_codes_are_told_and_can_be_said_to_be_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    region = rng.integers(0, 6, 6_000)
+    wrong = rng.random(6_000) < np.where(np.isin(region, [1, 4]), 0.5, 0.1)
+    pl.DataFrame({"region": region, "age": rng.integers(0, 6, 6_000), "wrong": wrong}).write_csv(
+        tmp_path / "t.csv"
+    )
+    asked = ("slices", tmp_path / "t.csv", "--outcome", "wrong")
+    notes = measured(*asked)["notes"]
+    assert [note for note in notes if "codes" in note] == [
+        "column 'region' looks like codes: its 6 whole numbers matter, but not in their order; "
+        "--categorical region takes them for names"
+    ]
+    assert not any("codes" in one for one in measured(*asked, "--categorical", "region")["notes"])
+    out = scotoma(*asked, "--categorical", "region")[1]
+    assert "region = 1" in out
+    assert "region = 4" in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,14 @@ from scotoma.answers.values import infer_type, is_plain, tidy
 from scotoma.commands.shared.tables import check_compared, column, columns, numbers
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
-from scotoma.printable import listed, quoted
+from scotoma.printable import listed, printable, quoted
 from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
 
 __all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
 
 Values = npt.NDArray[np.generic]
+FEWEST_CODES, MOST_CODES = 3, 50  # values of a column of whole numbers that may be codes
+SURELY, UNSURELY = 0.001, 0.05  # p-values: its values matter; its order does not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +213,9 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
             baseline = None if baseline is None else (baseline == place).astype(np.intp)
         answers = (labels, outcome, baseline)
     features, more = _typed(table, chosen, question.categorical)
+    labels_, said, _ = answers
+    wrong = said if labels_ is None or metric.kind == "auc" else said != labels_[:, None]
+    more += codes_by_their_look(features, wrong.mean(axis=1))
     ids = None if chosen.identifier is None else _ids(table[chosen.identifier])
     own = None if chosen.cluster is None else cluster_names(table[chosen.cluster])
     clusters = None if own is None else np.array(own.to_list())
@@ -233,6 +239,40 @@ def _typed(
     if not features:
         raise DataError(f"slices need at least one feature, got none that can be read: {notes[0]}")
     return pl.DataFrame(features), notes
+
+
+def codes_by_their_look(
+    features: pl.DataFrame, outcome: npt.NDArray[np.floating[Any]]
+) -> list[str]:
+    """Tell of columns of few whole numbers whose values matter, but not in their order.
+
+    Args:
+        features: From `_typed`, shape (N, F).
+        outcome: Mean over the models, shape (N,).
+
+    >>> rng = np.random.default_rng(0)
+    >>> region = rng.integers(0, 5, 2000)
+    >>> wrong = (rng.random(2000) < np.array([0.1, 0.5, 0.1, 0.5, 0.1])[region]).astype(float)
+    >>> codes_by_their_look(pl.DataFrame({"region": region}), wrong)[0][:50]
+    "column 'region' looks like codes: its 5 whole numb"
+    """
+    from scipy.stats import kruskal, spearmanr
+
+    notes = []
+    for feature in features:
+        known = feature.is_not_null().to_numpy()
+        values = feature.drop_nulls().to_numpy()
+        few = feature.dtype.is_integer() and FEWEST_CODES <= feature.n_unique() <= MOST_CODES
+        if not few or np.ptp(outcome[known]) == 0:
+            continue
+        parts = [outcome[known][values == one] for one in np.unique(values)]
+        if kruskal(*parts).pvalue < SURELY and spearmanr(values, outcome[known]).pvalue > UNSURELY:
+            notes.append(
+                f"column {quoted(feature.name)} looks like codes: its {len(parts)} whole numbers "
+                f"matter, but not in their order; --categorical {printable(feature.name)} takes "
+                "them for names"
+            )
+    return notes
 
 
 def _check_label(metric: SliceMetric, question: SlicesQuestion) -> None:
