@@ -114,7 +114,7 @@ BAD = {
                     "sex"), 4, "column 'pruned_0' must answer with labels, but"),
     "other names": (lambda: changed(pruned_0=pl.lit("blond")), (*LABEL, "--predicted", "pruned_0",
                     "--group", "sex"), 4, "column 'pruned_0' must answer with labels, but "
-                    "'blond' is none of 'c0', 'c1', 'c2'; write both with the same names"),
+                    "'blond' is not among 'c0', 'c1', 'c2'; write both with the same names"),
     "one class": (lambda: changed(label=pl.lit("c1"), pruned_0=pl.lit("c1")), (*LABEL,
                   "--predicted", "pruned_0", "--group", "sex"), 4, "label 'label' and all "
                   "predictions are 'c1': bias needs at least two classes"),

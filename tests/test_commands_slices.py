@@ -546,7 +546,7 @@ BAD = {
     "gap": (lambda: changed(wrong=pl.when(pl.int_range(60) != 6).then("wrong")), SMALL, 4,
             "column 'wrong' is empty in 1 of 60 rows, first in row 7: fill or remove them"),
     "other names": (lambda: changed(int8_0=pl.lit("1")), COMPARED, 4, "column 'int8_0' must "
-                    "answer with labels, but '1' is none of 'no', 'yes'"),
+                    "answer with labels, but '1' is not among 'no', 'yes'"),
     "ids": (lambda: changed(id=pl.int_range(60) % 59), (*SMALL, "--id", "id"), 4, "example ids "
             "must be unique, but '0' stands in column 'id' 2 times"),
     "constant": (lambda: changed(age=pl.lit(1), job=pl.lit("a"), shift=pl.lit(None)), SMALL, 4,

@@ -39,8 +39,8 @@ FAULTS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "classes of another language": (
         "preds/int8/seed0.csv",
         lambda t: t.with_columns(pl.format("{}s", "predicted").alias("predicted")),
-        "int8 in seed0.csv must answer with labels, but '=dog()s', 'bird, smalls', 'cats' is none "
-        "of '=dog()', 'bird, small', 'cat'; write both with the same names, or name the classes",
+        "int8 in seed0.csv must answer with labels, but '=dog()s', 'bird, smalls', 'cats' are not "
+        "among '=dog()', 'bird, small', 'cat'; write both with the same names, or name the classes",
     ),
     "another name of a column": (
         "preds/int8/seed0.csv",

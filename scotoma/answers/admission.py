@@ -407,6 +407,6 @@ def _refusal(subject: str, labels: Sequence[str], answers: Mapping[str, int], wa
     elif len(known) == len(said) and any(number_in(name) is None for name in names):
         way_out = "these are numbers of classes: write their names instead"
     return (
-        f"{subject} must answer with labels, but {listed(said[:SHOWN])} is none of "
-        f"{listed(names[:SHOWN])}; {way_out}"
+        f"{subject} must answer with labels, but {listed(said[:SHOWN])} "
+        f"{'is' if len(said) == 1 else 'are'} not among {listed(names[:SHOWN])}; {way_out}"
     )

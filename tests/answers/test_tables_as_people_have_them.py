@@ -175,7 +175,7 @@ def test_answers_that_share_nothing_with_labels_are_refused_by_every_command(
     for command in commands.values():
         code, out, err = scotoma(*command)
         assert (code, out) == (4, "")
-        assert "must answer with labels, but '0', '1' is none of 'no', 'yes'" in err
+        assert "must answer with labels, but '0', '1' are not among 'no', 'yes'" in err
         assert err.count("\n") == 1
 
 
@@ -299,7 +299,7 @@ def test_numbers_of_classes_against_names_are_refused(cases: Path) -> None:
     folder = cases / "compare-labels-index"
     code, out, err = scotoma("compare", folder / "fp32.csv", folder / "int8.csv", "--gate")
     assert (code, out) == (4, "")
-    assert "is none of 'no', 'yes'" in err
+    assert "are not among 'no', 'yes'" in err
 
 
 def test_classes_written_as_numbers_do_not_pass_at_0_percent(cases: Path, tmp_path: Path) -> None:

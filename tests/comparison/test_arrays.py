@@ -169,7 +169,7 @@ def test_html_escapes_every_name() -> None:
         ((Y, np.full((N, 3), 1 / 3), INT8), "got a probability for each of 3 classes; pass the cl"),
         ((NUMBERS, RNG.random(N), NUMBERS), "turn scores into labels with a threshold"),
         ((Y, DENSE, NUMBERS), "these are numbers of classes: write their names instead"),
-        ((Y, np.array(["x"] * N), INT8), "must answer with labels, but 'x' is none of 'cat'"),
+        ((Y, np.array(["x"] * N), INT8), "must answer with labels, but 'x' is not among 'cat'"),
         ((Y, {"a": DENSE, "b": DENSE[:5]}, INT8), "dense must hold columns of one length"),
         ((Y, {}, INT8), "dense must hold an answer for each example, got nothing"),
         ((Y, 3, INT8), "dense must hold a value for each example, got 3"),
