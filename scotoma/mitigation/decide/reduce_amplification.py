@@ -60,7 +60,7 @@ class ReduceAmplification(Rule):
     needs: ClassVar[Needs] = Needs("each example", transductive=True)
     classes: Count
     margin: float = Field(0.05, gt=0, lt=0.5)
-    protocol: Literal["meant", "published"] = "meant"
+    protocol: Literal["sound", "published"] = "sound"
 
     def decide(
         self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
@@ -90,9 +90,9 @@ class ReduceAmplification(Rule):
         if self.protocol == "published":
             return self._published(np.exp(table).sum(axis=1), group)
         p = np.asarray(softmax(table, axis=(1, 2)))
-        return self._meant(p.sum(axis=1), group)
+        return self._sound(p.sum(axis=1), group)
 
-    def _meant(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
+    def _sound(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
         price = np.zeros((2, self.classes))
         best: tuple[float, NDArray[np.int64]] | None = None
         for sweep in range(SWEEPS + 1):
@@ -152,7 +152,7 @@ def fit_reduce_amplification(
     *,
     classes: int | None = None,
     margin: float = 0.05,
-    protocol: Literal["meant", "published"] = "meant",
+    protocol: Literal["sound", "published"] = "sound",
 ) -> ReduceAmplification:
     """Fit S-DD4: nothing but the number of classes.
 
