@@ -26,13 +26,14 @@ from scotoma.answers.values import (
     column_text,
     infer_type,
     is_missing_text,
+    is_plain,
     read_values,
 )
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
-from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table
+from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table, table_frame
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
-from scotoma.readers.tables import scan_table, sniff
+from scotoma.readers.tables import sniff
 
 __all__ = ["LogColumns", "is_timm", "table_attributes", "table_format"]
 
@@ -200,7 +201,7 @@ def _roles(
 
 def _typed(path: Path, used: Collection[str]) -> pl.DataFrame:
     """A CSV whose attributes are numbers where Parquet would have numbers."""
-    frame = scan_table(path, path.name).collect()
+    frame = table_frame(path)
     typed = [infer_type(column)[0] for column in frame if column.name not in used]
     return frame.with_columns(one for one in typed if one.dtype.is_numeric())
 
@@ -214,13 +215,11 @@ def table_attributes(path: Path, columns: LogColumns, scores: Sequence[str]) -> 
         return None
     used = _roles(path, names, columns, scores, timm=False)[2]
     csv = sniff(path) == "csv"
-    frame = _typed(path, used) if csv else scan_table(path, path.name).collect()
-    plain = [column for column in frame if column.name not in used and _is_counted(column.dtype)]
-    return pl.DataFrame(plain)
-
-
-def _is_counted(kind: pl.DataType) -> bool:
-    return kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
+    frame = _typed(path, used) if csv else table_frame(path)
+    attributes = [column for column in frame if column.name not in used]
+    return pl.DataFrame(
+        [one for one in attributes if is_plain(one.dtype) and one.dtype != pl.Binary]
+    )
 
 
 class _Spoken(NamedTuple):
@@ -234,7 +233,7 @@ class _Spoken(NamedTuple):
 def _spoken(path: Path, label: str, answer: str) -> _Spoken:
     """Read labels and answers in one language, if they are classes; else each as it stands."""
     if sniff(path):
-        frame = scan_table(path, path.name).select(label, answer).collect()
+        frame = table_frame(path, label, answer)
         truth, said = (column_text(frame[name]) for name in (label, answer))
     else:
         cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]

@@ -34,6 +34,7 @@ __all__ = [
     "parsed",
     "part",
     "rows_of_table",
+    "table_frame",
 ]
 
 BEGINNING = 2**14  # bytes that are looked at
@@ -180,6 +181,19 @@ def rows_of_table(path: Path) -> Iterator[dict[str, Any]]:
         height = scan.select(pl.len()).collect().item()
         for start in range(0, height, BATCH):
             yield from scan.slice(start, BATCH).collect().iter_rows(named=True)
+    except UNREADABLE as error:
+        raise unreadable_table(path.name, sniff(path) or "csv", error) from error
+
+
+def table_frame(path: Path, *names: str) -> pl.DataFrame:
+    """Read some columns of a table, or all; see `plain_cells`.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    try:
+        scan = plain_cells(scan_table(path, path.name))
+        return (scan.select(names) if names else scan).collect()
     except UNREADABLE as error:
         raise unreadable_table(path.name, sniff(path) or "csv", error) from error
 

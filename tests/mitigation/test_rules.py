@@ -283,4 +283,5 @@ def test_rba_takes_the_protocols_that_a_configuration_has(protocol: str | None) 
     rule = decide.fit(
         "DD4", rng.random((40, 4)), labels, groups, classes=2, protocol=asked.protocol
     )
-    assert rule.decide(rng.random((40, 4)), groups).shape == (40,)
+    assert isinstance(rule, ReduceAmplification)
+    assert rule.balance(rng.random((40, 4)), groups).predicted.shape == (40,)
