@@ -34,6 +34,7 @@ SMALLEST = {
     "tracking": "3",
     "training": "--members 2 --steps 2 --only CPU-1",
     "verdict": "--worlds team --variants int8-1% --members 1 --harms none class-5 --audits 1",
+    "verdict_admission": "--audits 1",
     "verdict_coverage": "--members 1 --audits 1",
     "verdict_forecasts": "--worlds team --members 1 --audits 1",
     "verdict_since": "--pairs 1",

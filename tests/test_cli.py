@@ -97,7 +97,7 @@ CONFIG_CASES = {
         2,
         'output folder other belongs to another configuration: source.kind is "digits-s" there and '
         '"image_folder" here, source.skew is 0.95 there and absent here, source.styled is '
-        '"paper" there and absent here, and 8 more; choose another --out, or remove it',
+        '"paper" there and absent here, and 9 more; choose another --out, or remove it',
         options=("--out", "other"),
     ),
     "a folder with other things in it": Case(

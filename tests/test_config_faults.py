@@ -410,6 +410,6 @@ def test_of_a_source_the_keys_of_its_kind_are_known() -> None:
     with pytest.raises(ConfigError) as fault:
         parse_config(text, "a.yaml")
     assert str(fault.value) == (
-        "a.yaml:1 source.rerun is not a key here; known are kind, files, columns, examples, "
-        "captions, key, numbered, training, classes"
+        "a.yaml:1 source.rerun is not a key here; known are kind, files, columns, predicted, "
+        "examples, captions, key, numbered, training, classes"
     )

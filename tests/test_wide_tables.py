@@ -125,7 +125,7 @@ def test_a_wide_table_without_its_column_or_scores_is_refused(tmp_path: Path) ->
         read_external(
             find_tables(pattern, columns={"dense": ["fp32"]}), replace(asked, scores=True)
         )
-    with pytest.raises(DataError, match=r"or name the column of each variant in source\.columns"):
+    with pytest.raises(DataError, match=r"or the column of each variant in source\.columns"):
         read_external(find_tables(str(tmp_path / "{variant}.csv")),
                       PredictionRequest({"t": ["0"]}, ["a"], ["x"]))  # fmt: skip
 

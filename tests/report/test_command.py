@@ -62,7 +62,7 @@ def test_a_page_drawn_from_gate_json_never_judges(
     run = Run.open(shutil.copytree(audited.run.root, tmp_path / "run"))
     write_json(run.path("measurements.json"), {"versions": versions()})
     if kind == "previous":
-        leave_previous(run.mirror, str(audited.run.root), 0.01)
+        leave_previous(run.mirror, str(shipped.run.root), 0.01)
     judged = json.loads(give_verdict(run.mirror, None, datetime.date(2027, 3, 1)).content)
     first = draw(run).read_bytes()
     assert draw(run, blur=True).read_bytes() != first
