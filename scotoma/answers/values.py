@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -43,6 +44,7 @@ BLANKS += "\u2060\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
 WHOLE = r"^[+-]?\d+\.0+$"
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 NEARLY = 0.9  # of a column's values are numbers: the others look like a slip
+EXACT = 2.0**53  # up to which whole numbers are floats of their own
 TRUTHS = {"true": 1.0, "false": 0.0}
 
 
@@ -238,14 +240,17 @@ def look_alikes(name: str, values: pl.Series) -> tuple[str, ...]:
 
 
 def number_in(text: str, *, truths: bool = True) -> float | None:
-    """The number that a cell writes; true is 1 and false 0; None where it writes none.
+    """The number that a cell writes; true is 1, false 0; None where it writes none or a huge one.
 
     >>> number_in("00"), number_in("1.0"), number_in("False"), number_in("1,5")
     (0.0, 1.0, 0.0, None)
+    >>> number_in("9007199254740993") is None  # two such ids would be one float
+    True
     """
     if truths and text.lower() in TRUTHS:
         return TRUTHS[text.lower()]
-    return float(text) if NUMBER.fullmatch(text) else None
+    value = float(text) if NUMBER.fullmatch(text) else math.inf
+    return value if abs(value) < EXACT else None
 
 
 def as_numbers(values: pl.Series, *, truths: bool = False) -> pl.Series:
