@@ -22,7 +22,7 @@ MOST_ROWS = 60  # of the table of groups on the page; means.csv has all
 TITLES = {
     "verdict": "Verdict",
     "groups": "Who",
-    "examples": "AuditedExamples",
+    "examples": "Examples",
     "slices": "Why",
     "gate": "Gate",
     "quantiles": "Quantiles",

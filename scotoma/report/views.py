@@ -47,7 +47,7 @@ CONTENTS = {
     "verdict": "Verdict",
     "groups": "Who",
     "unanswered": "No answer",
-    "gallery": "AuditedExamples",
+    "gallery": "Examples",
     "slices": "Why",
     "reading": "Glossary",
     "gate": "Gate",

@@ -135,3 +135,12 @@ def test_what_cannot_be_drawn_is_said_in_a_sentence(run: Run, tmp_path: Path) ->
     with pytest.raises(DataError, match=r"audit\.json is not there; let scotoma audit end first"):
         report(str(run.root), no_images=False, blur=False, **options)
     assert run.path("report.html").read_bytes() == before
+
+
+def test_the_page_names_its_sections_in_words(audit: Any) -> None:
+    found = re.search(r"<nav[^>]*>(.*?)</nav>", audit.page, re.DOTALL)
+    assert found is not None
+    names = re.findall(r">([^<>\n]+)</a>", found[1])
+    assert names[:3] == ["Verdict", "Who", "Examples"]
+    assert all(re.fullmatch(r"[A-Z][A-Za-z]*( [a-zA-Z]+)*", name) for name in names)
+    assert not any(re.search(r"[a-z][A-Z]", name.replace("CIEs", "")) for name in names)

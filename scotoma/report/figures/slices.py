@@ -79,7 +79,7 @@ def draw_slices(audit: Audit) -> Figure | None:
                 "Variant",
                 "Slice",
                 "Reported",
-                "AuditedExamples",
+                "Examples",
                 f"{rise.capitalize()}, points",
                 "p",
             ),
