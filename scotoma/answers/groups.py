@@ -185,11 +185,6 @@ class Groups:
                 masks[group_key(pairs)] = np.logical_and.reduce(crossed_masks)
         return masks
 
-    def keep(self, rows: Flags) -> Groups:
-        """Select some of the examples, in their order."""
-        kept = {name: column.filter(pl.Series(rows)) for name, column in self.values.items()}
-        return Groups(kept, int(rows.sum()), self.crossed, self.notes)
-
 
 class GroupValues(NamedTuple):
     """The group of every row.
