@@ -114,8 +114,12 @@ def read_apart(
             + _way_out(limits, "reader_seconds")
         ) from error
     except CrashedError as error:
-        how = "was stopped by the system" if error.killed else "crashed"
-        raise DataError(f"the reader of {name} {how}; write the file again") from error
+        # A library that gets no memory may end in an error of its own.
+        how = "was stopped by the system" if error.killed else "crashed, perhaps for want of memory"
+        raise DataError(
+            f"the reader of {name} {how}; {_way_out(limits, 'reader_memory_gib')}, or write the "
+            "file again"
+        ) from error
 
 
 def _size(path: Path) -> int:

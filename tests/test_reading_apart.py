@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import pytest
 
+from scotoma.config.limits import LIMITS
+from scotoma.errors import DataError
 from scotoma.readers.coco import truth_table
 from scotoma.untrusted import read_apart, table_apart
 
@@ -34,3 +37,16 @@ def test_a_relative_path_is_that_of_the_caller(
             truth_table, Path("truth.json"), "truth", path=Path("truth.json"), called="truth"
         )
         assert len(table) > 0
+
+
+def read_nowhere(path: Path) -> int:
+    return ctypes.string_at(0)[0]
+
+
+def test_a_library_that_crashes_may_have_lacked_memory(tmp_path: Path) -> None:
+    """Without memory one library says so and another ends in an error of its own."""
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n")
+    for limits, way in ((None, "make it smaller"), (LIMITS, "raise limits.reader_memory_gib")):
+        with pytest.raises(DataError, match=f"a.csv crashed, perhaps for want of memory; .*{way}"):
+            read_apart(read_nowhere, path, path=path, called="a.csv", limits=limits)

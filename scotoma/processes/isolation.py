@@ -24,7 +24,7 @@ from scotoma.exhausted import lacks_memory
 __all__ = ["CrashedError", "IsolatedProcess", "MemoryLimitError"]
 
 CHUNK = 2**16  # bytes of an answer that are read at a time
-WORDS = 4096  # last bytes that a process has printed
+WORDS = 2**16  # last bytes that a process has printed; a trace of calls may take 10 kB
 START_S = 120.0  # to import what a call needs, on a machine with much else to do
 # One thread each: calls side by side would stall each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
