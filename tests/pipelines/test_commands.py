@@ -59,7 +59,9 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
         "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
     )
     assert (code, printed) == (0, "")
-    assert f"wrote {out}" in "".join(err.splitlines())
+    wrote, size = err.splitlines()
+    assert wrote.startswith(f"wrote {out};")
+    assert size.startswith("size  143 nodes in Argo, about 1.2 MB; above 1.0 MB Kubeflow's page")
     text = out.read_text()
     ir, _ = yaml.safe_load_all(text)
     step = ir["components"]["comp-exit-handler-1"]["dag"]["tasks"]["prepare-data"]
@@ -88,7 +90,9 @@ def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None
     code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
     (run_id,) = kfp.store.runs
     assert (code, out) == (0, f"{run_id}\n")
-    assert err == f"sent    {kfp.address}/#/runs/details/{run_id}\n"
+    size, sent = err.splitlines()
+    assert sent == f"sent    {kfp.address}/#/runs/details/{run_id}"
+    assert size.startswith("size    ")
     (experiment,) = kfp.store.experiments.values()
     assert experiment["display_name"] == "sent"
 
@@ -101,7 +105,7 @@ def test_the_mlflow_plugin_is_asked_for_the_experiment_of_the_project(
     assert code == 0
     entries = kfp.store.runs[out.strip()]["plugins_output"]["mlflow"]["entries"]
     assert entries["experiment_name"]["value"] == "sent"
-    assert err.splitlines()[1] == f"mlflow  {entries['run_url']['value']}"
+    assert err.splitlines()[2] == f"mlflow  {entries['run_url']['value']}"
     recorded = kfp.store.serve("run-with-mlflow-plugin")
     told = json.loads(scotoma("pipeline", "status", recorded, "--json")[1])
     assert told["mlflow"] == entries["run_url"]["value"]
@@ -126,7 +130,7 @@ def test_wait_ends_with_the_code_of_the_verdict(
     code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
     assert (code, out) == (verdict, "# The verdict\n")
     lines = err.splitlines()
-    states = [(line.split()[0], line.split()[-1]) for line in lines[1:]]
+    states = [(line.split()[0], line.split()[-1]) for line in lines[2:]]
     assert ("prune", "PENDING") in states
     assert ("train", "SUCCEEDED") in states
     assert len(lines) < 20

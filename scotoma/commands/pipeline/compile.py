@@ -25,7 +25,7 @@ def compile_(
 ) -> None:
     """Write the pipeline as YAML, to read or to upload by hand."""
     from scotoma.commands.pipeline.connection import Connection
-    from scotoma.commands.pipeline.submission import Submission
+    from scotoma.commands.pipeline.submission import Submission, size_text
     from scotoma.errors import ConfigError
 
     if out.suffix not in (".yaml", ".yml"):
@@ -35,6 +35,6 @@ def compile_(
     with submission.definition(audited, kubeflow) as definition:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(definition.read_bytes())
-    Connection(None, None, as_json=False, quiet=quiet).message(
-        f"wrote {out}; set its parameter run_uri to where the audit is stored"
-    )
+    connection = Connection(None, None, as_json=False, quiet=quiet)
+    connection.message(f"wrote {out}; set its parameter run_uri to where the audit is stored")
+    connection.message(f"size  {size_text(out)}")

@@ -14,7 +14,7 @@ from scotoma.config import Config, Kubeflow
 from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError
 
-__all__ = ["Submission", "check_place"]
+__all__ = ["Submission", "check_place", "size_text"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,30 @@ class Submission:
             path = Path(folder, "pipeline.yaml")
             compile_pipeline(config, path, kubeflow=kubeflow, rules=rules, scheduled=scheduled)
             yield path
+
+
+def size_text(definition: Path) -> str:
+    """Say how large a compiled pipeline becomes in Kubernetes, and what follows if it is too large.
+
+    Args:
+        definition: The compiled pipeline (YAML), and in a second document its settings for
+            Kubernetes.
+    """
+    import yaml
+
+    from scotoma.pipelines.nodes import LARGEST_BYTES, node_count, workflow_bytes
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    spec, *platform = yaml.load_all(definition.read_text(encoding="utf-8"), loader)
+    nodes = node_count(spec)
+    size = workflow_bytes({"pipeline_spec": spec, "platform_spec": platform}, nodes)
+    text = f"{nodes} nodes in Argo, about {size / 1e6:.1f} MB"
+    if size <= LARGEST_BYTES:
+        return text
+    return (
+        f"{text}; above {LARGEST_BYTES / 1e6:.1f} MB Kubeflow's page no longer shows how far the "
+        "steps are, scotoma pipeline status does"
+    )
 
 
 def check_place(run_uri: str, kubeflow: Kubeflow, *, wait: bool = False) -> None:

@@ -44,7 +44,7 @@ def submit(
     """
     from scotoma.commands.pipeline.connection import Connection, run_link, wait_for_verdict
     from scotoma.commands.pipeline.preflight import run_preflight
-    from scotoma.commands.pipeline.submission import Submission, check_place
+    from scotoma.commands.pipeline.submission import Submission, check_place, size_text
 
     connection = Connection(endpoint, namespace, as_json, quiet)
     submission = Submission(config, rules, seed, data, deterministic)
@@ -55,6 +55,7 @@ def submit(
     if preflight:
         run_preflight(audited, kubeflow, out, name, connection)
     with submission.definition(audited, kubeflow) as definition:
+        connection.message(f"size    {size_text(definition)}")
         run = cluster.submit(definition, out, audited.project, name)
     connection.message(f"sent    {run_link(cluster, run.run_id)}")
     if run.mlflow:
