@@ -8,7 +8,7 @@ from typing import Literal
 
 from scotoma.audit import Audit, GateFile, Quantity
 from scotoma.audit.document import DENSE, AuditedVariant
-from scotoma.audit.gate import JudgedVariant, TestResult
+from scotoma.audit.gate import JudgedVariant
 
 __all__ = ["ALL", "Measurement", "ModelFile", "Release", "measurements"]
 
@@ -96,10 +96,6 @@ class Release:
         parts = (self.model.sha256, self.audit_sha256, self.gate_sha256, name)
         return str(uuid.uuid5(NAMESPACE, "/".join(parts)))
 
-    def tests(self, verdict: Literal["PASS", "UNSURE", "FAIL", "NOT JUDGED"]) -> list[TestResult]:
-        """The tests with one answer, in the order of the rules; waived ones among them."""
-        return [test for test in self.judged.tests if test.verdict == verdict]
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -112,7 +108,6 @@ class Measurement:
         group: Key of the group; `all` for all examples.
         group_name: What readers call it.
         quantity: The number, a fraction or a difference of fractions, with interval and n.
-        lower_is_better: Whether a smaller number is better; None where neither is.
     """
 
     metric: str
@@ -120,7 +115,6 @@ class Measurement:
     group: str
     group_name: str
     quantity: Quantity
-    lower_is_better: bool | None
 
     @property
     def name(self) -> str:
@@ -146,16 +140,16 @@ def measurements(release: Release) -> list[Measurement]:
     if audit.labelled:
         for of, variant in sides:
             top1 = audit.accuracy[variant].top1
-            rows.append(Measurement("top-1 accuracy", of, ALL, names[ALL], top1, False))
+            rows.append(Measurement("top-1 accuracy", of, ALL, names[ALL], top1))
     for row in audit.subgroups.get(name, ()):
         if row.class_name is not None:
             continue
         metric, group = METRICS[row.metric], row.group
         rows += [
-            Measurement(metric, "compressed", group, names[group], row.compressed, True),
-            Measurement(metric, "baseline", group, names[group], row.dense, True),
-            Measurement(metric, "change", group, names[group], row.absolute, True),
+            Measurement(metric, "compressed", group, names[group], row.compressed),
+            Measurement(metric, "baseline", group, names[group], row.dense),
+            Measurement(metric, "change", group, names[group], row.absolute),
         ]
     divergence = audit.divergence[name]
-    rows.append(Measurement("CIE excess", "change", ALL, names[ALL], divergence.cie.excess, True))
+    rows.append(Measurement("CIE excess", "change", ALL, names[ALL], divergence.cie.excess))
     return rows

@@ -23,29 +23,13 @@ def evidence(
     sign: Annotated[
         Path | None, typer.Option(help="Ed25519 private key (PEM) that signs the test result.")
     ] = None,
-    hub_dataset: Annotated[
-        str | None,
-        typer.Option(help="ORGANISATION/NAME of the data on a hub: writes eval_results.yaml, too."),
-    ] = None,
-    pdf: Annotated[
-        bool, typer.Option("--pdf", help="Print the dossier as PDF (weasyprint or Chromium).")
-    ] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write what others accept as evidence about one model, bound to its SHA-256.
 
-    CycloneDX ML-BOM, in-toto test result, OSCAL assessment results, model card section, Every Eval
-    Ever record, and a dossier for Annex IV, point 2(g), of the EU AI Act. Exit code: 0.
+    CycloneDX ML-BOM, in-toto test result, model card section, and a dossier for Annex IV, point
+    2(g), of the EU AI Act. Exit code: 0.
     """
     from scotoma.commands.evidence.write import write_evidence
 
-    write_evidence(
-        run,
-        model,
-        variant=variant,
-        out=out,
-        sign=sign,
-        hub_dataset=hub_dataset,
-        pdf=pdf,
-        quiet=quiet,
-    )
+    write_evidence(run, model, variant=variant, out=out, sign=sign, quiet=quiet)

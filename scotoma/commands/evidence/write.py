@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from scotoma.audit import read_gate
@@ -19,14 +17,11 @@ from scotoma.commands.shared.finished_run import open_run
 from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.evidence import Release
+from scotoma.evidence.card import card_section
 from scotoma.evidence.cyclonedx import bill_of_materials
 from scotoma.evidence.dossier import dossier
 from scotoma.evidence.envelope import private_key, sealed_envelope
-from scotoma.evidence.every_eval_ever import aggregate
-from scotoma.evidence.hugging_face import card_section, eval_results
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, verdict_statement
-from scotoma.evidence.oscal import assessment_results
-from scotoma.evidence.pdf import print_pdf
 from scotoma.evidence.release import ModelFile
 from scotoma.papers.finished import FinishedAudit
 from scotoma.printable import printable
@@ -38,7 +33,6 @@ from scotoma.storage.regular import open_regular
 __all__ = ["TEST_RESULT", "audited_model", "write_evidence"]
 
 TEST_RESULT = "test-result.intoto.json"
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST_KEY_BYTES = 1 << 16
 
 
@@ -49,8 +43,6 @@ def write_evidence(
     variant: str | None,
     out: Path,
     sign: Path | None,
-    hub_dataset: str | None,
-    pdf: bool,
     quiet: bool,
 ) -> None:
     """Write every file, or none if one of them cannot be made.
@@ -61,46 +53,29 @@ def write_evidence(
         variant: Its variant; None where the audit has its models.
         out: Folder for the files.
         sign: PEM of an Ed25519 private key, or None.
-        hub_dataset: Id of the data on a hub; None for no eval_results.yaml.
-        pdf: Whether to print the dossier, too.
         quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: The audit has not ended or was changed, or the model is not part of it.
     """
-    if hub_dataset is not None and not HUB_ID.fullmatch(hub_dataset):
-        raise ConfigError(
-            f"--hub-dataset must be ORGANISATION/NAME, got {hub_dataset!r}; copy it from the "
-            "page of the data"
-        )
     key = None if sign is None else private_key(_small(sign), str(sign))
     finished = FinishedAudit(open_run(place))
     _refuse_inside(out, finished.run)
     release = _release(finished, model, variant)
     statement = _json(verdict_statement(release)).encode()
-    report = dossier(release, _impact(finished, release.variant))
     texts = {
         "bom.cdx.json": _json(bill_of_materials(release)),
         TEST_RESULT: _json(sealed_envelope(PAYLOAD_TYPE, statement, key)),
-        "oscal-assessment-results.json": _json(assessment_results(release)),
-        "every-eval-ever.json": _json(aggregate(release)),
         "model-card.md": card_section(release),
-        "dossier.md": report,
+        "dossier.md": dossier(release, _impact(finished, release.variant)),
     }
-    if hub_dataset is not None:
-        entries = eval_results(release, hub_dataset)
-        texts["eval_results.yaml"] = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
-    printed = print_pdf(report, f"{release.model.name}: dossier") if pdf else None
     for name, text in texts.items():
         _write(out / name, text.encode())
-    if printed is not None:
-        _write(out / "dossier.pdf", printed)
     if not quiet:
         signed = "signed" if key else "not signed; --sign KEY signs it"
-        count = len(texts) + (printed is not None)
         sys.stderr.write(
-            f"{release.judged.verdict} for {printable(release.variant.name)}; {count} files in "
-            f"{printable(str(out))}; the test result is {signed}\n"
+            f"{release.judged.verdict} for {printable(release.variant.name)}; {len(texts)} files "
+            f"in {printable(str(out))}; the test result is {signed}\n"
         )
 
 
