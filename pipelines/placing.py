@@ -31,10 +31,9 @@ STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values(
 SCRATCH = "/scratch"  # the images' root file system is read-only
 HOUR_S = 3600
 # Services that are restarted are waited for, some two to six minutes: a stock Kubeflow does not run
-# a step again that ended with 1. The SDK's `standard` mode gives up as soon as a few threads wait.
+# a step again that ended with 1. None of these may be a variable that Kubeflow's launcher reads.
 PATIENCE = {
-    "AWS_RETRY_MODE": "legacy",
-    "AWS_MAX_ATTEMPTS": "10",
+    storage.ATTEMPTS_VARIABLE: "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "7",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "2",
 }

@@ -366,6 +366,27 @@ def test_a_request_that_fails_for_a_while_is_repeated_a_few_times(sick: type[Sic
     assert len(sick.asked) == 2  # as the fixture's AWS_MAX_ATTEMPTS says
 
 
+@pytest.mark.parametrize(
+    ("variables", "attempts"),
+    [
+        ({}, 4),
+        ({"SCOTOMA_STORAGE_ATTEMPTS": "3"}, 3),
+        ({"SCOTOMA_STORAGE_ATTEMPTS": "3", "AWS_MAX_ATTEMPTS": "5"}, 5),
+        ({"SCOTOMA_STORAGE_ATTEMPTS": "3", "AWS_RETRY_MODE": "adaptive"}, 3),
+        ({"SCOTOMA_STORAGE_ATTEMPTS": "many"}, 4),
+    ],
+)
+def test_a_step_on_a_cluster_tries_as_often_as_its_own_variable_says(
+    sick: type[Sick], variables: dict[str, str], attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_MAX_ATTEMPTS")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    sick.answer = (503, "SlowDown", b"", 0)
+    refused(list_files, "s3://bucket/k")
+    assert len(sick.asked) == attempts
+
+
 def test_a_body_that_breaks_off_is_read_again_and_then_refused(
     sick: type[Sick], tmp_path: Path
 ) -> None:

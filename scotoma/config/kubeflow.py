@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from scotoma.config.pod_environment import launcher_fault
 from scotoma.config.variants import Frozen
 from scotoma.credentials import looks_secret
 
@@ -132,6 +133,12 @@ class Kubeflow(Frozen):
                 "the steps of kubeflow.others use no GPU, got gpu; name it in kubeflow.training"
             )
         return others
+
+    @model_validator(mode="after")
+    def _launcher_takes_the_variables(self) -> Kubeflow:
+        if fault := launcher_fault(self.environment, self.secrets):
+            raise ValueError(fault)
+        return self
 
     @model_validator(mode="after")
     def _secrets_are_not_written_down(self) -> Kubeflow:

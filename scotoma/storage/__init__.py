@@ -6,7 +6,7 @@ credential chain, AWS_ENDPOINT_URL or AWS_ENDPOINT_URL_S3 for MinIO and its like
 
 from __future__ import annotations
 
-from scotoma.storage.client import endpoint
+from scotoma.storage.client import ATTEMPTS_VARIABLE, endpoint
 from scotoma.storage.places import (
     Stored,
     at_hand,
@@ -28,6 +28,7 @@ from scotoma.storage.places import (
 from scotoma.storage.stamps import Stamp, StampedFiles, stamps
 
 __all__ = [
+    "ATTEMPTS_VARIABLE",
     "Stamp",
     "StampedFiles",
     "Stored",

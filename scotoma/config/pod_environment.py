@@ -1,0 +1,79 @@
+"""Which variables may a step's container be given, which Kubeflow's launcher reads before the step?
+
+The launcher's AWS SDK for Go refuses values that boto3 takes. It then ends before our first line:
+the step leaves no log and no error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["launcher_fault"]
+
+SWITCH = "true|false"
+CHECKSUM = "when_supported|when_required"
+# What aws-sdk-go-v2 takes, as its environment's reader has it; the case counts only where it says.
+VALUES = {
+    "AWS_RETRY_MODE": "standard|adaptive",
+    "AWS_MAX_ATTEMPTS": "[1-9][0-9]{0,3}",
+    "AWS_DEFAULTS_MODE": "legacy|standard|auto|cross-region|in-region|mobile",
+    "AWS_ACCOUNT_ID_ENDPOINT_MODE": "preferred|required|disabled",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE": "IPv4|IPv6",
+    "AWS_ENABLE_ENDPOINT_DISCOVERY": "true|false|auto",
+    "AWS_REQUEST_CHECKSUM_CALCULATION": CHECKSUM,
+    "AWS_RESPONSE_CHECKSUM_VALIDATION": CHECKSUM,
+    "AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES": "[0-9]{1,7}",
+    "AWS_DISABLE_REQUEST_COMPRESSION": SWITCH,
+    "AWS_EC2_METADATA_V1_DISABLED": SWITCH,
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": SWITCH,
+    "AWS_S3_DISABLE_EXPRESS_SESSION_AUTH": SWITCH,
+    "AWS_S3_DISABLE_MULTIREGION_ACCESS_POINTS": SWITCH,
+    "AWS_S3_USE_ARN_REGION": SWITCH,
+    "AWS_USE_DUALSTACK_ENDPOINT": SWITCH,
+    "AWS_USE_FIPS_ENDPOINT": SWITCH,
+}
+EXACT = ("AWS_RETRY_MODE", "AWS_ACCOUNT_ID_ENDPOINT_MODE")
+WHOLE = {
+    "AWS_MAX_ATTEMPTS": "a number from 1",
+    "AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES": "a number",
+}
+# Kubeflow and Argo set them themselves in every pod.
+RESERVED = (
+    r"KFP_.*|ARGO_.*|METADATA_GRPC_SERVICE_(HOST|PORT)|ML_PIPELINE_TLS_ENABLED|"
+    "TRANSIENT_ERROR_PATTERN|REMOVE_LOCAL_ART_PATH|EXPRESSION_TEMPLATES|WF_DEL_PROPAGATION_POLICY"
+)
+
+
+def launcher_fault(environment: Mapping[str, str], secrets: Mapping[str, list[str]]) -> str:
+    """Say which variable would end a step before it begins; empty if none would.
+
+    Args:
+        environment: `kubeflow.environment`.
+        secrets: `kubeflow.secrets`, whose values nobody knows here.
+
+    >>> launcher_fault({"AWS_RETRY_MODE": "standard"}, {})
+    ''
+    >>> launcher_fault({"AWS_RETRY_MODE": "legacy"}, {}).partition(";")[0]
+    "kubeflow.environment.AWS_RETRY_MODE must be standard or adaptive, got 'legacy'"
+    """
+    named = [("environment", name) for name in environment]
+    named += [(f"secrets.{secret}", name) for secret in secrets for name in secrets[secret]]
+    for where, name in named:
+        if re.fullmatch(RESERVED, name):
+            return (
+                f"kubeflow.{where} must not name {name}, which Kubeflow sets itself; leave it out"
+            )
+    for name, value in environment.items():
+        wanted = VALUES.get(name)
+        if wanted is None or not value:
+            continue
+        case = re.NOFLAG if name in EXACT else re.IGNORECASE
+        if not re.fullmatch(wanted, value, case):
+            *others, last = wanted.split("|")
+            words = f"{', '.join(others)} or {last}"
+            return (
+                f"kubeflow.environment.{name} must be {WHOLE.get(name, words)}, got {value!r}; "
+                "Kubeflow's launcher ends the step at any other value"
+            )
+    return ""
