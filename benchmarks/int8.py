@@ -63,7 +63,6 @@ variants:
   - {{int8: [static], calibrator: percentile}}
   - {{int8: [static], reduce_range: true}}
   - float16: true
-  - int4: true
 population: {{models: {members}}}
 tracking: {{uri: "off"}}
 """

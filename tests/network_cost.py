@@ -6,7 +6,7 @@ from scotoma.costs.estimate import AuditSize
 from scotoma.costs.measure import NetworkCost
 
 SIZE = AuditSize(train=200, test=100, classes=10, id_bytes=800)
-VARIANTS = ("dense", "prune-0.5", "prune-0.9", "int8-dynamic", "int8-static", "float16", "int4")
+VARIANTS = ("dense", "prune-0.5", "prune-0.9", "int8-dynamic", "int8-static", "float16")
 NETWORK = NetworkCost(
     weights=48_912,
     member_bytes=199_040,

@@ -40,7 +40,7 @@ label: {column: digit}
 groups: {style: {column: style}}
 variants:
   - dense
-  - {prune: [0.5], then: [int8-static, int4]}
+  - {prune: [0.5], then: [int8-static, float16]}
   - int8: [static, dynamic]
   - float16: true
 population: {models: 2, seed: 3}
@@ -76,7 +76,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_every_member_is_made_of_the_one_it_is_paired_with(run: Run) -> None:
     for variant, base in {
         "prune-0.5+int8-static": "prune-0.5",
-        "prune-0.5+int4": "prune-0.5",
+        "prune-0.5+float16": "prune-0.5",
         "int8-static": "dense",
         "float16": "dense",
     }.items():
@@ -118,7 +118,7 @@ def test_exported_models_are_compared_with_the_network_they_were_exported_from(r
     rows = compared(run)
     assert {name: network for name, (network, _) in rows.items()} == {
         "dense": "dense", "prune-0.5": "prune-0.5", "prune-0.5+int8-static": "prune-0.5",
-        "prune-0.5+int4": "prune-0.5", "int8-static": "dense", "int8-dynamic": "dense",
+        "prune-0.5+float16": "prune-0.5", "int8-static": "dense", "int8-dynamic": "dense",
         "float16": "dense",
     }  # fmt: skip
     pixels = decode_images(AuditedExamples.read(run.examples, split="test"))

@@ -115,12 +115,12 @@ def test_only_quantized_members_are_paired_with_dense_ones() -> None:
 
 def test_a_pruned_member_that_is_quantized_derives_from_the_pruned_one() -> None:
     config = parse_config(
-        "variants: [dense, {prune: [0.5, 0.9], then: [int8-static, int4]}]", "audit.yaml"
+        "variants: [dense, {prune: [0.5, 0.9], then: [int8-static, float16]}]", "audit.yaml"
     )
     found = {variant.name: variant for variant in config.resolved_variants}
     assert list(found) == [
-        "dense", "prune-0.5", "prune-0.9", "prune-0.5+int8-static", "prune-0.5+int4",
-        "prune-0.9+int8-static", "prune-0.9+int4",
+        "dense", "prune-0.5", "prune-0.9", "prune-0.5+int8-static", "prune-0.5+float16",
+        "prune-0.9+int8-static", "prune-0.9+float16",
     ]  # fmt: skip
     both = found["prune-0.9+int8-static"]
     assert both == Variant(
@@ -143,25 +143,28 @@ variants:
   - {int8: [static, dynamic], reduce_range: true, calibrator: minmax}
   - {int8: [static], protocol: published}
   - float16: true
-  - int4: true
-  - {int4: true, block: 128}
 """,
         "audit.yaml",
     )
     assert [variant.name for variant in config.resolved_variants] == [
         "dense", "int8-dynamic", "int8-static", "int8-static-entropy",
         "int8-static-percentile-99.9-500images", "int8-static-7bit", "int8-dynamic-7bit",
-        "int8-static-published", "float16", "int4", "int4-block128",
+        "int8-static-published", "float16",
     ]  # fmt: skip
-    assert {variant.bits for variant in config.resolved_variants} == {4, 8, 16, 32}
-    assert [v.paired for v in config.resolved_variants] == [False] + 10 * [True]
+    assert {variant.bits for variant in config.resolved_variants} == {8, 16, 32}
+    assert [v.paired for v in config.resolved_variants] == [False] + 8 * [True]
 
 
 @pytest.mark.parametrize(
     ("entry", "sentence"),
     [
         ("{float16: false}", "audit.yaml:1 variants.1.float16 should be True, got false"),
-        ("{int4: true, block: 48}", "audit.yaml:1 variants.1.block should "),
+        (
+            "{int4: true}",
+            "audit.yaml:1 variants.1 should be dense, {prune: [...]}, {int8: [...]} or "
+            '{float16: true}, got {"int4": true}',
+        ),
+        ("{prune: [0.9], then: int4}", "audit.yaml:1 variants.1.then.0 should be 'int8-dynamic', "),
         ("{prune: [0.9], then: int9}", "audit.yaml:1 variants.1.then.0 should be 'int8-dynamic', "),
         ("{int8: [static], calibrator: max}", "audit.yaml:1 variants.1.calibrator should be 'min"),
     ],

@@ -135,8 +135,8 @@ FAULTS = {
     "an unknown way of compressing": (
         "prune: [0.5, 0.9]",
         "shrink: [0.5]",
-        "audit.yaml:14 variants.1 must be dense, {prune: [...]}, {int8: [...]}, {float16: true} or "
-        '{int4: true}, got {"shrink": [0.5]}',
+        "audit.yaml:14 variants.1 must be dense, {prune: [...]}, {int8: [...]} or {float16: true}, "
+        'got {"shrink": [0.5]}',
     ),
     "an unknown int8 mode": (
         "[dynamic]",

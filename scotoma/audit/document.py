@@ -227,7 +227,7 @@ class GroupParity(Part):
 class ExportedModel(Part):
     """Whether the file that ships predicts what the trained network predicts.
 
-    One member of each exported variant (int8, float16, int4) runs in ONNX Runtime; the network that
+    One member of each exported variant (int8, float16) runs in ONNX Runtime; the network that
     it was exported from runs in PyTorch. For `dense` the weights are the same, so that a difference
     comes from the export; elsewhere compression adds to it.
     """

@@ -59,7 +59,6 @@ from scotoma.config.tracking import Tracking
 from scotoma.config.variants import (
     Float16,
     Frozen,
-    Int4,
     Int8,
     Onnx,
     Predicted,
@@ -82,7 +81,6 @@ __all__ = [
     "FolderSource",
     "GroupColumn",
     "GroupSection",
-    "Int4",
     "Int8",
     "Kubeflow",
     "Label",

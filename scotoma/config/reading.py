@@ -22,7 +22,6 @@ from scotoma.config.model import (
     Float16,
     FolderSource,
     GroupColumn,
-    Int4,
     Int8,
     Label,
     Onnx,
@@ -62,15 +61,8 @@ KINDS = (
     "scores",
 )
 TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
-WAYS = (
-    "dense",
-    "prune",
-    "int8",
-    "float16",
-    "int4",
-    "onnx",
-    "predictions",
-)  # keys that say what a variant is
+# Keys that say what a variant is.
+WAYS = ("dense", "prune", "int8", "float16", "onnx", "predictions")
 
 DEFAULT_CONFIG = """\
 version: 1
@@ -209,8 +201,8 @@ def _sentence(path: str, location: Location, fault: dict[str, Any], kind: str) -
             return f"{path}.kind is missing; it is one of {', '.join(map(repr, KINDS))}"
         case "union_tag_not_found":
             return (
-                f"{path} must be dense, {{prune: [...]}}, {{int8: [...]}}, {{float16: true}} or "
-                f"{{int4: true}}, got {shown}"
+                f"{path} must be dense, {{prune: [...]}}, {{int8: [...]}} or {{float16: true}}, "
+                f"got {shown}"
             )
         case "literal_error" if location[0] == "variants" and not isinstance(value, dict):
             return f"{path} must be {context['expected']}, got {shown}"
@@ -249,7 +241,7 @@ _SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
     "label": (Label,),
     "groups": (GroupColumn,),
     "cluster": (Cluster,),
-    "variants": (Prune, Int8, Float16, Int4, Onnx, Predicted),
+    "variants": (Prune, Int8, Float16, Onnx, Predicted),
     "population": (Population,),
     "mitigation": (Mitigation,),
     "tournament": (Contest,),

@@ -19,7 +19,6 @@ __all__ = [
     "NAME_BYTES",
     "Float16",
     "Frozen",
-    "Int4",
     "Int8",
     "Onnx",
     "Predicted",
@@ -38,7 +37,7 @@ class Frozen(BaseModel):
 
 NAME_BYTES = 200  # of the 255 of a file's name
 Mode = Literal["dynamic", "dynamic-per-layer", "static"]
-Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16", "int4"]
+Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16"]
 
 
 class Prune(Frozen):
@@ -104,13 +103,6 @@ class Float16(Frozen):
     float16: Literal[True]
 
 
-class Int4(Frozen):
-    """Weights of the dense members in 4 bits, a scale a block; activations as they were."""
-
-    int4: Literal[True]
-    block: Literal[16, 32, 64, 128, 256] = Field(32, description="Weights that share a scale.")
-
-
 Models = Annotated[
     int | None,
     Field(ge=1, le=255, description="Models of each of these; null for population.models."),
@@ -173,7 +165,7 @@ class Predicted(Frozen):
 
 
 _WAYS: dict[str, type[Frozen]] = {
-    "prune": Prune, "int8": Int8, "float16": Float16, "int4": Int4, "onnx": Onnx,
+    "prune": Prune, "int8": Int8, "float16": Float16, "onnx": Onnx,
     "predictions": Predicted,
 }  # fmt: skip
 
@@ -190,7 +182,6 @@ VariantEntry = Annotated[
     | Annotated[Prune, Tag("prune")]
     | Annotated[Int8, Tag("int8")]
     | Annotated[Float16, Tag("float16")]
-    | Annotated[Int4, Tag("int4")]
     | Annotated[Onnx, Tag("onnx")]
     | Annotated[Predicted, Tag("predictions")],
     Discriminator(_variant_kind),
@@ -205,7 +196,7 @@ class Variant(Frozen):
     """
 
     name: str
-    kind: Literal["dense", "prune", "int8", "float16", "int4", "onnx", "predictions"]
+    kind: Literal["dense", "prune", "int8", "float16", "onnx", "predictions"]
     derived_from: str = ""  # name of the variant whose members it is made of
     forked: bool = False  # one training up to the first mask update with the dense members
     sparsity: float = 0.0  # fraction of the conv and linear weights that are zero
@@ -220,7 +211,6 @@ class Variant(Frozen):
     images: int = 100  # that choose the ranges of int8-static
     reduce_range: bool = False  # weights of 7 bits
     protocol: Literal["sound", "published", "group-balanced"] = "sound"  # of calibration images
-    block: int = 32  # weights that share a scale, of int4
 
     @property
     def made_elsewhere(self) -> bool:
@@ -263,11 +253,6 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
             variants += [_int8(entry, mode) for mode in entry.int8]
         elif isinstance(entry, Float16):
             variants.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
-        elif isinstance(entry, Int4):
-            name = "int4" if entry.block == 32 else f"int4-block{entry.block}"
-            variants.append(
-                Variant(name=name, kind="int4", derived_from="dense", bits=4, block=entry.block)
-            )
         elif isinstance(entry, Onnx | Predicted):
             of = "dense" if entry.paired else ""
             kind: Literal["onnx", "predictions"]
@@ -348,6 +333,6 @@ def _after(pruned: Variant, step: Step) -> Variant:
             "derived_from": pruned.name,
             "sparsity": pruned.sparsity,
             "mode": mode,
-            "bits": {"int8": 8, "float16": 16, "int4": 4}[kind],
+            "bits": {"int8": 8, "float16": 16}[kind],
         }
     )

@@ -130,10 +130,7 @@ def _model_bytes(models: int, variants: list[Variant], cost: NetworkCost) -> int
     if cost.member_bytes is None:
         return None
     each = [
-        cost.weights
-        * ((variant.bits or 32) / 8 + (4 / variant.block if variant.kind == "int4" else 0))
-        if variant.derived_from
-        else cost.member_bytes
+        cost.weights * (variant.bits or 32) / 8 if variant.derived_from else cost.member_bytes
         for variant in variants
     ]
     return round(models * sum(each))

@@ -16,7 +16,7 @@ __all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "NamedWeights"]
 
 NamedWeights: TypeAlias = Mapping[str, NDArray[Any]]
 INPUT, OUTPUT = "images", "scores"
-OPSET = 21  # the first whose DequantizeLinear knows blocks and 4 bits
+OPSET = 21  # another one changes the bytes of every member
 FOLDED = "scotoma.folded"  # key of the pairs in the graph's metadata
 
 

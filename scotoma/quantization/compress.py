@@ -1,4 +1,4 @@
-"""Compress a member in float32 to its int8, float16 or 4-bit form."""
+"""Compress a member in float32 to its int8 or float16 form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from scotoma.quantization.calibration import (
     silence_quantizers,
     value_ranges,
 )
-from scotoma.quantization.int4 import to_int4
 from scotoma.quantization.int8_dynamic import to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
@@ -43,8 +42,8 @@ def compress(
         path: Where the ONNX file goes.
         variant: `int8` dynamic (hybrid: activations quantized on the fly, per-channel weights),
             dynamic-per-layer (the same with one scale a layer) or static (QDQ: activation ranges
-            from the calibration images, per-channel weights), `float16` (weights and activations)
-            or `int4` (weights alone, a scale a block).
+            from the calibration images, per-channel weights); or `float16`, weights and
+            activations.
         calibration: Normalised images, shape (B, 3, H, W); used by int8-static only.
         plan: Result of `plan_static` for the architecture: it saves time and changes no number.
             None makes one here.
@@ -63,8 +62,6 @@ def compress(
                 member = convert_float_to_float16(
                     member, keep_io_types=True, op_block_list=IN_FLOAT32
                 )
-        case "int4", _:
-            member = to_int4(member, block=variant.block)
         case kind, mode:
             raise ValueError(f"no way to make {kind} {mode} of a graph")
     put_in_order(member)

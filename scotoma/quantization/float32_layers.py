@@ -61,8 +61,7 @@ def float32_layers(graph: onnx.ModelProto, path: Path, variant: Variant) -> list
     layers_of: dict[str, list[str]] = {}
     for node in _optimised(path).graph.node:
         moves = node.op_type in MOVING or node.op_type.startswith(SMALL)
-        restored = any(name.endswith("_restored") for name in node.input)  # of int4
-        if node.name in known and not moves and not restored:
+        if node.name in known and not moves:
             layers_of.setdefault(node.op_type.removeprefix("Fused"), []).append(node.name)
     return [
         Float32Layers(operator, tuple(layers), _reason(operator, variant))
@@ -86,8 +85,6 @@ def _optimised(path: Path) -> onnx.ModelProto:
 def _reason(operator: str, variant: Variant) -> str:
     if variant.kind == "float16":
         return "the processor has no float16 kernel; the weights are rounded to float16"
-    if variant.kind == "int4":
-        return "weight-only: it has no weights, or fewer than 1,024"
     if operator.endswith("Normalization"):
         return "its scales differ too much between channels for 8 bits"
     if variant.mode.startswith("dynamic"):

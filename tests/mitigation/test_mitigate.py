@@ -271,11 +271,10 @@ variants:
   - int8: [static, dynamic]
   - {int8: [static], calibration: group-balanced}
   - float16: true
-  - int4: true
 population: {models: 2, seed: 3}
 tracking: {uri: "off"}
 """
-VARIANTS = ["dense", "int8-static", "int8-dynamic", "int8-static-group-balanced", "float16", "int4"]
+VARIANTS = ["dense", "int8-static", "int8-dynamic", "int8-static-group-balanced", "float16"]
 (SHARD,) = shards(2, 1)
 
 
@@ -322,7 +321,7 @@ def test_dfr_with_the_dense_head_is_the_member(trained: Run, variant: str, apart
         np.testing.assert_allclose(rule.scores(features[index]), scores[index], atol=apart)
 
 
-@pytest.mark.parametrize("variant", ["int8-static", "int8-dynamic", "int4"])
+@pytest.mark.parametrize("variant", ["int8-static", "int8-dynamic"])
 def test_features_of_quantized_members_are_near_the_dense_ones(trained: Run, variant: str) -> None:
     dense = member_outputs(trained, "dense", features=True)
     own = member_outputs(trained, variant, features=True)
@@ -356,9 +355,9 @@ def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:
     import shutil
 
     copy = shutil.copytree(trained.root, tmp_path / "run")
-    (copy / "populations" / "int4" / "member-001.onnx").unlink()
-    with pytest.raises(DataError, match=r"int4 must have its members .* got no member-001.onnx"):
-        member_outputs(Run.open(copy), "int4", features=False)
+    (copy / "populations" / "float16" / "member-001.onnx").unlink()
+    with pytest.raises(DataError, match=r"float16 must have its members .* got no member-001.onnx"):
+        member_outputs(Run.open(copy), "float16", features=False)
 
 
 def test_balanced_calibration_is_due_again_when_groups_change(trained: Run) -> None:

@@ -226,7 +226,7 @@ def test_within_too_few_bytes_nothing_is_repaired(
 
 
 TRAINED = """\
-variants: [dense, {prune: [0.9], then: int8-static}, {int8: [dynamic]}, {int4: true}]
+variants: [dense, {prune: [0.9], then: int8-static}, {int8: [dynamic]}, {float16: true}]
 tracking: {uri: "off"}
 """
 
@@ -235,7 +235,7 @@ tracking: {uri: "off"}
     ("variant", "sentence"),
     [
         ("prune-0.9", "prune-0.9 is pruned; take scotoma mitigate RUN --variant prune-0.9"),
-        ("int4", "got int4, which is int4; take prune-0.9+int8-static, int8-dynamic"),
+        ("float16", "got float16, which is float16; take prune-0.9+int8-static, int8-dynamic"),
         ("dense", "must be a compressed variant of the audit, got 'dense'"),
     ],
 )

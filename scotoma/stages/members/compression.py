@@ -1,4 +1,4 @@
-"""From a trained member to its int8, float16 and 4-bit forms."""
+"""From a trained member to its int8 and float16 forms."""
 
 from __future__ import annotations
 
