@@ -10,7 +10,6 @@ from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Sp
 
 __all__ = [
     "ALL_KINDS",
-    "ActivationRangeRow",
     "ConfidenceReport",
     "ConfidenceRow",
     "Corruption",
@@ -25,7 +24,6 @@ __all__ = [
     "OtherSetRow",
     "PairLuck",
     "RobustnessReport",
-    "SequenceRow",
 ]
 
 ALL_KINDS = "all"  # the family of every standard corruption
@@ -157,7 +155,7 @@ class DisagreementRow(Part):
 
 
 class ConfidenceRow(Part):
-    """How sure one population is of its answers, and what abstaining saves."""
+    """How sure one population is of its answers."""
 
     variant: str = Field(description="The variant, dense too.")
     group: str = Field(description="Key of the group.")
@@ -168,29 +166,6 @@ class ConfidenceRow(Part):
         description="Mean confidence minus accuracy, a fraction: above 0 the models are too sure."
     )
     gap_change: Quantity | None = Field(description="The same less that of dense; null for dense.")
-    tempered_gap: Quantity | None = Field(
-        None,
-        description="`gap` where scores are divided by the temperature that was fitted to the "
-        "other half of the clean pictures; null where only the probability of the predicted class "
-        "is known.",
-    )
-    tempered_gap_change: Quantity | None = Field(
-        None, description="`tempered_gap` less that of dense; null for dense, or without it."
-    )
-    tempered_excess: Quantity | None = Field(
-        None, description="`calibration_excess` at that temperature; null for groups."
-    )
-    coverage: Quantity = Field(
-        description="Share of the pictures that are answered at `threshold`, a fraction."
-    )
-    selective_error: Quantity = Field(description="Share of these answers that are wrong.")
-    calibration_excess: Quantity | None = Field(
-        description="Calibration error in 15 bins of equal mass, less what a calibrated model "
-        "would show; null for groups."
-    )
-    risk_area: Quantity | None = Field(
-        description="Area under the curve of risk and coverage; null for groups."
-    )
 
 
 class DetectionRow(Part):
@@ -207,82 +182,14 @@ class DetectionRow(Part):
         description="Chance that a clean picture has the higher score; 0.5 tells nothing apart."
     )
     auroc_change: Quantity | None = Field(description="That less dense's; null for dense.")
-    accepted: Quantity | None = Field(
-        description="Share of the other pictures that pass where 95% of the clean ones do (FPR at "
-        "95% TPR); null for groups."
-    )
-
-
-class DenseAgreementRow(Part):
-    """What one compressed variant gains by answering only where a dense model agrees."""
-
-    variant: str = Field(description="The compressed variant.")
-    group: str = Field(description="Key of the group.")
-    family: str = Field(
-        description="The family; `all` for every standard corruption, `clean` for clean pictures."
-    )
-    coverage: Quantity = Field(
-        description="Share of the pictures on which a compressed and a dense model agree, a "
-        "fraction; no labels are needed."
-    )
-    selective_error: Quantity = Field(
-        description="Share of these answers of the compressed model that are wrong."
-    )
-    error: Quantity = Field(description="Share of all its answers that are wrong.")
 
 
 class ConfidenceReport(Part):
     """How sure models are of their answers to clean and corrupted pictures."""
 
-    threshold: Fraction = Field(
-        description="Confidence that 90% of the dense models' answers to clean pictures reach; "
-        "below it, models abstain."
-    )
     rows: tuple[ConfidenceRow, ...] = Field(description="Every variant, group and family.")
-    temperatures: dict[str, Quantity] = Field(
-        default_factory=dict,
-        description="By variant, the temperature at which models are as sure of clean pictures as "
-        "they are right: above 1 they are too sure. Empty where only the probability of the "
-        "predicted class is known.",
-    )
     detection: tuple[DetectionRow, ...] = Field(
         (), description="Whether models notice corrupted pictures and other test sets."
-    )
-    agreement: tuple[DenseAgreementRow, ...] = Field(
-        (), description="Answers where a dense model agrees: every variant, group and family."
-    )
-
-
-class SequenceRow(Part):
-    """How often one population changes its answer within a sequence; no labels are needed."""
-
-    variant: str = Field(description="The variant, dense too.")
-    group: str = Field(description="Key of the group.")
-    kind: str = Field(description="What changes from frame to frame; `all` for their mean.")
-    flips: Quantity = Field(
-        description="Share of the steps at which a model's answer changes (FP), a fraction; of "
-        "noise beside the first frame, otherwise beside the one before."
-    )
-    change: Quantity | None = Field(description="That less dense's; null for dense.")
-    rate: Quantity | None = Field(
-        None,
-        description="That over dense's (FR), of `all` the mean over kinds (mFR); null for dense "
-        "and for groups.",
-    )
-
-
-class ActivationRangeRow(Part):
-    """How much of what pictures do inside int8 models is cut off at a calibrated range."""
-
-    variant: str = Field(description="A variant of static int8.")
-    kind: str = Field(description="The corruption; `clean` for clean pictures.")
-    severity: Count = Field(description="From 1 to 5; 0 for clean pictures.")
-    share: Quantity = Field(
-        description="Share of the activations beyond the range that calibration gave them, mean "
-        "over the ranges, a fraction."
-    )
-    rise: Quantity | None = Field(
-        None, description="That less the share on clean pictures; null for clean ones."
     )
 
 
@@ -365,12 +272,6 @@ class RobustnessReport(Part):
     )
     confidence: ConfidenceReport | None = Field(
         None, description="How sure models are; null unless asked for."
-    )
-    activation_ranges: tuple[ActivationRangeRow, ...] = Field(
-        (), description="Activations beyond calibrated ranges; empty unless asked for."
-    )
-    sequences: tuple[SequenceRow, ...] = Field(
-        (), description="Flips within sequences of pictures; empty unless asked for."
     )
     matched: tuple[MatchedRow, ...] = Field(
         (), description="Variants beside others that are as accurate, all examples."

@@ -35,7 +35,7 @@ ask cie_share_excess or labels_changed
     """
     for rule in rules.rules:
         of_labels = isinstance(rule, LevelRule) and rule.metric not in OF_PREDICTIONS
-        of_labels |= isinstance(rule, PicturesRule) and rule.metric.endswith("overconfidence")
+        of_labels |= isinstance(rule, PicturesRule) and rule.metric == "overconfidence"
         of_labels |= isinstance(rule, ChangeRule) and rule.metric != "unanswered"
         if of_labels or isinstance(rule, ClassesRule | RobustnessRule | SlicesRule):
             raise DataError(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from scotoma.config.gate_changes import FrozenGatePart, Id
 
 __all__ = ["OTHER_PICTURES", "MaxLoss", "PicturesRule", "RobustnessRule"]
 
 Family = Literal["all", "noise", "blur", "weather", "digital", "extended"]
-PicturesMetric = Literal[
-    "overconfidence", "tempered_overconfidence", "unnoticed_pictures", "sequence_flips",
-    "activations_beyond",
-]  # fmt: skip
+PicturesMetric = Literal["overconfidence", "unnoticed_pictures"]
 OTHER_PICTURES: tuple[str, ...] = get_args(PicturesMetric)
 
 
@@ -51,11 +48,8 @@ class RobustnessRule(FrozenGatePart):
 class PicturesRule(FrozenGatePart):
     """No group gets worse than with dense models on other pictures, but for a margin.
 
-    `overconfidence` is confidence less accuracy, under corruption; `tempered_overconfidence` the
-    same at the temperature that was fitted to clean pictures; `unnoticed_pictures` the chance that
-    a clean picture is more familiar than a corrupted one, how much it falls; `sequence_flips` the
-    share of steps at which answers change; `activations_beyond`, of static int8, the share beyond
-    calibrated ranges, how much it rises from clean pictures.
+    `overconfidence` is confidence less accuracy, under corruption; `unnoticed_pictures` the chance
+    that a clean picture is more familiar than a corrupted one, how much it falls.
     """
 
     id: Id
@@ -66,18 +60,6 @@ class PicturesRule(FrozenGatePart):
     kinds: list[Family] | None = Field(
         None,
         min_length=1,
-        description="Families of corruptions; null for all that were made. Not for sequence_flips.",
+        description="Families of corruptions; null for all that were made.",
     )
     max_increase: MaxLoss
-
-    @model_validator(mode="after")
-    def _keys_fit_the_metric(self) -> PicturesRule:
-        if self.metric == "sequence_flips" and self.kinds is not None:
-            raise ValueError(
-                "kinds are families of corruptions, and sequence_flips has none; leave it out"
-            )
-        if self.metric == "activations_beyond" and self.over == "groups":
-            raise ValueError(
-                "activations_beyond is measured over all examples, got over: groups; leave it out"
-            )
-        return self

@@ -109,22 +109,10 @@ class Robustness(Frozen):
         description="Variants whose CIEs make another test set: one half of the seeds chooses it, "
         "the other is judged on it.",
     )
-    frames: int | None = Field(
-        None,
-        ge=2,
-        le=31,
-        description="Also sequences of so many frames, a small step apart: how often do answers "
-        "flip? 10 is a good number.",
-    )
     confidence: bool = Field(
         False,
-        description="Also how sure models are: calibration, temperature, abstention, and whether "
-        "they notice other pictures; needs keep_scores: true.",
-    )
-    activation_ranges: bool = Field(
-        False,
-        description="Also which share of the activations lies beyond the ranges that static int8 "
-        "was calibrated for.",
+        description="Also how sure models are, and whether they notice other pictures; needs "
+        "keep_scores: true.",
     )
     matched: dict[str, str] = Field(
         default_factory=dict,
@@ -268,12 +256,6 @@ class Robustness(Frozen):
                 "robustness.checkpoints are kept while dense models are trained, and source.kind "
                 "onnx trains none; add early ones to the models, and name them in "
                 "robustness.matched"
-            )
-        if self.activation_ranges and not external and all(v.mode != "static" for v in variants):
-            raise ValueError(
-                "robustness.activation_ranges needs a variant with fixed ranges of int8, got "
-                f"{', '.join(v.name for v in variants)}; add {{int8: [static]}} to variants, or "
-                "leave it out"
             )
         if self.confidence and not keep_scores:
             raise ValueError(

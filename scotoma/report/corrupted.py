@@ -10,14 +10,12 @@ from scotoma.audit.robustness import (
     ALL_KINDS,
     ConfidenceRow,
     CorruptionRow,
-    DenseAgreementRow,
     DetectionRow,
     DisagreementRow,
     DistortionRow,
     LossRow,
     MatchedRow,
     RobustnessReport,
-    SequenceRow,
 )
 from scotoma.report import numbers
 from scotoma.report.figures.figure import cell_text, isolated
@@ -27,14 +25,6 @@ __all__ = ["Corrupted", "corrupted"]
 
 HARD = "CIEs of "  # begins no name of a set that is in a folder
 MOST_GROUPS = 30  # of each variant, whose losses are listed
-STEPS = {
-    ALL_KINDS: "all together",
-    "gaussian_noise": "noise",
-    "brightness": "light",
-    "translate": "place",
-    "rotate": "angle",
-    "scale": "size",
-}
 Row = tuple[LossRow, str, Quantity | None]  # what is lost, its family in words, mCE
 
 
@@ -52,12 +42,8 @@ class Corrupted:
         trap: How often one dense and one compressed model would mislead, as sentences.
         confidence: How sure all models are, by variant and family in words.
         group_confidence: The same of groups.
-        temperatures: Of each population, as a clause.
         detection: How well all models tell clean pictures from others, with these in words.
-        agreement: Answers where a dense model agrees, of all examples by family, in words, and of
-            groups under all corruptions.
         matched: Variants beside others that are as accurate, with the family in words.
-        sequences: Flips of all examples by kind, in words, and of groups over all kinds.
         hard_sets: Names of the sets that one half of the models chose.
         top5: Variants under all corruptions, where labels among five classes are known, and what
             is lost beyond dense.
@@ -74,11 +60,8 @@ class Corrupted:
     trap: str
     confidence: tuple[tuple[ConfidenceRow, str], ...]
     group_confidence: tuple[tuple[ConfidenceRow, str], ...]
-    temperatures: str
     detection: tuple[tuple[DetectionRow, str], ...]
-    agreement: tuple[tuple[DenseAgreementRow, str], ...]
     matched: tuple[tuple[MatchedRow, str], ...]
-    sequences: tuple[tuple[SequenceRow, str], ...]
     hard_sets: tuple[str, ...]
     top5: tuple[tuple[CorruptionRow, LossRow | None], ...]
     alexnet: tuple[tuple[str, Quantity], ...]
@@ -136,26 +119,12 @@ def corrupted(audit: Audit) -> Corrupted | None:
         floor=f"{', '.join(floor)} points" if floor else "too few of them",
         confidence=tuple(pair for pair in sure if pair[0].group == everyone),
         group_confidence=tuple(pair for pair in sure if pair[0].group != everyone),
-        temperatures=", ".join(
-            f"{isolated(name)} {cell_text(numbers.unitless(one))}"
-            for name, one in (report.confidence.temperatures if report.confidence else {}).items()
-        ),
         detection=tuple(
             (row, row.pictures if row.other_set else FAMILIES[row.pictures])
             for row in (report.confidence.detection if report.confidence else ())
             if row.group == everyone
         ),
-        agreement=tuple(
-            (row, FAMILIES.get(row.family, "clean pictures"))
-            for row in (report.confidence.agreement if report.confidence else ())
-            if row.group == everyone or row.family == ALL_KINDS
-        ),
         matched=tuple((row, FAMILIES[row.family]) for row in report.matched),
-        sequences=tuple(
-            (row, STEPS[row.kind])
-            for row in report.sequences
-            if row.group == everyone or row.kind == ALL_KINDS
-        ),
         hard_sets=tuple(one.name for one in report.sets if one.name.startswith(HARD)),
         top5=tuple(
             (row, top5_losses.get(row.variant))

@@ -29,10 +29,7 @@ MOST = 20  # tests of a variant in its table
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
 BESIDE = {
     "overconfidence": "dense models in confidence less accuracy",
-    "tempered_overconfidence": "dense models in confidence less accuracy at a fitted temperature",
     "unnoticed_pictures": "dense models in telling clean pictures from corrupted ones",
-    "sequence_flips": "dense models in flips within sequences",
-    "activations_beyond": "clean pictures in activations beyond the ranges of int8",
 }
 CORRECTED = {
     "holm": "adjusted by Holm",

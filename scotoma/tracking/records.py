@@ -60,8 +60,7 @@ def variant_records(
         `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
         `7_robust/top5_accuracy/CORRUPTION`, `7_robust/top5_loss_points/FAMILY`,
         `7_robust/matched_loss_points/FAMILY`,
-        `7_robust/temperature`, `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`,
-        `7_robust/flips/KIND`, `7_robust/beyond_ranges/CONDITION`, `7_robust/set_accuracy/SET`,
+        `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`, `7_robust/set_accuracy/SET`,
         `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
     """
     # Judged otherwise it is another result.
@@ -268,15 +267,6 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
     for match in report.matched:
         if match.variant == name and match.matched.startswith("dense"):
             record.quantity(f"7_robust/matched_loss_points/{match.family}", match.absolute, POINTS)
-    for flips in report.sequences:
-        if (flips.variant, flips.group) == (name, "all"):
-            record.quantity(f"7_robust/flips/{flips.kind}", flips.flips)
-            if flips.kind == ALL_KINDS and flips.rate is not None:
-                record.quantity("7_robust/mfr", flips.rate)
-    for watched in report.activation_ranges:
-        if watched.variant == name:
-            condition = f"{watched.kind}-{watched.severity}" if watched.severity else watched.kind
-            record.quantity(f"7_robust/beyond_ranges/{condition}", watched.share)
     names = metric_names(one.name for one in report.sets)
     for one in report.sets:
         accuracy = {row.variant: row.accuracy for row in one.rows} | {"dense": one.dense}
@@ -286,19 +276,9 @@ def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -
 
 def _confidence(record: RunRecord, report: ConfidenceReport, name: str) -> None:
     """Put how sure a variant is of all examples, and what it notices, into the record."""
-    if name in report.temperatures:
-        record.quantity("7_robust/temperature", report.temperatures[name])
     for row in report.rows:
-        if (row.variant, row.group) != (name, "all"):
-            continue
-        record.quantity(f"7_robust/gap_points/{row.family}", row.gap, POINTS)
-        if row.tempered_gap is not None:
-            record.quantity(f"7_robust/tempered_gap_points/{row.family}", row.tempered_gap, POINTS)
-        if row.calibration_excess is not None:
-            excess = row.calibration_excess
-            record.quantity(f"7_robust/calibration_points/{row.family}", excess, POINTS)
-        if row.risk_area is not None:
-            record.quantity(f"7_robust/risk_area/{row.family}", row.risk_area)
+        if (row.variant, row.group) == (name, "all"):
+            record.quantity(f"7_robust/gap_points/{row.family}", row.gap, POINTS)
     names = metric_names(dict.fromkeys(row.pictures for row in report.detection))
     for seen in report.detection:
         if (seen.variant, seen.group) == (name, "all"):

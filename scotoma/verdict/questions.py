@@ -34,10 +34,8 @@ from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question
 from scotoma.verdict.robustness_questions import (
     NO_PICTURES,
-    NO_RANGES,
     NO_TOP5,
     NOT_ASKED,
-    has_no_ranges,
     pictures_questions,
     robustness_questions,
 )
@@ -103,8 +101,6 @@ def _asked(audit: Audit, variant: str, rule: Rule, rules: GateRules) -> list[Que
             asked = robustness_questions(audit, variant, rule, must)
         else:
             asked = pictures_questions(audit, variant, rule, must)
-            if not asked and has_no_ranges(audit, variant, rule):
-                return [replace(_unasked(rule, NO_RANGES), not_judged=NO_RANGES)]
         return asked or [_unasked(rule, _no_losses(audit, rule))]
     return list(_slices(audit, variant, rule)) or [_unasked(rule, NO_SLICES)]
 

@@ -18,20 +18,13 @@ NO_PICTURES = (
     "the whole audit"
 )
 NO_TOP5 = "the audit does not know the five best classes; top: 5 is for more than ten classes"
-NO_RANGES = "this variant has no fixed ranges of int8"
 WHERE = {
     "overconfidence": "confidence less accuracy",
-    "tempered_overconfidence": "confidence less accuracy at the temperature of clean pictures",
     "unnoticed_pictures": "corrupted pictures that pass as familiar",
-    "sequence_flips": "flips within sequences",
-    "activations_beyond": "activations beyond the ranges of int8",
 }
 NOT_ASKED = {
     "overconfidence": "add confidence: true to robustness",
-    "tempered_overconfidence": "add confidence: true to robustness; it needs all scores",
     "unnoticed_pictures": "add confidence: true to robustness",
-    "sequence_flips": "add frames: 10 to robustness",
-    "activations_beyond": "add activation_ranges: true to robustness; static int8 alone has ranges",
 }
 
 
@@ -82,7 +75,7 @@ def _question(audit: Audit, rule: RobustnessRule, row: LossRow, must: bool) -> Q
 def pictures_questions(
     audit: Audit, variant: str, rule: PicturesRule, must: frozenset[str]
 ) -> list[Question]:
-    """Ask how much worse than dense a variant gets on corrupted pictures and sequences.
+    """Ask how much worse than dense a variant gets on corrupted pictures.
 
     Args:
         audit: The audit.
@@ -91,7 +84,7 @@ def pictures_questions(
         must: Keys of groups that are judged however small.
 
     Returns:
-        A question a group and family (or condition); none where that was not measured.
+        A question a group and family; none where that was not measured.
     """
     if audit.robustness is None:
         return []
@@ -103,7 +96,6 @@ def pictures_questions(
         if rise.n < FEWEST and group not in must:
             small = f"{rise.n} corrupted examples, {FEWEST} are needed"
         of = f" of {audit.group_names[group]}" if group != "all" else ""
-        under = f" under {family}" if family else ""
         change = difference_alone(rule.metric, group, read_estimate(rise))
         questions.append(
             Question(
@@ -111,7 +103,7 @@ def pictures_questions(
                 rule.metric,
                 group,
                 None,
-                f"{WHERE[rule.metric]}{of}{under}",
+                f"{WHERE[rule.metric]}{of} under {family}",
                 None,
                 rule.max_increase.points / 100,
                 change,
@@ -122,24 +114,10 @@ def pictures_questions(
     return questions
 
 
-def has_no_ranges(audit: Audit, variant: str, rule: PicturesRule) -> bool:
-    """Tell whether a rule asks for ranges that other variants have and this one does not.
-
-    Args:
-        audit: The audit.
-        variant: Name of a compressed variant.
-        rule: The rule.
-    """
-    if audit.robustness is None or rule.metric != "activations_beyond":
-        return False
-    watched = {row.variant for row in audit.robustness.activation_ranges}
-    return bool(watched) and variant not in watched
-
-
 def _rises(
     report: RobustnessReport, variant: str, rule: PicturesRule
 ) -> Iterator[tuple[str, str, Quantity]]:
-    """Yield group, what is done to the pictures in words, and how much worse the variant gets."""
+    """Yield group, family in words, and how much worse the variant gets."""
 
     def asked(family: str) -> bool:
         if rule.kinds is None:
@@ -149,30 +127,17 @@ def _rises(
     def words(family: str) -> str:
         return "corruption" if family == ALL_KINDS else family
 
-    if rule.metric == "sequence_flips":
-        for flips in report.sequences:
-            if flips.variant == variant and flips.kind == ALL_KINDS and flips.change is not None:
-                yield flips.group, "", flips.change
-    elif rule.metric == "activations_beyond":
-        families = {one.kind: one.family for one in report.corruptions}
-        for row in report.activation_ranges:
-            if row.variant == variant and row.rise is not None:
-                family = families[row.kind]
-                if rule.kinds is None or ALL_KINDS in rule.kinds or family in rule.kinds:
-                    name = row.kind.replace("_", " ")
-                    yield "all", f"{name} at severity {row.severity}", row.rise
-    elif report.confidence is not None and rule.metric == "unnoticed_pictures":
+    if report.confidence is None:
+        return
+    if rule.metric == "unnoticed_pictures":
         for seen in report.confidence.detection:
             counts = seen.measure == "confidence" and not seen.other_set and asked(seen.pictures)
             if counts and seen.variant == variant and seen.auroc_change is not None:
                 yield seen.group, words(seen.pictures), _negative(seen.auroc_change)
-    elif report.confidence is not None:
+    else:
         for sure in report.confidence.rows:
-            change = sure.gap_change
-            if rule.metric == "tempered_overconfidence":
-                change = sure.tempered_gap_change
-            if change is not None and sure.variant == variant and asked(sure.family):
-                yield sure.group, words(sure.family), change
+            if sure.gap_change is not None and sure.variant == variant and asked(sure.family):
+                yield sure.group, words(sure.family), sure.gap_change
 
 
 def _negative(quantity: Quantity) -> Quantity:

@@ -20,8 +20,6 @@ robustness:
   kinds: [noise, fog]
   corruption_seeds: 2
   confidence: true
-  frames: 3
-  activation_ranges: true
   matched: {prune-0.9: int8-static}
   sets:
   - {name: own, folder: own}

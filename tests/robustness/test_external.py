@@ -300,13 +300,11 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     assert finding.question.where == "top-5 relative robustness lost under weather by all"
     assert finding.question.change.absolute.value == pytest.approx(top5.relative.value)
     gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
-    assert report.confidence.temperatures == {}
     for variant, row in gaps.items():
         if row.group == "all":
             own = worse[variant].join(truth, on="example_id")
             gap = own["score"].mean() - (own["predicted"] == own["label"]).mean()
             assert row.gap.value == pytest.approx(gap, abs=1e-3)  # kept in 16 bits
-            assert row.tempered_gap is None
     assert {row.measure for row in report.confidence.detection} == {"confidence"}
     code, printed, _ = scotoma("tables", tmp_path / "run", "--paper", "pie", "--csv")
     assert code == 0

@@ -14,6 +14,7 @@ from scotoma.robustness import (
     amplified_loss,
     corruption_errors,
     disagreement,
+    example_mean,
     group_contrast,
     group_tests,
     loss,
@@ -243,3 +244,11 @@ def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
         for mask in (group, ~group)
     )
     assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)
+
+
+def test_a_mean_share_stays_between_nothing_and_all() -> None:
+    rare = example_mean(np.arange(500) < 2, members=5, share=True)
+    assert 0 < rare.low < rare.value < rare.high < 0.05
+    none = example_mean(np.zeros(300), members=5, share=True)
+    assert (none.value, none.low) == (0, 0)
+    assert none.high == pytest.approx(3 / 300)

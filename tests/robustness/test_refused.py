@@ -39,6 +39,8 @@ def test_the_step_needs_its_section(tmp_path: Path) -> None:
         ("{sets: [{name: a b, folder: a}]}", "must be at most 40 letters, digits, dots and dashes"),
         ("{profile: scaled, severities: [1, 1]}", "must differ, got [1, 1]"),
         ("{profile: scaled, example: 3}", "did you mean"),
+        ("{profile: scaled, frames: 10}", "robustness.frames is not a key here; known are profile"),
+        ("{profile: scaled, activation_ranges: true}", "robustness.activation_ranges is not a key"),
         ("{severities: [1]}", "robustness.profile is missing"),
         ("{profile: scaled, sets: [{name: a, folder: a, foreign: true}]}", "add confidence: true"),
         (
@@ -77,12 +79,6 @@ robustness: {profile: scaled, checkpoints: 3}
 """
     with pytest.raises(ConfigError, match=r"onnx trains none; add early ones to the models, and"):
         parse_config(text, "a.yaml")
-
-
-def test_ranges_need_a_variant_that_has_them() -> None:
-    text = CONFIG.replace(", {int8: [static]}", "")
-    with pytest.raises(ConfigError, match=r"ranges of int8, got dense, prune-0\.9; add \{int8: "):
-        parse_config(text + "robustness: {profile: scaled, activation_ranges: true}", "a.yaml")
 
 
 def test_confidence_needs_scores_of_clean_pictures() -> None:

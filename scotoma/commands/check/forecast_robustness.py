@@ -10,7 +10,6 @@ import numpy as np
 
 from scotoma.config import Config
 from scotoma.corruptions import Profile, corrupt, family_of
-from scotoma.corruptions.sequences import PERTURBATIONS
 from scotoma.costs.estimate import StepCost
 from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
@@ -35,7 +34,6 @@ class RobustnessForecast:
     Attributes:
         examples: Test examples that are corrupted.
         conditions: Corruptions times severities times draws.
-        frames: Pictures of all kinds of sequences made of each picture; 0 without these.
         models: Members of all variants that are run.
         on_the_way: Dense models on their way that are run on corrupted pictures, too, at most.
         cost: Its time and disk.
@@ -48,7 +46,6 @@ class RobustnessForecast:
 
     examples: int
     conditions: int
-    frames: int
     models: int
     on_the_way: int
     cost: StepCost
@@ -107,29 +104,20 @@ def forecast_robustness(
     kept = test.keep(np.isin(np.arange(test.table.height), rows))
     each = len(severities) * asked.corruption_seeds
     n, conditions = kept.table.height, len(kinds) * each
-    framed = len(PERTURBATIONS) * (asked.frames or 0)
     nearest = min(asked.checkpoints or 0, len(members) - 1)
     seconds = None
     if network.image_s:
         seen_s = sum(many * network.image_s[name] for name, many in members.items())
-        answered = n * (conditions + framed + asked.confidence) + sum(sets.values())
-        watched_s = sum(
-            members[variant.name] * network.image_s[variant.name]
-            for variant in config.resolved_variants
-            if asked.activation_ranges and variant.mode == "static"
-        )
+        answered = n * (conditions + asked.confidence) + sum(sets.values())
         # Clean pictures are shown to all checkpoints, corrupted ones to the nearest.
-        shown = (asked.checkpoints or 0) + nearest * (conditions + framed)
+        shown = (asked.checkpoints or 0) + nearest * conditions
         on_the_way_s = n * shown * members["dense"] * network.image_s["dense"]
-        seconds = n * (each * made_s + (conditions + 1) * watched_s) + answered * seen_s
-        seconds += on_the_way_s
-        seconds /= network.workers
+        seconds = (n * each * made_s + answered * seen_s + on_the_way_s) / network.workers
     models, on_the_way = sum(members.values()), nearest * members["dense"]
     wide = ROW_BYTES + models + on_the_way
     return RobustnessForecast(
         examples=n,
         conditions=conditions,
-        frames=framed,
         models=models,
         on_the_way=on_the_way,
         cost=StepCost(seconds, (n * conditions + sum(sets.values())) * wide),

@@ -285,11 +285,10 @@ def _robustness(forecast: AuditForecast) -> list[str]:
     on_the_way = robust.on_the_way
     models = robust.models + on_the_way
     text = (
-        f"{robust.examples:,} pictures under {robust.conditions:,} conditions"
-        f"{f' and in {robust.frames:,} frames' if robust.frames else ''}, "
+        f"{robust.examples:,} pictures under {robust.conditions:,} conditions, "
         f"{robust.models:,} models each"
         f"{f' and up to {on_the_way:,} dense ones on their way' if on_the_way else ''}: "
-        f"{robust.examples * (robust.conditions + robust.frames) * models:,} predictions"
+        f"{robust.examples * robust.conditions * models:,} predictions"
         + " that are read"
         * robust.external
     )

@@ -28,13 +28,10 @@ from scotoma.robustness import (
     relative_robustness,
 )
 from scotoma.run import Run
-from scotoma.stages.measures.activation_ranges import activation_range_rows
-from scotoma.stages.measures.agreement import agreement_rows
 from scotoma.stages.measures.confidence import confidence_report
 from scotoma.stages.measures.family_losses import family_loss_rows
 from scotoma.stages.measures.matched import matched_rows
 from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
-from scotoma.stages.measures.sequences import sequence_rows
 from scotoma.stages.robustness.checkpoints import read_checkpoints
 from scotoma.uncertainty import Estimate
 
@@ -79,9 +76,6 @@ class _Answers:
     def right(self, population: str) -> RightAnswers:
         clean, corrupted = self.clean[population], self.corrupted[population]
         return RightAnswers.of(clean, corrupted, self.labels)
-
-    def predicted(self, population: str) -> tuple[Labels, Labels]:
-        return self.clean[population], self.corrupted[population]
 
     def at_risk(self) -> dict[str, Mask]:
         """The examples at risk of each error; a missed negative is a false positive."""
@@ -157,12 +151,6 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> 
         confidence = confidence_report(
             run, plan, right, families, answers.partition, answers.clusters
         )
-        confidence["agreement"] = list(
-            agreement_rows(
-                [variant.name for variant in compressed], answers.predicted, right, families,
-                answers.partition, answers.clusters,
-            )
-        )  # fmt: skip
     return {
         "curves": list(_curves(plan, answers, right, families)),
         "by_corruption": rows,
@@ -171,8 +159,6 @@ def _of_corrupted(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> 
         "distortion": list(_distortion(answers, families)) if plan.profile else [],
         "disagreement": differing,
         "confidence": confidence,
-        "activation_ranges": list(activation_range_rows(run, plan, answers.clusters)),
-        "sequences": list(sequence_rows(run, plan, answers.partition, answers.clusters)),
         "matched": list(matched_rows(plan, answers.right, families, answers.clusters)),
     }
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
-from scotoma.corruptions.sequences import FROM_FIRST, perturbed
 from scotoma.gpu import free_gpu_bytes
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.population import BATCHES, images_at_once, predict_members
@@ -24,43 +23,35 @@ from scotoma.machine import cores
 from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
 from scotoma.robustness import distortion
-from scotoma.robustness.temperature import energy_and_tempered
+from scotoma.robustness.confidence import energy
 from scotoma.run import Run
-from scotoma.stages.members.activation_ranges import shares_beyond_ranges
 
-# Probability of the predicted class, minus the energy, and that probability at a temperature.
-SURENESS = ("score", "energy", "tempered")
-__all__ = ["SURENESS", "Columns", "CorruptedCondition", "Suite", "corrupted_file"]
-__all__ += ["predict_corrupted"]
+__all__ = ["Columns", "CorruptedCondition", "Suite", "corrupted_file", "predict_corrupted"]
 
 Pixels = NDArray[np.uint8]
 # What members say of some examples under one condition, by column of its file: `predicted` class
-# ids, shape (n, M); `top5` whether the label is among five, `SURENESS`, the same; `beyond` shares
-# of activations, of the members watched; `change` in grey levels, structural `similarity`, (n,).
-# Of a sequence: `flips`, the share of its steps at which a member's answer changes, (n, M).
+# ids, shape (n, M); `top5` whether the label is among five, `score` the probability of the
+# predicted class, `energy` minus the energy, the same shape; `change` in grey levels and structural
+# `similarity`, shape (n,).
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class CorruptedCondition:
-    """One corruption at one severity, drawn once; or one kind of sequence.
+    """One corruption at one severity, drawn once.
 
     Attributes:
-        kind: The corruption, or what changes from frame to frame.
-        severity: From 1 to 5; 0 of a sequence.
+        kind: The corruption.
+        severity: From 1 to 5.
         draw: Which of its draws, from 0.
-        frames: Of a sequence; 0 of a corruption.
     """
 
     kind: str
     severity: int
     draw: int = 0
-    frames: int = 0
 
     def __str__(self) -> str:
         """The name of its file and step."""
-        if self.frames:
-            return f"sequence-{self.kind}"
         return f"{self.kind}-{self.severity}" + (f"-{self.draw}" if self.draw else "")
 
 
@@ -76,9 +67,7 @@ class Suite:
         network: What the members have in common.
         profile: The corruptions.
         seed: Of the suite; draws count on from it.
-        temperatures: Of each example and member, shape (N, M), to say how sure members are; None
-            leaves that out.
-        watched: Places of the members whose activations are compared with their ranges.
+        confidence: Whether members say how sure they are.
     """
 
     members: tuple[Path, ...]
@@ -88,14 +77,11 @@ class Suite:
     network: Network
     profile: Profile
     seed: int
-    temperatures: NDArray[np.float32] | None = None
-    watched: tuple[int, ...] = ()
+    confidence: bool = False
 
     def __call__(self, condition: CorruptedCondition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
-        if condition.frames:
-            return {"flips": self._flips(clean, condition, rows)}
         worse = self._corrupted(clean, condition, rows)
         change, similarity = distortion(clean, worse)
         return self._answers(worse, rows) | {
@@ -106,52 +92,23 @@ class Suite:
     def _answers(self, images: Pixels, rows: slice) -> Columns:
         shape = (len(images), len(self.members))
         columns: Columns = {"predicted": np.empty(shape, smallest_type(self.network.classes))}
-        if self.temperatures is not None:
-            columns |= {name: np.empty(shape, np.float32) for name in SURENESS}
+        if self.confidence:
+            columns |= {name: np.empty(shape, np.float32) for name in ("score", "energy")}
         if self.network.best > 1:
             columns["top5"] = np.empty(shape, np.bool_)
         for answers in predict_members(
             self.members, images, self.network, workers=0,
-            keep_scores=False if self.temperatures is None else "full",
+            keep_scores="full" if self.confidence else False,
         ):  # fmt: skip
             cell = answers.rows, answers.member
             columns["predicted"][cell] = answers.predicted
-            if self.temperatures is not None and answers.every_score is not None:
-                temperatures = self.temperatures[rows][cell]
-                both = energy_and_tempered(answers.every_score, temperatures)
+            if answers.every_score is not None:
                 columns["score"][cell] = answers.scores
-                columns["energy"][cell], columns["tempered"][cell] = both
+                columns["energy"][cell] = energy(answers.every_score)
             if self.network.best > 1:
                 truth = self.labels[rows][answers.rows]
                 columns["top5"][cell] = (answers.best == truth[:, None]).any(axis=1)
-        if self.watched:
-            columns["beyond"] = shares_beyond_ranges(
-                self.members, self.watched, images, self.network
-            )
         return columns
-
-    def _flips(
-        self, clean: Pixels, condition: CorruptedCondition, rows: slice
-    ) -> NDArray[np.float32]:
-        """Share of the steps at which each member's answer changes, shape (n, M)."""
-        last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
-        flips = np.zeros((len(clean), len(self.members)), np.float32)
-        before = None
-        for frame in range(condition.frames):
-            pixels = perturbed(
-                last, self.example_ids[rows], condition.kind, frame, condition.frames,
-                seed=self.seed,
-            ).transpose(0, 3, 1, 2)  # fmt: skip
-            predicted = np.empty(flips.shape, smallest_type(self.network.classes))
-            for answers in predict_members(
-                self.members, np.ascontiguousarray(pixels), self.network, workers=0
-            ):
-                predicted[answers.rows, answers.member] = answers.predicted
-            if before is not None:
-                flips += predicted != before
-            if before is None or condition.kind not in FROM_FIRST:
-                before = predicted
-        return flips / np.float32(condition.frames - 1)
 
     def _corrupted(self, clean: Pixels, condition: CorruptedCondition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
@@ -28,6 +27,7 @@ from scotoma.machine import versions
 from scotoma.predictions import smallest_type
 from scotoma.printable import nearest, printable
 from scotoma.readers.tables import scan_table
+from scotoma.robustness.confidence import energy
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
 from scotoma.storage.files import written
@@ -201,7 +201,7 @@ def _predicted(
         cell = answers.rows, answers.member
         if answers.every_score is not None:
             columns["score"][cell] = answers.scores
-            columns["energy"][cell] = logsumexp(answers.every_score, axis=1)
+            columns["energy"][cell] = energy(answers.every_score)
         best = answers.best
         if kept is not None:
             allowed = np.isin(best, kept.present)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from scotoma.config import Robustness
 from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
-from scotoma.corruptions.sequences import PERTURBATIONS
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
@@ -84,14 +83,6 @@ class RobustnessPlan:
             for severity in self.severities
             for draw in range(self.draws)
         ]
-
-    @property
-    def sequences(self) -> list[CorruptedCondition]:
-        """Every kind of sequence, where these are asked for."""
-        frames = self.config.frames
-        return (
-            [CorruptedCondition(kind, 0, frames=frames) for kind in PERTURBATIONS] if frames else []
-        )
 
 
 def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:

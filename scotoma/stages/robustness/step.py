@@ -15,17 +15,11 @@ import polars as pl
 from scotoma.corruptions import Profile
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.datasets.parts import part_digest
-from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.inference.engines import Network
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes
 from scotoma.run import Run, write_json
-from scotoma.stages.members.activation_ranges import (
-    clean_ranges_file,
-    watched_places,
-    write_clean_ranges,
-)
 from scotoma.stages.members.files import graph_files
 from scotoma.stages.members.shards import shards
 from scotoma.stages.robustness.checkpoints import (
@@ -34,12 +28,7 @@ from scotoma.stages.robustness.checkpoints import (
     with_checkpoints,
     write_checkpoint_predictions,
 )
-from scotoma.stages.robustness.clean_scores import (
-    clean_scores_file,
-    halves,
-    read_temperatures,
-    write_clean_scores,
-)
+from scotoma.stages.robustness.clean_energies import clean_energies_file, write_clean_energies
 from scotoma.stages.robustness.corrupted import (
     Columns,
     CorruptedCondition,
@@ -66,7 +55,6 @@ def robustness(run: Run) -> list[Path]:
     config = run.config.robustness
     assert config is not None
     plan, examples = plan_of(run)
-    watched: tuple[int, ...] = ()
     inputs = [run.examples, *(run.predictions(name) for name in plan.members)]
     if config.files is not None:
         from scotoma.stages.external.corrupted import import_corrupted
@@ -74,20 +62,12 @@ def robustness(run: Run) -> list[Path]:
         chosen = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
         import_corrupted(run, plan.conditions, plan.members, chosen, confidence=config.confidence)
     elif plan.profile is not None:
-        watched = watched_places(run, plan.members) if config.activation_ranges else ()
-        if config.activation_ranges and not watched:
-            raise DataError(
-                "robustness.activation_ranges needs models that round activations to fixed ranges "
-                "(QuantizeLinear with one scale), got none; leave it out"
-            )
-        plan = _predict(run, plan, plan.profile, examples, watched)
+        plan = _predict(run, plan, plan.profile, examples)
     elif config.confidence:
         _measure_clean_alone(run, plan, examples)
-    conditions = [*plan.conditions, *plan.sequences]
-    files = [corrupted_file(run, condition) for condition in conditions]
+    files = [corrupted_file(run, condition) for condition in plan.conditions]
     if config.confidence and config.files is None:
-        files.append(clean_scores_file(run))
-    files += [clean_ranges_file(run)] * bool(watched)
+        files.append(clean_energies_file(run))
     files += [checkpoints_file(run)] * bool(plan.checkpoints)
     for asked in config.sets:
         predict_set(run, asked, *_members(run, plan, examples), examples)
@@ -145,11 +125,7 @@ def _members(
 
 
 def _predict(
-    run: Run,
-    plan: RobustnessPlan,
-    profile: Profile,
-    examples: AuditedExamples,
-    watched: tuple[int, ...],
+    run: Run, plan: RobustnessPlan, profile: Profile, examples: AuditedExamples
 ) -> RobustnessPlan:
     """Run every member under the conditions whose predictions are not there.
 
@@ -165,33 +141,21 @@ def _predict(
     shared = _shared(run, ids, members, network)
 
     def made_with(condition: CorruptedCondition) -> str:
-        if condition.frames:
-            return _key([*shared, condition.kind, condition.frames, "1"])
         own = profile.fingerprint(condition.kind, condition.severity)
         more = ["sureness"] * plan.config.confidence + ["top5"] * (network.best > 1)
-        more += ["ranges"] * bool(watched)
         return _key([*shared, own, condition.draw, *more])
 
     steps = {
         condition: (f"robustness-{condition}", [corrupted_file(run, condition)])
-        for condition in (*plan.conditions, *plan.sequences)
+        for condition in plan.conditions
     }
     due = [
         c for c, step in steps.items() if run.is_due(*step, made_with=made_with(c), measures=False)
     ]
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
         answers, images = None, Path(folder, "images.npy")
-        text = _key(shared)
         if plan.config.confidence:
-            _measure_clean(run, ids, images, members, network, text)
-        if watched:
-            path, opens = clean_ranges_file(run), [run.examples, *members]
-            with run.step(
-                "robustness-clean-ranges", [path], made_with=text, opens=opens, measures=False
-            ) as ranges_due:
-                if ranges_due:
-                    _decoded(run, ids, images)
-                    write_clean_ranges(path, members, watched, images, network)
+            _measure_clean(run, ids, images, members, network, _key(shared))
         for condition, (name, files) in steps.items():
             opens = [run.examples, *members, *graphs]
             own = made_with(condition)
@@ -199,7 +163,6 @@ def _predict(
                 if still_due:
                     if answers is None:
                         suite = _suite(run, profile, ids, images, members, network)
-                        suite = replace(suite, watched=watched)
                         answers = predict_corrupted(suite, due)
                     _write(files[0], ids, next(answers))
     return plan
@@ -260,7 +223,7 @@ def _suite(
         network=network,
         profile=profile,
         seed=run.config.population.seed,
-        temperatures=read_temperatures(run) if asked and asked.confidence else None,
+        confidence=bool(asked and asked.confidence),
     )
 
 
@@ -273,7 +236,7 @@ def _decoded(run: Run, ids: list[str], images: Path) -> AuditedExamples:
 
 
 def _measure_clean_alone(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> None:
-    """Leave how sure members are of clean pictures, where none is corrupted."""
+    """Leave how familiar clean pictures are to members, where none is corrupted."""
     members, network = _members(run, plan, examples)
     ids = [examples.ids[row] for row in plan.rows]
     made_with = _key(_shared(run, ids, members, network))
@@ -284,17 +247,15 @@ def _measure_clean_alone(run: Run, plan: RobustnessPlan, examples: AuditedExampl
 def _measure_clean(
     run: Run, ids: list[str], images: Path, members: list[Path], network: Network, made_with: str
 ) -> None:
-    """Leave how sure members are of the clean pictures, and their temperatures."""
-    path, opens = clean_scores_file(run), [run.examples, *members]
+    """Leave how familiar the clean pictures are to members."""
+    path, opens = clean_energies_file(run), [run.examples, *members]
     opens += [] if network.graph is None else [network.graph]
     with run.step(
         "robustness-clean", [path], made_with=made_with, opens=opens, measures=False
     ) as due:
         if due:
-            kept = _decoded(run, ids, images)
-            clusters = np.arange(len(ids)) if kept.clusters is None else kept.clusters
-            first = halves(clusters, run.config.population.seed)
-            write_clean_scores(path, members, images, network, kept.labels, first)
+            _decoded(run, ids, images)
+            write_clean_energies(path, members, images, network, len(ids))
 
 
 def _write(path: Path, ids: list[str], columns: Columns) -> None:
