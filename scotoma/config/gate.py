@@ -50,7 +50,7 @@ CHANGES = (
 )  # fmt: skip
 METRICS = (*CHANGES, *OTHER_PICTURES, *LEVEL_METRICS)
 SOME_METRICS = (
-    f"{', '.join(CHANGES)}, 5 more of corrupted pictures, clarify.DI, fairness.DI and 26 more of "
+    f"{', '.join((*CHANGES, *OTHER_PICTURES))}, clarify.DI, fairness.DI and 26 more of "
     "Clarify and fairness"
 )
 

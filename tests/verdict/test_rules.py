@@ -30,7 +30,7 @@ waivers:
 """
 METRICS = (
     "fpr, fnr, error, unanswered, cie_share_excess, labels_changed, classes_hurt, slices_hurt, "
-    "robustness_loss, since_previous, mean_score, 5 more of corrupted pictures, clarify.DI, "
+    "robustness_loss, since_previous, mean_score, overconfidence, unnoticed_pictures, clarify.DI, "
     "fairness.DI and 26 more of Clarify and fairness"
 )
 FAULTS = {
