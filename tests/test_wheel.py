@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from scotoma.run import code_digest
 from tests.external_predictions import write
 from tests.test_rings import LACKING
 
@@ -88,6 +89,27 @@ def test_the_installed_package_is_the_one_that_runs(installed: Path) -> None:
     done = python("-c", code, cwd=installed)
     assert done.returncode == 0, done.stderr
     assert all(Path(path).is_relative_to(installed) for path in done.stdout.split())
+
+
+def test_the_same_code_has_the_same_digest_wherever_it_lies(installed: Path) -> None:
+    """Without any package but this: a step's image compares it with that of the checkout."""
+    code = (
+        "import importlib.util as u, sys; s = u.spec_from_file_location('code_of', sys.argv[1]);"
+        "m = u.module_from_spec(s); s.loader.exec_module(m);"
+        "print(m.code_digest(), m.code_digest('training'))"
+    )
+    there = installed / "scotoma" / "run" / "code.py"
+    here = ROOT / "scotoma" / "run" / "code.py"
+    digests = [python("-I", "-S", "-c", code, str(path), cwd=installed) for path in (there, here)]
+    assert digests[0].stdout == digests[1].stdout, digests
+    whole, part = digests[0].stdout.split()
+    assert whole == code_digest() != part == code_digest("training")
+    module = installed / "scotoma" / "pipelines" / "placing.py"
+    text = module.read_text()
+    module.write_text(text + "# changed\n")  # what compiles a pipeline is code, too
+    changed = python("-I", "-S", "-c", code, str(there), cwd=installed).stdout.split()
+    module.write_text(text)
+    assert changed[0] != whole
 
 
 # --- an environment of its own --------------------------------------------------------------------
