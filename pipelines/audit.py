@@ -55,9 +55,21 @@ def build_pipeline(
 
 
 def build_scheduled(
-    config: Config, *, kubeflow: Kubeflow | None = None, rules: str = "", shard_count: int = 1
+    config: Config,
+    root_place: str,
+    *,
+    kubeflow: Kubeflow | None = None,
+    rules: str = "",
+    shard_count: int = 1,
 ) -> Any:
-    """Build the DAG of an audit that a schedule repeats, with the arguments of `build_pipeline`.
+    """Build the DAG of an audit that a schedule repeats.
+
+    Args:
+        config: As in `build_pipeline`.
+        root_place: The value of `root` where Kubeflow hands over none: a schedule may lose it.
+        kubeflow: As in `build_pipeline`.
+        rules: As in `build_pipeline`.
+        shard_count: As in `build_pipeline`.
 
     Returns:
         A KFP pipeline with the parameter `root`, below which every audit has a folder. If there is
@@ -65,7 +77,7 @@ def build_scheduled(
     """
     steps = _Steps.of(config, kubeflow, shard_count)
 
-    def scheduled(root: str) -> None:
+    def scheduled(root: str = root_place) -> None:
         # kfp.local 2.17 fills in no scheduled time; a run's id is known everywhere.
         audit = {"root": root, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER, "config": shareable(config)}
         with steps.failures_recorded(root, scheduled=True):
@@ -160,7 +172,7 @@ def compile_pipeline(
     kubeflow: Kubeflow | None = None,
     rules: str = "",
     shard_count: int = 1,
-    scheduled: bool = False,
+    scheduled_root: str | None = None,
 ) -> None:
     """Write the pipeline as the YAML that Kubeflow runs.
 
@@ -170,8 +182,11 @@ def compile_pipeline(
         kubeflow: As in `build_pipeline`.
         rules: As in `build_pipeline`.
         shard_count: As in `build_pipeline`.
-        scheduled: Write the pipeline of `build_scheduled`.
+        scheduled_root: Write the pipeline of `build_scheduled` with this value of `root`.
     """
-    build = build_scheduled if scheduled else build_pipeline
-    pipeline = build(config, kubeflow=kubeflow, rules=rules, shard_count=shard_count)
+    settings: dict[str, Any] = {"kubeflow": kubeflow, "rules": rules, "shard_count": shard_count}
+    if scheduled_root is None:
+        pipeline = build_pipeline(config, **settings)
+    else:
+        pipeline = build_scheduled(config, scheduled_root, **settings)
     compiler.Compiler().compile(pipeline, str(path))

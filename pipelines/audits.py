@@ -20,7 +20,7 @@ class ListedAudit:
     """An audit on a cluster.
 
     Attributes:
-        project: Its project, or the name of its schedule.
+        project: Its project; of a scheduled audit with the day on which it began.
         state: Of its run.
         age_s: Seconds since it was sent.
         run_id: Id of its run.
@@ -68,6 +68,8 @@ def list_audits(cluster: KfpClient, most: int) -> tuple[list[ListedAudit], bool]
                 continue
             if len(audits) == most:
                 return audits, True
+            if run.recurring_run_id:
+                run = cluster.completed(run)
             audits.append(_listed(run, (now - run.created_at).total_seconds()))
         token = page.next_page_token or ""
         if not token:

@@ -23,6 +23,7 @@ from scotoma.errors import ConfigError
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
+from scotoma.pipelines.scheduled_runs import complete
 from scotoma.pipelines.uploads import (
     filter_by_name,
     first,
@@ -128,6 +129,7 @@ class KfpClient:
         )
         now = self.time()
         spec = self._pipeline_of(run)
+        complete(run, spec)
         name = spec.get("pipelineInfo", {}).get("name", "")
         if not run_place(run) or (name and name not in PIPELINES):
             raise ConfigError(
@@ -166,6 +168,11 @@ class KfpClient:
             "cancel the run",
             lambda: self._with_state(run_id, lambda state: state in (*ENDED, "CANCELING")),
         )
+
+    def completed(self, run: Any) -> Any:
+        """A run of a list, with the name and the place that its compiled pipeline gives it."""
+        complete(run, self._pipeline_of(run))
+        return run
 
     def _with_state(self, run_id: str, wanted: Callable[[str], bool]) -> Any:
         """The run, if it has a state that is wanted."""

@@ -6,23 +6,23 @@ afterwards: a fault in between leaves two, never none, and the next call removes
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.pipelines.cluster import KfpClient
-from scotoma.pipelines.uploads import (
-    filter_by_name,
-    kubeflow_experiment_id,
-    mlflow_plugin,
-    version_ids,
-)
+from scotoma.pipelines.progress import ENDED, shown_state
+from scotoma.pipelines.times import Times, missed_times
+from scotoma.pipelines.uploads import filter_by_name, kubeflow_experiment_id, version_ids
 from scotoma.run import code_digest
 
-__all__ = ["Schedule", "ScheduleRequest", "Schedules"]
+__all__ = ["Schedule", "ScheduleHistory", "ScheduleRequest", "Schedules"]
 
 PIPELINE = "scotoma-scheduled"
+PAGE, MOST_PAGES = 20, 50  # runs an answer, each of which tells of all its nodes; answers
 MARK = "Scotoma: "  # begins the description of every schedule of ours
 
 
@@ -60,6 +60,8 @@ class Schedule:
         version_id: Id of the pipeline version that it runs.
         pipeline_id: Id of that pipeline.
         code: Digest of the code of Scotoma that compiled the version, shortened.
+        experiment_id: Id of KFP's experiment that has its runs.
+        since: When it was made.
     """
 
     schedule_id: str
@@ -70,11 +72,34 @@ class Schedule:
     version_id: str
     pipeline_id: str
     code: str
+    experiment_id: str
+    since: datetime.datetime
 
     @property
     def stale(self) -> bool:
         """Whether other code than this compiled it."""
         return self.code != _code()
+
+
+@dataclass(frozen=True)
+class ScheduleHistory:
+    """What a schedule has done, and what it does next.
+
+    Attributes:
+        next: Its next time; None where it is disabled, or its cron line cannot be read.
+        audits: Number of its runs that were found.
+        last: When the newest of them began; None before the first.
+        last_state: State of that run; empty before the first.
+        times: Number of times that have passed since it was made, the last thousand at most.
+        missed: Those at which no audit began though none was running.
+    """
+
+    next: datetime.datetime | None
+    audits: int
+    last: datetime.datetime | None
+    last_state: str
+    times: int
+    missed: tuple[datetime.datetime, ...]
 
 
 class Schedules:
@@ -110,7 +135,8 @@ class Schedules:
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
-            plugins_input=mlflow_plugin(request.project),
+            # Nothing is asked of plugins: beside a version, Kubeflow 2.17 then forgets the
+            # parameters and starts no run.
             trigger=api.V2beta1Trigger(cron_schedule=api.V2beta1CronSchedule(cron=request.cron)),
         )
 
@@ -176,7 +202,51 @@ class Schedules:
             version_id=reference.pipeline_version_id,
             pipeline_id=reference.pipeline_id,
             code=str(version.display_name or "").rpartition(" ")[2],
+            experiment_id=run.experiment_id,
+            since=run.created_at,
         )
+
+    def history(self, schedule: Schedule) -> ScheduleHistory:
+        """Compare the times of a schedule with the clock of the cluster and with its runs."""
+        runs = list(self._runs(schedule))
+        now = self.cluster.time()
+        times = Times.of(schedule.cron) if schedule.enabled else None
+        spans = [
+            (run.created_at, run.finished_at if shown_state(run) in ENDED else None) for run in runs
+        ]
+        missed, passed = missed_times(times, schedule.since, now, spans) if times else ([], 0)
+        newest = max(runs, key=lambda run: run.created_at, default=None)
+        return ScheduleHistory(
+            next=next(times.after(now), None) if times else None,
+            audits=len(runs),
+            last=newest.created_at if newest else None,
+            last_state=shown_state(newest) if newest else "",
+            times=passed,
+            missed=tuple(missed),
+        )
+
+    def _runs(self, schedule: Schedule) -> Iterator[Any]:
+        """The runs that Kubeflow has started for a schedule, the newest first."""
+        import kfp_server_api as api
+
+        runs = api.RunServiceApi(self.cluster.client)
+        token = ""
+        for _ in range(MOST_PAGES):
+            page = self.cluster.ask(
+                lambda token=token: runs.run_service_list_runs(  # type: ignore[misc]
+                    experiment_id=schedule.experiment_id, page_size=PAGE, page_token=token,
+                    sort_by="created_at desc",
+                ),
+                "list the runs of the schedule",
+            )  # fmt: skip
+            for run in page.runs or ():
+                if run.created_at < schedule.since:
+                    return
+                if run.recurring_run_id == schedule.schedule_id:
+                    yield run
+            token = page.next_page_token or ""
+            if not token:
+                return
 
     def _named(self, name: str) -> list[Any]:
         answer = self.cluster.ask(

@@ -11,6 +11,7 @@ import binascii
 import datetime
 import json
 import math
+import re
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,9 @@ class Store:
         elapsed_s: Seconds since a run's start, whenever it is looked at; None: as `looks` has it.
         multi_user: Whether every experiment is in a namespace.
         plugin: Whether KFP's MLflow plugin is on.
-        plugins_input: What recurring runs ask of plugins, by id; no answer was seen to tell it.
+        lightweight: Recurring runs that ask plugins for something beside a version: Kubeflow makes
+            a ScheduledWorkflow of them that has forgotten its parameters.
+        controller_log: What the controller of schedules writes of times at which no run began.
         gone: Runs whose Workflow was deleted: nothing of them changes any more.
     """
 
@@ -90,7 +93,8 @@ class Store:
     versions: dict[str, Thing] = field(default_factory=dict)
     runs: dict[str, Thing] = field(default_factory=dict)
     recurring: dict[str, Thing] = field(default_factory=dict)
-    plugins_input: dict[str, Thing] = field(default_factory=dict)
+    lightweight: set[str] = field(default_factory=set)
+    controller_log: list[str] = field(default_factory=list)
     looked: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     replayed: set[str] = field(default_factory=set)
@@ -180,8 +184,13 @@ class Store:
             raise Refused(5, "no such version, or no such experiment", "Failed to create a run")
         wanted = _spec(version)["root"]["inputDefinitions"]["parameters"]
         parameters = body.get("runtime_config", {}).get("parameters", {})
-        if missing := wanted.keys() - parameters.keys():
-            raise Refused(3, f"parameters without a value: {', '.join(sorted(missing))}")
+        for name in sorted(wanted.keys() - parameters.keys()):
+            if "defaultValue" not in wanted[name]:
+                raise Refused(
+                    3,
+                    f"invalid pipeline job inputs: parameter {name} is not optional, yet has "
+                    "neither default value nor user provided value",
+                )
         asked = body.get("plugins_input", {}).get("mlflow", {})
         body = {name: value for name, value in body.items() if name != "plugins_input"}
         if self.plugin:
@@ -228,16 +237,28 @@ class Store:
             "namespace": experiment.get("namespace", "kubeflow"),
         }
         made = self.add(self.recurring, "recurring_run_id", kept, unique=False)
-        self.plugins_input[made["recurring_run_id"]] = body.get("plugins_input", {})
+        if body.get("plugins_input"):
+            self.lightweight.add(made["recurring_run_id"])
         return made
 
     def fire(self, recurring_run_id: str) -> str:
-        """Start the run whose time has come; returns its id."""
+        """Start the run whose time has come, named as the controller names it.
+
+        Returns:
+            Its id; empty if it could not be started, which only the controller's log tells.
+        """
         recurring = self.recurring[recurring_run_id]
-        copied = ("pipeline_version_reference", "experiment_id", "runtime_config")
-        body = {key: recurring[key] for key in (*copied, "display_name", "service_account")}
-        body["plugins_input"] = self.plugins_input[recurring_run_id]
-        run = self.start(body, recurring_run_id=recurring_run_id)
+        copied = ["pipeline_version_reference", "experiment_id", "service_account"]
+        if recurring_run_id not in self.lightweight:
+            copied.append("runtime_config")
+        body = {key: recurring[key] for key in copied}
+        before = sum(r.get("recurring_run_id") == recurring_run_id for r in self.runs.values())
+        body["display_name"] = _next_name(recurring, before + 1)
+        try:
+            run = self.start({"runtime_config": {}} | body, recurring_run_id=recurring_run_id)
+        except Refused as refused:
+            self.controller_log.append(f"rpc error: code = InvalidArgument desc = {refused}")
+            return ""
         self.looked[run["run_id"]] = 1
         return str(run["run_id"])
 
@@ -365,6 +386,13 @@ def _spec(version: Thing) -> Thing:
     spec: Thing = version["pipeline_spec"]
     inner: Thing = spec.get("pipeline_spec", spec)
     return inner
+
+
+def _next_name(recurring: Thing, number: int) -> str:
+    """The name of a run that a schedule starts: of its ScheduledWorkflow, a number, a hash."""
+    letters = re.sub(r"[^a-z0-9]", "", recurring["display_name"].lower())[:25]
+    name = f"{letters}{recurring['recurring_run_id'][:5]}-{number}"
+    return f"{name}-{fnv(name)}"
 
 
 def _workflow(run: Thing) -> str:

@@ -86,7 +86,7 @@ def executors(ir: IR) -> dict[str, IR]:
 
 @cache
 def _scheduled() -> IR:
-    return compiled(build_scheduled(default_config(), shard_count=3))
+    return compiled(build_scheduled(default_config(), "s3://b/audits", shard_count=3))
 
 
 def scheduled() -> IR:
@@ -181,7 +181,7 @@ def test_predict_is_handed_what_the_steps_that_run_leave(
 def test_every_shape_of_an_audit_keeps_every_rule(text: str) -> None:
     ir, _ = cluster(text)
     config = parse_config(text, "cluster.yaml")
-    again = compiled(build_scheduled(config, kubeflow=config.kubeflow))
+    again = compiled(build_scheduled(config, "s3://b/audits", kubeflow=config.kubeflow))
     assert [fault for built in (ir, again) for rule in RULES for fault in rule(built)] == []
 
 
@@ -212,6 +212,13 @@ def test_the_pipeline_asks_for_the_folder_of_the_run_alone() -> None:
     wanted = {"parameters": {"run_uri": {"parameterType": "STRING"}}}
     assert audit()["root"]["inputDefinitions"] == wanted
     assert cluster()[0]["root"]["inputDefinitions"] == wanted
+
+
+def test_a_schedule_holds_the_place_of_its_audits_for_when_kubeflow_loses_it() -> None:
+    (root,) = scheduled()["root"]["inputDefinitions"]["parameters"].values()
+    assert root == {
+        "parameterType": "STRING", "defaultValue": "s3://b/audits", "isOptional": True,
+    }  # fmt: skip
 
 
 def test_every_component_is_a_step_of_the_pipeline() -> None:

@@ -90,7 +90,7 @@ def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None
     code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
     (run_id,) = kfp.store.runs
     assert (code, out) == (0, f"{run_id}\n")
-    size, sent = err.splitlines()
+    sent, size = err.splitlines()
     assert sent == f"sent    {kfp.address}/#/runs/details/{run_id}"
     assert size.startswith("size    ")
     (experiment,) = kfp.store.experiments.values()

@@ -44,8 +44,9 @@ def compiled_documents(kind: str, path: Path) -> Any:
     if kind == "preflight":
         compile_preflight(config, path, kubeflow)
         return next(yaml.safe_load_all(path.read_text()))
-    build = build_scheduled if kind == "scheduled" else build_pipeline
-    return documents(build(config, kubeflow=kubeflow))[0]
+    if kind == "scheduled":
+        return documents(build_scheduled(config, "s3://b/audits", kubeflow=kubeflow))[0]
+    return documents(build_pipeline(config, kubeflow=kubeflow))[0]
 
 
 @pytest.mark.parametrize("kind", ["audit", "scheduled", "predictions", "models", "preflight"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import re
@@ -34,7 +35,8 @@ TINY = """\
 pipelineInfo: {name: scotoma-scheduled, description: %s}
 root:
   dag: {tasks: {}}
-  inputDefinitions: {parameters: {root: {parameterType: STRING}}}
+  inputDefinitions:
+    parameters: {root: {parameterType: STRING, defaultValue: "%s", isOptional: true}}
 schemaVersion: 2.1.0
 sdkVersion: kfp-2.17.0
 """
@@ -46,7 +48,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def compile_tiny(config: Config, path: Path, **settings: Any) -> None:
         made_of = repr((config, sorted(settings.items(), key=str)))
-        path.write_text(TINY % hashlib.sha256(made_of.encode()).hexdigest())
+        digest = hashlib.sha256(made_of.encode()).hexdigest()
+        path.write_text(TINY % (digest, settings["scheduled_root"]))
 
     monkeypatch.setattr(audit, "compile_pipeline", compile_tiny)
 
@@ -128,10 +131,11 @@ def test_what_has_changed_takes_the_place_of_what_was(
     (only,) = kfp.store.recurring
     assert second == only != first
     assert err.split()[0] == "changed"
-    # The new one before the old one goes: a fault between them loses nothing. A changed cron alone
-    # is in the configuration, and so in the pipeline too.
-    upload = [] if what == "root" else ["POST /pipelines/upload_version"]
-    assert changes(kfp) == [*upload, "POST /recurringruns", "DELETE /recurringruns"]
+    # The new one before the old one goes: a fault between them loses nothing. A changed cron or
+    # place alone is in the pipeline, too.
+    assert changes(kfp) == [
+        "POST /pipelines/upload_version", "POST /recurringruns", "DELETE /recurringruns",
+    ]  # fmt: skip
 
 
 def test_one_that_was_stopped_runs_again(kfp: KfpServer, config: Path) -> None:
@@ -247,20 +251,111 @@ def test_the_audit_that_is_running_goes_on(
 ) -> None:
     """Kubernetes deletes what a deleted object owns, unless it is told to leave it."""
     monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
-    kfp.store.plugin = True
     schedule_id, _ = schedule(config)
     run_id = kfp.store.fire(schedule_id)
     assert kfp.store.look(run_id)["state"] == "RUNNING"
-    plugin = kfp.store.look(run_id)["plugins_output"]["mlflow"]
-    assert plugin["entries"]["experiment_name"]["value"] == "monthly"
     if how == "unschedule":
         assert scotoma("pipeline", "unschedule", config)[0] == 0
     else:
         assert schedule(config, "--out", "s3://b-1/others")[1].startswith("changed")
     assert schedule_id not in kfp.store.recurring
     lines = [scotoma("pipeline", "status", run_id)[1].splitlines() for _ in range(4)][-1]
-    assert lines[0] == f"SUCCEEDED   monthly  {ROOT}/{run_id}"
+    day = kfp.store.runs[run_id]["created_at"][:10]
+    assert lines[0] == f"SUCCEEDED   monthly {day}  {ROOT}/{run_id}"
     assert lines[1].split()[:2] == ["SUCCEEDED", "begin-scheduled"]
+
+
+# --- its times ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["", "what was handed over"])
+def test_every_time_starts_an_audit(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Kubeflow 2.17 asks plugins for nothing here; if it loses the place all the same, so be it."""
+    monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    schedule_id, _ = schedule(config)
+    assert kfp.store.lightweight == set()
+    if lost:
+        kfp.store.lightweight.add(schedule_id)
+    first, second = kfp.store.fire(schedule_id), kfp.store.fire(schedule_id)
+    assert (kfp.store.controller_log, len(kfp.store.runs)) == ([], 2)
+    assert re.fullmatch(r"monthly\w{5}-2-\d+", kfp.store.runs[second]["display_name"])
+    kfp.store.runs[first]["created_at"] = "2026-10-01T02:30:04Z"
+    status = scotoma("pipeline", "status", first)[1].splitlines()[0]
+    assert status == f"RUNNING     monthly 2026-10-01  {ROOT}/{first}"
+    values = json.loads(scotoma("pipeline", "list", "--json")[1])
+    places = {audit["run_id"]: (audit["project"], audit["run_uri"]) for audit in values}
+    assert places[first] == ("monthly 2026-10-01", f"{ROOT}/{first}")
+    assert places[second][0].startswith("monthly 20")
+
+
+def test_a_schedule_of_two_names_calls_its_audits_by_the_project(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "compile_pipeline", WHOLE)
+    schedule_id, _ = schedule(config, "--out", ROOT, "--name", "Every 5 minutes")
+    run_id = kfp.store.fire(schedule_id)
+    assert kfp.store.runs[run_id]["display_name"].startswith("every5minutes")
+    assert scotoma("pipeline", "list")[1].splitlines()[1].startswith("monthly 20")
+
+
+def made_in_the_past(kfp: KfpServer, schedule_id: str, days: float) -> datetime.datetime:
+    """Let a schedule be as old as that; returns when it was made."""
+    made = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    kfp.store.recurring[schedule_id]["created_at"] = made.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return made
+
+
+def test_status_says_which_times_were_missed(kfp: KfpServer, config: Path) -> None:
+    """As of a schedule that asked plugins for something: enabled, and nothing ever runs."""
+    config.write_text(CONFIG.replace("0 30 2 1 * MON-FRI", "0 0 * * * *"))
+    schedule_id, _ = schedule(config)
+    kfp.store.lightweight.add(schedule_id)
+    version_id = kfp.store.recurring[schedule_id]["pipeline_version_reference"][
+        "pipeline_version_id"
+    ]
+    root = kfp.store.versions[version_id]["pipeline_spec"]["root"]
+    del root["inputDefinitions"]["parameters"]["root"]["defaultValue"]
+    assert kfp.store.fire(schedule_id) == ""
+    assert kfp.store.controller_log == [
+        "rpc error: code = InvalidArgument desc = invalid pipeline job inputs: parameter root is "
+        "not optional, yet has neither default value nor user provided value"
+    ]
+    made = made_in_the_past(kfp, schedule_id, 1.0)
+    lines = schedule(config, "--status")[0].splitlines()
+    assert lines[0].startswith("enabled   monthly")
+    assert lines[3] == f"audits    none since {made:%Y-%m-%d %H:%M} UTC"
+    count = json.loads(schedule(config, "--status", "--json")[0])["times"]
+    assert count in (23, 24)  # the last three minutes are given to Kubeflow
+    assert lines[4].startswith(f"missed    {count} of {count} times since {made:%Y-%m-%d %H:%M} ")
+    assert lines[4].endswith(
+        "UTC: no audit began. The reason is in kubectl logs -n kubeflow "
+        "deployment/ml-pipeline-scheduledworkflow"
+    )
+    kfp.store.recurring[schedule_id]["status"] = "DISABLED"
+    assert "missed" not in schedule(config, "--status")[0]
+
+
+def test_a_time_with_an_audit_is_not_missed(kfp: KfpServer, config: Path) -> None:
+    config.write_text(CONFIG.replace("0 30 2 1 * MON-FRI", "0 0 * * * *"))
+    schedule_id, _ = schedule(config)
+    made_in_the_past(kfp, schedule_id, 1.0)
+    missed = json.loads(schedule(config, "--status", "--json")[0])["missed"]
+    run_id = kfp.store.fire(schedule_id)
+    begun = datetime.datetime.fromisoformat(missed[3]) + datetime.timedelta(seconds=7)
+    run = kfp.store.runs[run_id]
+    run["created_at"] = begun.strftime("%Y-%m-%dT%H:%M:%SZ")
+    kfp.store.looks = 1
+    while kfp.store.look(run_id)["state"] != "SUCCEEDED":
+        pass
+    run["finished_at"] = (begun + datetime.timedelta(hours=2.5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    values = json.loads(schedule(config, "--status", "--json")[0])
+    # Nor are the two times at which that audit was running.
+    assert values["missed"] == missed[:3] + missed[6:]
+    assert (values["audits"], values["last_state"]) == (1, "SUCCEEDED")
+    lines = schedule(config, "--status")[0].splitlines()
+    assert lines[3].endswith(f"; the last began {begun:%Y-%m-%d %H:%M} UTC and is SUCCEEDED")
 
 
 # --- its state ------------------------------------------------------------------------------------
@@ -271,10 +366,13 @@ def test_status_shows_what_kubeflow_has(
 ) -> None:
     schedule_id, _ = schedule(config)
     changes(kfp)
+    made = kfp.store.recurring[schedule_id]["created_at"]
     lines = schedule(config, "--status")[0].splitlines()
+    assert re.fullmatch(r"next      20\d\d-\d\d-\d\d 02:30 UTC", lines.pop(2))
     assert lines == [
         f"enabled   monthly  {ROOT}",
         "cron      0 30 2 1 * MON-FRI in UTC",
+        f"audits    none since {made[:10]} {made[11:16]} UTC",
         "code      compiled by this code",
         f"runs      {kfp.address}/#/recurringrun/details/{schedule_id}",
     ]

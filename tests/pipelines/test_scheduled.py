@@ -296,7 +296,7 @@ from scotoma.stages.inputs.newest import resolved
 from scotoma.run.sources import Sources
 from scotoma.stages.cluster.schedule import _ingredients, _seen
 here = Path(sys.argv[1])
-compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled=True)
+compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled_root="")
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 sys.executable = "python3"
 runner = local.SubprocessRunner(use_venv=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ from scotoma.commands.pipeline import options
 if TYPE_CHECKING:
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.commands.pipeline.submission import Submission
-    from scotoma.pipelines.schedules import Schedule
+    from scotoma.pipelines.schedules import Schedule, ScheduleHistory
 
 __all__ = ["schedule"]
 
@@ -74,7 +75,7 @@ def _put(submission: Submission, root: str, connection: Connection, name: str | 
         )
     check_place(root, kubeflow)
     cluster = connection.cluster(kubeflow)
-    with submission.definition(config, kubeflow, scheduled=True) as definition:
+    with submission.definition(config, kubeflow, scheduled_root=root) as definition:
         request = ScheduleRequest(
             name=name or config.project,
             project=config.project,
@@ -99,19 +100,22 @@ def _show(submission: Submission, connection: Connection, name: str | None) -> N
 
     config = load_config(submission.path)
     cluster = connection.cluster(config.kubeflow)
-    scheduled = Schedules(cluster).find(name or config.project)
+    schedules = Schedules(cluster)
+    scheduled = schedules.find(name or config.project)
     if scheduled is None:
         raise ConfigError(
             f"no schedule is called {name or config.project!r}; make it with scotoma pipeline "
             "schedule CONFIG --out PLACE"
         )
+    history = schedules.history(scheduled)
     if connection.as_json:
-        print_out(_json(scheduled, cluster.endpoint), sys.stdout)
+        print_out(_json(scheduled, cluster.endpoint, **asdict(history)), sys.stdout)
         return
     code = "different code; schedule it again" if scheduled.stale else "this code"
     lines = {
         "enabled" if scheduled.enabled else "disabled": f"{scheduled.name}  {scheduled.root}",
         "cron": f"{scheduled.cron} in UTC",
+        **_history_lines(history, scheduled),
         "code": f"compiled by {code}",
         "runs": _link(cluster.endpoint, scheduled),
     }
@@ -119,9 +123,32 @@ def _show(submission: Submission, connection: Connection, name: str | None) -> N
     print_out(text, sys.stdout)
 
 
-def _json(scheduled: Schedule, endpoint: str, **more: str) -> str:
+def _history_lines(history: ScheduleHistory, scheduled: Schedule) -> dict[str, str]:
+    """What comes next, what was audited, and which times passed without an audit."""
+    since = f"since {_day_and_time(scheduled.since)}"
+    lines = {}
+    if history.next:
+        lines["next"] = _day_and_time(history.next)
+    lines["audits"] = f"none {since}"
+    if history.last:
+        last = f"the last began {_day_and_time(history.last)} and is {history.last_state}"
+        lines["audits"] = f"{history.audits} {since}; {last}"
+    if history.missed:
+        lines["missed"] = (
+            f"{len(history.missed)} of {history.times} times {since}, the last "
+            f"{_day_and_time(history.missed[-1])}: no audit began. The reason is in "
+            "kubectl logs -n kubeflow deployment/ml-pipeline-scheduledworkflow"
+        )
+    return lines
+
+
+def _day_and_time(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _json(scheduled: Schedule, endpoint: str, **more: Any) -> str:
     values = asdict(scheduled) | {"stale": scheduled.stale, "link": _link(endpoint, scheduled)}
-    return json.dumps(values | more, indent=1) + "\n"
+    return json.dumps(values | more, indent=1, default=datetime.isoformat) + "\n"
 
 
 def _link(endpoint: str, scheduled: Schedule) -> str:

@@ -46,9 +46,15 @@ class Submission:
 
     @contextmanager
     def definition(
-        self, config: Config, kubeflow: Kubeflow, *, scheduled: bool = False
+        self, config: Config, kubeflow: Kubeflow, *, scheduled_root: str | None = None
     ) -> Iterator[Path]:
-        """Compile the pipeline, with configuration and gate file, into a temporary file."""
+        """Compile the pipeline, with configuration and gate file, into a temporary file.
+
+        Args:
+            config: As `read` returns it.
+            kubeflow: As `read` returns it.
+            scheduled_root: Compile the pipeline of a schedule, whose audits lie below this place.
+        """
         from scotoma.pipelines.audit import compile_pipeline
 
         rules = ""
@@ -57,7 +63,9 @@ class Submission:
             rules = self.rules.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "pipeline.yaml")
-            compile_pipeline(config, path, kubeflow=kubeflow, rules=rules, scheduled=scheduled)
+            compile_pipeline(
+                config, path, kubeflow=kubeflow, rules=rules, scheduled_root=scheduled_root
+            )
             yield path
 
 

@@ -55,9 +55,9 @@ def submit(
     if preflight:
         run_preflight(audited, kubeflow, out, name, connection)
     with submission.definition(audited, kubeflow) as definition:
-        connection.message(f"size    {size_text(definition)}")
         run = cluster.submit(definition, out, audited.project, name)
-    connection.message(f"sent    {run_link(cluster, run.run_id)}")
+        connection.message(f"sent    {run_link(cluster, run.run_id)}")
+        connection.message(f"size    {size_text(definition)}")
     if run.mlflow:
         connection.message(f"mlflow  {run.mlflow}")
     if wait:
