@@ -1,0 +1,339 @@
+"""Where is each number of an audit? Addresses that outlive the shapes of today's files.
+
+An address names a number by what it is: the question, the variant, the metric, the group, the
+class, the condition under which it holds, and which of the numbers there. Golden files hold
+addresses; only this module knows in which section of which file a number lies. If numbers move,
+it is replaced, and the golden files stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+__all__ = ["FIELDS", "Address", "Rows", "rows_of"]
+
+Value = float | str | None
+Rows = dict["Address", dict[str, Value]]
+
+
+class Address(NamedTuple):
+    """What a number is; parts that do not apply are empty."""
+
+    question: str
+    variant: str = ""
+    metric: str = ""
+    group: str = ""
+    class_name: str = ""
+    condition: str = ""
+    what: str = ""
+
+    def __str__(self) -> str:
+        """The parts, as patterns in `LEFT` match them."""
+        return " / ".join(self)
+
+
+# Fields of an estimate. A number that stands alone has a value only.
+FIELDS = (
+    "value", "low", "high", "level", "n", "members", "effective_events", "se", "df", "scale",
+)  # fmt: skip
+# Section of audit.json: the question that it answers.
+QUESTIONS = {
+    "accuracy": "accuracy", "classes": "impact", "clarify": "clarify", "divergence": "divergence",
+    "examples": "examples", "gaps": "gaps", "groups": "groups", "labels": "labels",
+    "one_model": "one model", "parity": "parity", "precision": "boxes", "robustness": "robustness",
+    "run_to_run": "fairness", "scores": "scores", "slices": "slices", "subgroups": "rates",
+    "unanswered": "rates", "variants": "variants",
+}  # fmt: skip
+# What is about files, texts or single examples, or says how it was asked.
+NO_NUMBERS = {
+    "admission", "config_sha256", "deterministic", "fingerprint", "gallery", "inputs", "project",
+    "scope", "scotoma", "seed", "version",
+}  # fmt: skip
+NO_RESULTS = {
+    "about_images", "as_of", "corruption_seeds", "corruptions", "features", "level",
+    "lower_is_better", "masked", "note", "notes", "predicates", "profile", "questions", "reason",
+    "rules", "seed", "sentence", "sentences", "settings", "severities", "shown", "summary", "title",
+    "unit", "waived", "waived_until", "where",
+}  # fmt: skip
+# Which texts are results.
+WORDS = {
+    "effect", "leaning", "mean_moves", "scale", "spread_moves", "standing", "verdict",
+    "worst_class",
+}  # fmt: skip
+# List of records: what tells its records apart.
+FACETS = ("attribute", "disadvantaged", "advantaged", "metric")
+IDENTITY: Mapping[str, tuple[str, ...]] = {
+    "accuracy": ("technique", "baseline"),
+    "agreement": ("group", "family"),
+    "average_precision": (),
+    "bias": ("category", "context"),
+    "bias.clarify": ("column", *FACETS[1:]),
+    "by_corruption": ("variant", "kind"),
+    "cells": ("technique", "baseline", "metric"),
+    "clarify.members": FACETS,
+    "clarify.variants": FACETS,
+    "class_precision": ("name",),
+    "classes": ("class",),
+    "comparisons": ("technique", "metric"),
+    "confidence": ("variant", "group", "family"),
+    "curves": ("variant", "family", "severity"),
+    "data": ("split", *FACETS),
+    "decisions": ("metric", "group"),
+    "detection": ("variant", "group", "pictures", "measure"),
+    "disagreement": ("severity",),
+    "distortion": ("group", "family"),
+    "equal_accuracy": ("technique", "baseline"),
+    "fairness": ("column", "metric"),
+    "flips": ("kind",),
+    "gaps": ("metric", "attribute", "group_a", "group_b"),
+    "groups": ("group", "key"),
+    "labels": ("label",),
+    "ledger": ("group",),
+    "losses": ("metric", "group", "family"),
+    "matched": ("variant", "matched", "family"),
+    "means": ("group",),
+    "minority": ("technique", "baseline", "metric"),
+    "one_model.variants": ("members",),
+    "over_index": ("attribute",),
+    "precision": ("name",),
+    "quantiles": ("group", "share"),
+    "rows": ("variant", "group", "family"),
+    "run_to_run": ("metric", "attribute"),
+    "selection": ("attribute", "group"),
+    "sets": ("name",),
+    "slices": ("text",),
+    "spread": ("technique", "metric"),
+    "spreads": ("technique", "metric"),
+    "subgroups": ("metric", "group", "class"),
+    "tests": ("rule", "metric", "group", "class"),
+    "thresholds": ("percentile",),
+    "top1": ("subset",),
+    "unanswered": ("metric", "group"),
+}
+# What of an identity has a part of its own in an address; all else is a condition.
+PARTS = {
+    "class": "class_name", "group": "group", "key": "group", "label": "class_name",
+    "metric": "metric", "variant": "variant",
+}  # fmt: skip
+# Records of lists of one length, a list a column: what tells the records apart.
+TABLES = {"lattice": "text", "taxicab": "distance"}
+# Tests whose family of corruptions, slice or direction is told in words alone.
+TOLD_BY_WORDS = {"mean_score", "robustness_loss", "since_previous", "slices_hurt"}
+# Keys that say nothing of what a number is.
+SILENT = {"cells", "comparison", "comparisons", "flips", "slices", "tests", "variants"}
+# Mapping whose keys are no variants: what they are.
+KEYED = {"floor": "family", "correlations": "technique"}
+
+
+def rows_of(documents: Mapping[str, Any]) -> Rows:
+    """Every number of what the commands wrote, by its address."""
+    rows = _Collected()
+    for name, content in documents.items():
+        READERS[name.split()[0]](rows, content, name)
+    return rows.rows
+
+
+class _Collected:
+    """Rows as they are found; an address that two files state must have one number."""
+
+    def __init__(self) -> None:
+        self.rows: Rows = {}
+
+    def add(self, address: Address, field: str, value: Any) -> None:
+        own = self.rows.setdefault(address, {})
+        value = _plain(value)
+        known = own.get(field)
+        if known is not None and value is not None and known != value:
+            both = f"two numbers for {field} of {address}: {known} and {value}"
+            assert isinstance(known, float), both
+            assert isinstance(value, float), both
+            assert math.isclose(known, value, rel_tol=1e-9), both
+        if value is not None or field not in own:
+            own[field] = value if known is None else known
+
+
+def _plain(value: Any) -> Value:
+    if isinstance(value, bool):
+        return str(value)
+    if value in ("inf", "-inf"):  # as JSON spells them
+        return float(value)
+    if value is None or isinstance(value, str):
+        return value
+    return None if math.isnan(value) else float(value)
+
+
+def _walk(rows: _Collected, node: Any, at: Address, path: str, variants: frozenset[str]) -> None:
+    """Collect the numbers of a part of a document; `path` is where it is."""
+    name = path.rpartition(".")[2]
+    if isinstance(node, Mapping):
+        if {"value", "low", "high", "level"} <= node.keys():
+            for field in FIELDS:
+                rows.add(at, field, node.get(field))
+        elif name in TABLES:
+            for own, record in _records(node, TABLES[name]):
+                _walk(rows, record, _told_apart(at, own), "", variants)
+        else:
+            by_variant = node.keys() <= variants
+            for key, part in node.items():
+                if key in NO_RESULTS:
+                    continue
+                if by_variant:
+                    _walk(rows, part, at._replace(variant=key), path, variants)
+                elif name in KEYED:
+                    _walk(rows, part, _told_apart(at, {KEYED[name]: key}), "", variants)
+                else:
+                    below = at if key in SILENT else _below(at, key)
+                    _walk(rows, part, below, f"{path}.{key}", variants)
+    elif isinstance(node, list | tuple):
+        for place, part in enumerate(node):
+            if isinstance(part, Mapping):
+                keys = _identity(path)
+                own = {key: part[key] for key in keys if part.get(key) is not None}
+                others = {key: value for key, value in part.items() if key not in keys}
+                _walk(rows, others, _told_apart(at, own), path, variants)
+            elif not isinstance(part, str):
+                _walk(rows, part, _below(at, str(place)), path, variants)
+    elif not isinstance(node, str) or name in WORDS:
+        rows.add(at, "value", node)
+
+
+def _identity(path: str) -> tuple[str, ...]:
+    """What tells the records of a list apart."""
+    last_two = ".".join(path.split(".")[-2:])
+    return IDENTITY[last_two] if last_two in IDENTITY else IDENTITY[path.rpartition(".")[2]]
+
+
+def _below(at: Address, key: str) -> Address:
+    return at._replace(what=f"{at.what}.{key}" if at.what else key)
+
+
+def _told_apart(at: Address, own: Mapping[str, Any]) -> Address:
+    """The address of one record."""
+    conditions = [at.condition] if at.condition else []
+    for key, value in own.items():
+        text = f"{value:g}" if isinstance(value, int | float) else str(value)
+        if key in PARTS and not getattr(at, PARTS[key]):
+            at = at._replace(**{PARTS[key]: text})
+        else:
+            conditions.append(f"{key}={text}")
+    return at._replace(condition=", ".join(conditions))
+
+
+def _records(columns: Mapping[str, Any], key: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The records of lists of one length, and what tells each apart; groups have their own."""
+    for place, own in enumerate(columns[key]):
+        record = {
+            name: values[place]
+            for name, values in columns.items()
+            if name not in (key, "groups") and isinstance(values, list | tuple)
+        }
+        yield {key: own}, record
+        for group in columns.get("groups", ()):
+            yield {key: own, "group": group["group"]}, {"examples": group["examples"][place]}
+    yield (
+        {},
+        {name: value for name, value in columns.items() if not isinstance(value, list | tuple)},
+    )
+
+
+def _audit(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
+    """audit.json."""
+    variants = frozenset(variant["name"] for variant in content["variants"])
+    for section, part in content.items():
+        if section in NO_NUMBERS or section == "level":
+            continue
+        at = Address(QUESTIONS[section])
+        if section == "variants":
+            for own in part:
+                numbers = {key: own[key] for key in ("members", "paired", "sparsity", "bits")}
+                _walk(rows, numbers, at._replace(variant=own["name"]), section, variants)
+        elif section == "scores":
+            kept = {key: part[key] for key in ("variants", "means", "quantiles")}
+            _walk(rows, kept, at, section, variants)
+        else:
+            _walk(rows, part, at, section, variants)
+
+
+def _gate(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
+    """gate.json, or the verdict that a comparison prints."""
+    at = Address("verdict")
+    for key in ("verdict", "exit_code", "variants_tried"):
+        rows.add(at._replace(what=key), "value", content[key])
+    for own in content["variants"]:
+        of_variant = at._replace(variant=own["name"])
+        for key in ("verdict", "members", "top1", "cies"):
+            rows.add(of_variant._replace(what=key), "value", own[key])
+        rows.add(of_variant._replace(what="too_small"), "value", len(own["too_small"]))
+        for test in own["tests"]:
+            identity = {key: test[key] for key in IDENTITY["tests"] if test[key] is not None}
+            if test["metric"] in TOLD_BY_WORDS:
+                identity["where"] = test["where"]
+            level = test.get("level") or {}
+            identity |= {key: level[key] for key in ("attribute", "side") if key in level}
+            others = {
+                key: value
+                for key, value in test.items()
+                if key not in (*IDENTITY["tests"], "waived")
+            }
+            _walk(rows, others, _told_apart(of_variant, identity), "", frozenset())
+
+
+def _rates(rows: _Collected, table: pl.DataFrame, _: str) -> None:
+    """rates.parquet: the rates of audit.json, each with the parts of its variance."""
+    texts = ("variant", "group", "metric", "class")
+    for record in table.iter_rows(named=True):
+        own = {key: record.pop(key) for key in texts}
+        if not record:
+            continue
+        at = _told_apart(Address("rates"), {k: v for k, v in own.items() if v is not None})
+        rows.add(at._replace(what="examples"), "value", record.pop("examples"))
+        n = record.pop("n")
+        for key, value in record.items():
+            what, _, rest = key.partition("_")
+            if rest.startswith("variance_"):
+                rest = rest.removeprefix("variance_")
+                rows.add(at._replace(what=f"{what}_variance.{rest}"), "value", value)
+            else:
+                field = {"": "value", "events": "effective_events"}.get(rest, rest)
+                rows.add(at._replace(what=what), field, value)
+        rows.add(at._replace(what="absolute"), "n", n)
+
+
+def _divergence(rows: _Collected, table: pl.DataFrame, _: str) -> None:
+    """divergence.parquet: sums over the examples."""
+    numbers = [
+        name for name, kind in table.schema.items() if kind.is_numeric() or kind == pl.Boolean
+    ]
+    for (variant,), frame in table.group_by("variant", maintain_order=True):
+        at = Address("divergence", str(variant))
+        for name in numbers:
+            total = frame[name].cast(pl.Float64).sum()
+            rows.add(at._replace(what=f"sum of {name}"), "value", total)
+
+
+def _comparison(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
+    """What `compare --json` prints."""
+    for own in content["comparisons"]:
+        at = Address("comparison", own["models"][1])
+        others = {key: value for key, value in own.items() if key not in ("models", "metric")}
+        floor = {"floor": None} if others.get("floor") is None else {"seed noise": others["floor"]}
+        others.pop("floor", None)
+        _walk(rows, others | floor, at, "", frozenset())
+    if content.get("gate"):
+        _gate(rows, content["gate"], "gate")
+
+
+def _any(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
+    """What another command prints."""
+    others = {key: value for key, value in content.items() if key not in ("version", "protocol")}
+    _walk(rows, others, Address(name), name, frozenset())
+
+
+READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
+    "audit": _audit, "gate": _gate, "rates": _rates, "divergence": _divergence,
+    "bias": _any, "comparison": _comparison, "slices": _any, "variance": _any, "tournament": _any,
+}  # fmt: skip
