@@ -61,6 +61,7 @@ LONGEST = (
     "test_local.py",
     "test_machines.py",
     "test_predicted.py",
+    "test_rows.py",
     "test_quantization.py",
     "test_divergence_members.py",
     "test_numbers_gone_wrong.py",
