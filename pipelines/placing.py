@@ -30,6 +30,8 @@ STEP_LABEL = "scotoma/step"  # of pods, by which kubectl finds those of a step
 STEP_OF = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 SCRATCH = "/scratch"  # the images' root file system is read-only
 HOUR_S = 3600
+# Its pod runs after a cancellation, too: one whose image cannot be pulled must end soon.
+EXIT, EXIT_HOURS = "record-failure", 0.5
 # Services that are restarted are waited for, some two to six minutes: a stock Kubeflow does not run
 # a step again that ended with 1. None of these may be a variable that Kubeflow's launcher reads.
 PATIENCE = {
@@ -58,6 +60,9 @@ def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> A
 
     kubernetes.add_pod_label(task, STEP_LABEL, STEP_OF.get(name, name))
     images, limits = kubeflow.images, kubeflow.limits
+    if name == EXIT:
+        hours = min(EXIT_HOURS, limits.task_hours)
+        limits = limits.model_copy(update={"retries": 0, "task_hours": hours})
     if image := images.core if name in CORE else images.full:
         task.set_container_image(image)
     if images.pull_secrets:

@@ -27,7 +27,7 @@ class Fate:
     Attributes:
         failing: Step whose container ends with 1 in the first shard.
         driver: Step whose driver fails.
-        stuck: Step whose pod never starts.
+        stuck: Step whose pod never starts, and ends at its deadline; `*`: those of all steps.
         cancelled_s: Second in which it is terminated.
         retried_s: Second in which a run whose step failed goes on, and succeeds.
     """
@@ -51,6 +51,7 @@ class Node:
     state: str  # at its end; empty for what is never started
     children: list[str] = field(default_factory=list)
     again: bool = False
+    stuck: bool = False  # its pod never starts
 
 
 def fnv(text: str) -> int:
@@ -66,19 +67,22 @@ def hook_state(state: str) -> str:
     return {"SUCCEEDED": "COMPLETE", "FAILED": "FAILED", "CANCELING": "RUNNING"}[state]
 
 
-def nodes(spec: dict[str, Any], workflow: str, fate: Fate) -> list[Node]:
+def nodes(
+    spec: dict[str, Any], workflow: str, fate: Fate, platform: dict[str, Any] | None = None
+) -> list[Node]:
     """All nodes of a Workflow from its start to its end.
 
     Args:
         spec: The compiled pipeline.
         workflow: Name of the Workflow.
         fate: What happens to it.
+        platform: What Kubernetes is to do with it, which has the deadlines of pods.
     """
-    built = _Building(spec, fate)
+    built = _Building(spec, fate, platform or {})
     built.retried(workflow, workflow, 0, lambda path, start: built.root(path, start))
     if fate.retried_s is None:
         return built.nodes
-    before = nodes(spec, workflow, Fate(fate.failing))
+    before = nodes(spec, workflow, Fate(fate.failing), platform)
     hooks = [node for node in before if ".onExit" in node.name]  # it is not run again
     return [node for node in built.nodes if ".onExit" not in node.name] + hooks
 
@@ -86,14 +90,25 @@ def nodes(spec: dict[str, Any], workflow: str, fate: Fate) -> list[Node]:
 class _Building:
     """Nodes in the order of their start; every function returns an end, a state, and if again."""
 
-    def __init__(self, spec: dict[str, Any], fate: Fate) -> None:
+    def __init__(self, spec: dict[str, Any], fate: Fate, platform: dict[str, Any]) -> None:
         self.spec, self.fate, self.nodes = spec, fate, list[Node]()
+        kubernetes = platform.get("platforms", {}).get("kubernetes", {})
+        self.placed = kubernetes.get("deploymentSpec", {}).get("executors", {})
         self.first_shard = self.in_hook = False
 
-    def retried(self, name: str, display: str, start: float, run: Any, *, pod: bool = False) -> Any:
+    def retried(
+        self,
+        name: str,
+        display: str,
+        start: float,
+        run: Any,
+        *,
+        pod: bool = False,
+        stuck: bool = False,
+    ) -> Any:
         """A node around the one attempt that it takes."""
         around = Node(name, display, False, start, start, "")
-        attempt = Node(f"{name}(0)", f"{display}(0)", pod, start, start, "")
+        attempt = Node(f"{name}(0)", f"{display}(0)", pod, start, start, "", stuck=stuck)
         around.children = [attempt.name]
         self.nodes += [around, attempt]
         first = len(self.nodes)
@@ -111,16 +126,16 @@ class _Building:
             attempt.end_s -= NOTICED_S
         return end, state, again
 
-    def pod(self, length: float, fate: str = "") -> Any:
+    def pod(self, length: float, fate: str = "", deadline_s: float = math.inf) -> Any:
         cancelled, retried = self.fate.cancelled_s, self.fate.retried_s
 
         def run(_path: str, start: float) -> Any:
             if fate == "fails" and retried is not None:
                 return retried + length, "SUCCEEDED", True
-            end = math.inf if fate == "stuck" else start + length
+            end = start + (deadline_s if fate == "stuck" else length)
             if not self.in_hook and start < cancelled < end:
                 return cancelled + STOP_S, "FAILED", False
-            return end, "FAILED" if fate == "fails" else "SUCCEEDED", False
+            return end, "FAILED" if fate in ("fails", "stuck") else "SUCCEEDED", False
 
         return run
 
@@ -208,13 +223,16 @@ class _Building:
             inside = self.dag(component["dag"])
         else:
             fails = name == fate.failing and not self.first_shard
-            stays = "stuck" if name == fate.stuck else "fails" if fails else ""
+            stays = "stuck" if fate.stuck in (name, "*") else "fails" if fails else ""
             if fails:
                 self.first_shard = True
-            pod = self.pod(EXECUTOR_S, stays)
+            placed = self.placed.get(component.get("executorLabel"), {})
+            deadline_s = float(placed.get("activeDeadlineSeconds", math.inf))
+            pod = self.pod(EXECUTOR_S, stays, deadline_s)
 
             def inside(p: str, s: float) -> Any:
-                return self.retried(f"{p}.executor", "executor", s, pod, pod=True)
+                stuck = stays == "stuck"
+                return self.retried(f"{p}.executor", "executor", s, pod, pod=True, stuck=stuck)
 
         end, state, _ = self.driver(path, f"{name}-driver", name, start, fails=name == fate.driver)
         if state == "FAILED":
@@ -282,7 +300,7 @@ def details(
         first = "PENDING" if node.pod else "RUNNING"
         history = [{"update_time": at(node.start_s), "state": first}]
         state = node.state
-        if not ended and math.isinf(node.end_s) and node.pod:
+        if not ended and node.stuck:
             state = first
         elif not ended:
             state = "RUNNING" if not node.pod or now_s >= node.start_s + PULL_S else "PENDING"

@@ -69,7 +69,7 @@ class Store:
         outcome: State that runs end in.
         failing: Name of the step that fails where the outcome is FAILED.
         driver: Name of a step whose driver fails instead.
-        stuck: Name of a step whose pod cannot start, in every run.
+        stuck: Name of a step whose pod cannot start, in every run; `*`: those of all steps.
         looks: How many times a run must be looked at until it has ended.
         elapsed_s: Seconds since a run's start, whenever it is looked at; None: as `looks` has it.
         multi_user: Whether every experiment is in a namespace.
@@ -348,7 +348,9 @@ class Store:
     def nodes(self, run: Thing) -> list[Node]:
         """The nodes of a run's Workflow, from its start to its end."""
         version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
-        return nodes(_spec(version), _workflow(run), self._fates.get(run["run_id"]) or self._fate())
+        fate = self._fates.get(run["run_id"]) or self._fate()
+        platform = version["pipeline_spec"].get("platform_spec")
+        return nodes(_spec(version), _workflow(run), fate, platform)
 
     def _elapsed_s(self, run: Thing) -> float:
         """Seconds since the run's start."""
@@ -361,8 +363,8 @@ class Store:
         finite = [node.end_s for node in built if not math.isinf(node.end_s)]
         fate = self._fates.get(run["run_id"], Fate())
         begin = fate.retried_s or (0.0 if math.isinf(fate.cancelled_s) else fate.cancelled_s)
-        if math.isinf(built[0].end_s):
-            return max([*finite, 0.0]) + 20.0 * looked
+        if waiting := [node.start_s for node in built if node.stuck]:
+            return float(min([built[0].end_s, min(waiting) + 20.0 * looked]))
         share = min(max(looked - 1, 0) / self.looks, 1.0)
         return begin + share * (max(finite) - begin)
 

@@ -65,6 +65,21 @@ def test_a_cancelled_run_ends_cancelled_and_is_resumed(
     assert scotoma("pipeline", "status", run_id)[1].startswith("SUCCEEDED   sent ")
 
 
+def test_the_exit_step_of_a_cancelled_run_whose_image_cannot_be_pulled_ends_soon(
+    kfp: KfpServer, config: Path
+) -> None:
+    """Its pod would wait for the image as long as a step may work: a day."""
+    kfp.store.stuck = "*"
+    run_id = submitted(config)
+    kfp.store.elapsed_s = 600.0
+    scotoma("pipeline", "status", run_id)
+    assert scotoma("pipeline", "cancel", run_id)[0] == 0
+    kfp.store.elapsed_s = 600.0 + 29 * 60
+    assert scotoma("pipeline", "status", run_id)[1].startswith("CANCELING ")
+    kfp.store.elapsed_s = 600.0 + 31 * 60
+    assert scotoma("pipeline", "status", run_id)[1].startswith("CANCELED ")
+
+
 # --- list -----------------------------------------------------------------------------------------
 
 
