@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma import storage
 from scotoma.corruptions.images import read_image
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
+from scotoma.run.copies import folder_here
 
 __all__ = ["crop", "read_pictures"]
 
@@ -18,11 +20,11 @@ ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 Image = NDArray[np.uint8]
 
 
-def read_pictures(folder: Path, *, scale: float, size: int) -> tuple[Image, ...]:
+def read_pictures(folder: str | Path, *, scale: float, size: int) -> tuple[Image, ...]:
     """Read the photographs of a folder, in the order of their names, and scale them.
 
     Args:
-        folder: Of images; other files are passed over.
+        folder: Folder or `s3://` prefix of images; other files are passed over.
         scale: Times their sides; each pixel is read bilinearly, without smoothing, as the
             published sets read theirs.
         size: Shorter side of the images that they are laid over.
@@ -34,18 +36,19 @@ def read_pictures(folder: Path, *, scale: float, size: int) -> tuple[Image, ...]
         ConfigError: No folder, no image in it, or one that is too small.
         DataError: An image cannot be decoded.
     """
-    paths = sorted(p for p in folder.glob("*") if p.suffix.lower() in ENDINGS)
-    if not paths:
+    names = storage.list_names(str(folder), folders=False)
+    shown = tuple(sorted(name for name in names if name.lower().endswith(ENDINGS)))
+    if not shown:
         raise ConfigError(
             f"frost must be a folder of images ({', '.join(ENDINGS)}), found none in "
             f"{printable(str(folder))}; name another folder, or leave frost out"
         )
-    pictures = []
-    for path in paths:
-        picture = _scaled(read_image(path), scale)
+    pictures, here = [], folder_here(storage.StampedFiles(str(folder), shown))
+    for name in shown:
+        picture = _scaled(read_image(here / name), scale)
         if min(picture.shape[:2]) <= size:
             raise ConfigError(
-                f"frost picture {printable(path.name)} must be larger than {size} pixels, got "
+                f"frost picture {printable(name)} must be larger than {size} pixels, got "
                 f"{picture.shape[1]}x{picture.shape[0]} at this profile's scale; use a larger one"
             )
         pictures.append(picture)

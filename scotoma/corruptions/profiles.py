@@ -113,14 +113,16 @@ class Profile:
         return digest.hexdigest()
 
 
-def profile(name: str, size: int, *, frost: Path | None = None, jpeg85: bool = False) -> Profile:
+def profile(
+    name: str, size: int, *, frost: str | Path | None = None, jpeg85: bool = False
+) -> Profile:
     """Choose the corruptions for images of one size.
 
     Args:
         name: cifar-c (32 pixels), tiny-imagenet-c (64), imagenet-c (224), or scaled: the lengths
             of imagenet-c in pixels times size / 224, for any size.
         size: Shorter side of the images, pixels.
-        frost: Folder of photographs of frost; without it, frost is left out.
+        frost: Folder or `s3://` prefix of photographs of frost; without it, frost is left out.
         jpeg85: Pass every result through JPEG at quality 85, as the published files of imagenet-c
             and tiny-imagenet-c were.
 

@@ -18,8 +18,8 @@ from scotoma.datasets.text_columns import absent_column
 from scotoma.detection.table import box_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
-from scotoma.readers.boxes import read_ground_truth
-from scotoma.readers.tables import refuse_doubled, scan_table
+from scotoma.readers.boxes import ground_truth_at_hand, read_ground_truth
+from scotoma.readers.tables import refuse_doubled, scan_table, table_at_hand
 from scotoma.unreadable import reason
 from scotoma.untrusted import table_apart
 
@@ -93,7 +93,7 @@ def _boxes(place: str, limits: ReaderLimits) -> pl.DataFrame:
         raise DataError(
             f"source.examples {printable(place)} is not a file; name COCO's instances JSON"
         )
-    with storage.at_hand(place) as path:
+    with ground_truth_at_hand(place) as path:
         table = box_table(read_ground_truth(path, limits=limits))
     if not table.height:
         raise DataError(
@@ -150,7 +150,7 @@ def _read(place: str, key: str, columns: str, limits: ReaderLimits) -> pl.DataFr
         raise DataError(
             f"{key} {printable(place)} is not a file; name a CSV or Parquet file with {columns}"
         )
-    with storage.at_hand(place) as path:
+    with table_at_hand(place) as path:
         return table_apart(_table, path, place, path=path, called=place, limits=limits)
 
 

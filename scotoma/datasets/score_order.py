@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
 
@@ -41,7 +40,7 @@ def score_order(
         DataError: A label is not among the classes.
     """
     labels = set(table["label"].unique().to_list())
-    named = class_names(read_beside(Path(source.models), CONFIG))
+    named = class_names(read_beside(source.models, CONFIG))
     in_words = in_words_of_labels(named, labels) if named else None
     if source.classes:
         if unknown := natural_order(labels - {*source.classes}):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -32,7 +30,7 @@ from scotoma.datasets.label_pairs import label_pairs, labels_note, refuse_unlear
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 from scotoma.readers.hugging_face import PROCESSOR, image_settings, read_beside
-from scotoma.readers.tables import table_files
+from scotoma.readers.tables import files_of_table
 
 __all__ = [
     "Survey",
@@ -137,14 +135,6 @@ def image_place(source: FileSource) -> str:
     return source.images
 
 
-def _of_table(place: str) -> storage.StampedFiles:
-    """List the file of a table, or the parts of a folder that is one."""
-    if storage.is_remote(place) or not os.path.isdir(place):
-        return storage.StampedFiles.one(place)
-    parts = table_files(Path(place))
-    return storage.StampedFiles(place, tuple(part.relative_to(place).as_posix() for part in parts))
-
-
 def source_files(config: Config) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
     """List the files that `load_examples` reads, without reading an image.
 
@@ -173,7 +163,9 @@ def source_files(config: Config) -> tuple[dict[str, storage.StampedFiles], dict[
             "captions": source.captions,
             "training": source.training,
         }
-        return {key: _of_table(place) for key, place in tables.items() if place is not None}, {}
+        return {
+            key: files_of_table(place) for key, place in tables.items() if place is not None
+        }, {}
     if isinstance(source, FileSource):
         table, _, join, _ = _table(config, images=False)
         names = [posixpath.normpath(name) for name in table["example_id"].to_list()]
@@ -342,7 +334,7 @@ def _shown_as(source: OnnxSource) -> str:
 
 def _not_followed(source: OnnxSource) -> Iterator[AdmissionNote]:
     """Notes on settings of an image processor that the audit does not follow."""
-    said = image_settings(read_beside(Path(source.models), PROCESSOR))
+    said = image_settings(read_beside(source.models, PROCESSOR))
     asked = said.geometry | dict(said.pixels or {})
     asked |= {"channels": said.channels} if said.channels else {}
     used = {key: getattr(source, key, None) or getattr(source.preprocessing, key) for key in asked}

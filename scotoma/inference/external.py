@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.inference.engines import Network
 from scotoma.inference.preprocessing import INPUT_TYPES
@@ -29,36 +30,38 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"}
 DOMAINS |= {"com.ms.internal.nhwc"}
 
 
-def model_files(folder: Path, variant: str) -> list[Path]:
-    """List the models of one variant, in the order of their names.
+def model_files(models: str, variant: str) -> list[str]:
+    """List the models of one variant by the names of their files, in order.
 
     Args:
-        folder: Holds a folder of .onnx files for each variant.
+        models: Folder or `s3://` prefix with a folder of .onnx files for each variant.
         variant: Its name, and the folder's.
 
     Raises:
         DataError: There is no such folder or no model in it, a link leads out of it, or a name is
             that of a folder or no UTF-8.
     """
-    here = folder / variant
-    if not here.is_dir():
-        there = folder.iterdir() if folder.is_dir() else ()
-        known = sorted(path.name for path in there if path.is_dir())
-        held = f"holds {', '.join(map(printable, known))}" if known else "holds no folder"
+    here, known = storage.join(models, variant), storage.list_names(models, folders=True)
+    if variant not in known:
+        held = f"holds {', '.join(map(printable, sorted(known)))}" if known else "holds no folder"
         raise DataError(
-            f"source.models {folder} must hold a folder {variant!r} of .onnx files; it {held}"
+            f"source.models {models} must hold a folder {variant!r} of .onnx files; it {held}"
         )
-    files = sorted(path for path in here.iterdir() if path.suffix.lower() == ".onnx")
+    folders = storage.list_names(here, folders=True)
+    there = folders | storage.list_names(here, folders=False)
+    files = sorted(name for name in there if name.lower().endswith(".onnx"))
     if not files:
         raise DataError(f"{here} must hold the .onnx files of {variant!r}, got none; put one there")
-    for path in files:
-        _inside(path, here, printable(path.name))
-        if not path.is_file():
+    for name in files:
+        path = Path(here, name)
+        if not storage.is_remote(here):
+            _inside(path, Path(here), printable(name))
+        if name in folders or not (storage.is_remote(here) or path.is_file()):
             raise DataError(
-                f"{printable(str(path))} must be the file of a model, got "
-                f"{'a folder' if path.is_dir() else 'no file'}; rename or remove it"
+                f"{printable(storage.join(here, name))} must be the file of a model, got "
+                f"{'a folder' if name in folders else 'no file'}; rename or remove it"
             )
-        if path.name != path.name.encode(errors="replace").decode():
+        if name != name.encode(errors="replace").decode():
             raise DataError(
                 f"{printable(str(path))} must have a name in UTF-8, got other bytes; rename it"
             )

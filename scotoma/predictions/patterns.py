@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from scotoma import storage
 from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.predictions.tables import KEY, PREDICTED, PredictionTable
 from scotoma.printable import printable
-from scotoma.readers.tables import sniff, table_files
+from scotoma.readers.tables import table_parts
 
-__all__ = ["files_of", "find_tables", "split_pattern"]
+__all__ = ["files_of_tables", "find_tables", "split_pattern"]
 
 TABLES = (".csv", ".csv.gz", ".parquet", ".npz")
 DETECTIONS = (".json", ".npz", ".txt")
@@ -43,17 +43,18 @@ def find_tables(
         predicted: The column of the predictions, where there are no `columns`.
 
     Raises:
-        DataError: No file matches, one is no CSV, Parquet or .npz, or its name no UTF-8; or text
-            files lie in object storage, or a folder of theirs is of several models.
+        DataError: No file matches, one is no CSV, Parquet or .npz, or its name no UTF-8; or a
+            folder of text files is of several models.
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
     option = "robustness.files" if by_condition else "source.files"
     names = storage.list_files(folder)
     above = {str(one) for name in names for one in PurePosixPath(name).parents if one.name}
-    parted = boxes is None and not storage.is_remote(folder)
-    folders = [one for one in sorted(above) if parted and expected.fullmatch(one)]
-    folders = [one for one in folders if sniff(Path(folder, one))]
+    folders = [one for one in sorted(above) if boxes is None and expected.fullmatch(one)]
+    below = {one: [name[len(one) + 1:] for name in names if name.startswith(f"{one}/")]
+             for one in folders}  # fmt: skip
+    parts = {one: tuple(own) for one in folders if (own := table_parts(below[one]))}
     tables = [
         PredictionTable(
             storage.join(folder, name),
@@ -63,8 +64,9 @@ def find_tables(
             by_condition,
             boxes,
             predicted,
+            parts.get(name, ()),
         )
-        for name in (*names, *folders)
+        for name in (*names, *parts)
         if (match := expected.fullmatch(name))
     ]
     if not tables:
@@ -79,29 +81,31 @@ def find_tables(
                 "got other bytes; rename it"
             )
         kinds = TABLES if boxes is None else DETECTIONS
-        if not table.place.lower().endswith(kinds) and not Path(table.place).is_dir():
+        if not table.place.lower().endswith(kinds) and not table.parts:
             raise DataError(
                 f"{option} matches {printable(table.place)}, which is neither "
                 f"{', '.join(kinds[:-1])} nor {kinds[-1]}; narrow the pattern, or convert the file"
             )
-    return tables if boxes is None else list(_with_folders(tables))
+    return tables if boxes is None else list(_with_folders(tables, folder, names))
 
 
-def _with_folders(tables: Iterable[PredictionTable]) -> Iterator[PredictionTable]:
+def _with_folders(
+    tables: Iterable[PredictionTable], root: str, names: Iterable[str]
+) -> Iterator[PredictionTable]:
     """Put the folder of YOLO's text files, one an image, in the place of the files."""
+    texts: dict[str, list[str]] = {}
+    for name in names:
+        if name.endswith(".txt"):
+            folder, _, file = storage.join(root, name).rpartition("/")
+            texts.setdefault(folder, []).append(file)
     folders: dict[str, PredictionTable] = {}
     for table in tables:
         if not table.place.lower().endswith(".txt"):
             yield table
             continue
-        folder = table.place.rpartition("/")[0] or "."
-        if storage.is_remote(folder):
-            raise DataError(
-                f"YOLO's text files are read on this machine, got {printable(folder)}; download "
-                "the folder, or write COCO's results JSON"
-            )
+        folder = table.place.rpartition("/")[0]
         if folder not in folders:
-            folders[folder] = replace(table, place=folder)
+            folders[folder] = replace(table, place=folder or ".", parts=tuple(texts[folder]))
             yield folders[folder]
         elif folders[folder].from_name != table.from_name:
             raise DataError(
@@ -110,15 +114,16 @@ def _with_folders(tables: Iterable[PredictionTable]) -> Iterator[PredictionTable
             )
 
 
-def files_of(place: str) -> list[str]:
-    """List the files of a table: itself, or the parts or text files of a folder.
+def files_of_tables(pattern: str, tables: Iterable[PredictionTable]) -> storage.StampedFiles:
+    """List the files of the tables that a pattern names, of a folder its parts or text files.
 
-    >>> files_of("said/int8.csv")
-    ['said/int8.csv']
+    >>> files_of_tables("said/*.csv", [PredictionTable("said/int8.csv", {})]).names
+    ('int8.csv',)
     """
-    if storage.is_remote(place) or not Path(place).is_dir():
-        return [place]
-    return sorted(map(str, table_files(Path(place)) or Path(place).glob("*.txt")))
+    root = split_pattern(pattern)[0]
+    folder = PurePosixPath(storage.join(root))
+    places = [PurePosixPath(one.place, part) for one in tables for part in one.parts or ("",)]
+    return storage.StampedFiles(root, tuple(p.relative_to(folder).as_posix() for p in places))
 
 
 def split_pattern(pattern: str) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
+from scotoma.readers.boxes import ground_truth_at_hand
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
+from scotoma.run.copies import folder_here
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
@@ -62,6 +64,7 @@ class PredictionTable:
             it.
         boxes: Of detections, how they become predictions; None for a table.
         predicted: The column of the predictions, where there are no `columns`.
+        parts: Files below `place`, where it is a folder.
     """
 
     place: str
@@ -71,6 +74,16 @@ class PredictionTable:
     by_condition: bool = False
     boxes: BoxReading | None = None
     predicted: str = PREDICTED
+    parts: tuple[str, ...] = ()
+
+    @contextmanager
+    def at_hand(self) -> Iterator[Path]:
+        """The file, or the folder, on this machine."""
+        if self.parts:
+            yield folder_here(storage.StampedFiles(self.place, self.parts))
+            return
+        with storage.at_hand(self.place, listed=True) as path:
+            yield path
 
 
 def condition_name(variant: str, corruption: str, severity: str | int) -> str:
@@ -218,9 +231,9 @@ def _read_apart(
     limits: ReaderLimits,
 ) -> pl.DataFrame:
     with ExitStack() as stack:
-        path = stack.enter_context(storage.at_hand(table.place, listed=True))
+        path = stack.enter_context(table.at_hand())
         if table.boxes is not None:
-            truth = stack.enter_context(storage.at_hand(table.boxes.truth))
+            truth = stack.enter_context(ground_truth_at_hand(table.boxes.truth))
             table = replace(table, boxes=replace(table.boxes, truth=str(truth)))
         return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
 

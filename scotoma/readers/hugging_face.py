@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scotoma import storage
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.storage.files import file_digest
@@ -75,12 +76,13 @@ class ImageSettings:
         return {key: value for key in named if (value := getattr(self, key)) is not None}
 
 
-def file_beside(models: Path, name: str) -> Path | None:
-    """Find a file beside the dense models, or else in the folder of all; None without one."""
-    return next((p for p in (models / "dense" / name, models / name) if p.is_file()), None)
+def file_beside(models: str, name: str) -> str | None:
+    """Find a file beside the dense models, or else in the place of all; None without one."""
+    places = storage.join(models, "dense", name), storage.join(models, name)
+    return next(filter(storage.exists, places), None)
 
 
-def read_beside(models: Path, name: str) -> Mapping[str, Any]:
+def read_beside(models: str, name: str) -> Mapping[str, Any]:
     """Read a file of `file_beside`; empty where there is none.
 
     Raises:
@@ -90,29 +92,34 @@ def read_beside(models: Path, name: str) -> Mapping[str, Any]:
     return {} if place is None else read_json_file(place)
 
 
-def read_json_file(place: Path) -> Mapping[str, Any]:
+def read_json_file(place: str | Path) -> Mapping[str, Any]:
     """Read one of the files; empty where it is not there.
 
     Raises:
         DataError: It is no JSON.
     """
-    if not place.is_file():
+    place = str(place)
+    if not storage.exists(place):
         return {}
     try:
-        with open_regular(place) as file:
+        with storage.at_hand(place) as path, open_regular(path) as file:
             content = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError, RecursionError) as error:
-        key = "source.preprocessing" if place.name == PROCESSOR else "source.classes"
+        key = "source.preprocessing" if place.endswith(PROCESSOR) else "source.classes"
         raise DataError(
-            f"{printable(str(place))} must be JSON; correct or remove it, and set {key}"
+            f"{printable(place)} must be JSON; correct or remove it, and set {key}"
         ) from error
     return content if isinstance(content, dict) else {}
 
 
-def digest_beside(models: Path) -> str:
+def digest_beside(models: str) -> str:
     """Digest of both files; empty where there is neither."""
-    places = [place for name in (PROCESSOR, CONFIG) if (place := file_beside(models, name))]
-    return " ".join(f"{place.name} {file_digest(place)}" for place in places)
+    digests = []
+    for name in (PROCESSOR, CONFIG):
+        if place := file_beside(models, name):
+            with storage.at_hand(place) as path:
+                digests.append(f"{name} {file_digest(path)}")
+    return " ".join(digests)
 
 
 def image_settings(content: Mapping[str, Any]) -> ImageSettings:

@@ -6,7 +6,7 @@ import codecs
 import gzip
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import time
 from pathlib import Path
@@ -16,10 +16,13 @@ from zoneinfo import available_timezones
 import numpy as np
 import polars as pl
 
+from scotoma import storage
 from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable, quoted
+from scotoma.run.copies import folder_here
+from scotoma.storage import StampedFiles
 from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import read_apart, surely_small, table_apart
 
@@ -27,6 +30,7 @@ __all__ = [
     "TABLES",
     "Table",
     "doubled_column",
+    "files_of_table",
     "is_one_table",
     "open_arrays",
     "plain_cells",
@@ -34,8 +38,10 @@ __all__ = [
     "refuse_doubled",
     "scan_table",
     "sniff",
+    "table_at_hand",
     "table_files",
     "table_notes",
+    "table_parts",
     "unreadable_table",
 ]
 
@@ -85,19 +91,51 @@ def sniff(place: str | Path) -> Kind | None:
 def table_files(folder: Path) -> list[Path]:
     """List the parts of a table that Spark, Dask or Hive wrote as a folder, in order; else none.
 
+    See `table_parts`.
+    """
+    paths = (Path(above, name) for above, _, names in os.walk(folder) for name in names)
+    return [folder / part for part in table_parts(p.relative_to(folder).as_posix() for p in paths)]
+
+
+def table_parts(names: Iterable[str]) -> list[str]:
+    """Choose the parts of a table among the files of a folder, in order.
+
     Parts are Parquet files at any depth, or files `part-*` of CSV; names that begin with `_` or `.`
     are none.
+
+    >>> table_parts(["_SUCCESS", "b/1.parquet", "2.parquet", "a/3.parquet"])
+    ['2.parquet', 'a/3.parquet', 'b/1.parquet']
     """
-    paths = [
-        Path(above, name)
-        for above, folders, names in os.walk(folder)
-        if not folders.sort()  # walk then follows this order
-        for name in sorted(names)
-        if not any(part[:1] in "_." for part in Path(above, name).relative_to(folder).parts)
-    ]
-    parquet = [path for path in paths if path.name.lower().endswith((".parquet", ".pq"))]
-    text = [path for path in paths if re.match(r"part-.*\.csv(\.gz)?$", path.name.lower())]
-    return parquet or text
+    steps = [name.split("/") for name in names]
+    shown = [own for own in steps if not any(step[:1] in "_." for step in own)]
+    shown.sort(key=lambda own: [*((1, folder) for folder in own[:-1]), (0, own[-1])])
+    parquet = [own for own in shown if own[-1].lower().endswith((".parquet", ".pq"))]
+    text = [own for own in shown if re.match(r"part-.*\.csv(\.gz)?$", own[-1].lower())]
+    return ["/".join(own) for own in parquet or text]
+
+
+def files_of_table(place: str) -> StampedFiles:
+    """List the file of a table, or the parts of a folder that is one.
+
+    Args:
+        place: A path or `s3://` URI. Where nothing is, it is taken for a file.
+    """
+    remote = storage.is_remote(place)
+    if storage.exists(place) if remote else not os.path.isdir(place):
+        return StampedFiles.one(place)
+    parts = table_parts(storage.list_files(place))
+    return StampedFiles(place, tuple(parts)) if parts or not remote else StampedFiles.one(place)
+
+
+@contextmanager
+def table_at_hand(place: str) -> Iterator[Path]:
+    """A table on this machine; see `files_of_table`."""
+    files = files_of_table(place)
+    if files.root == place:
+        yield folder_here(files)
+        return
+    with storage.at_hand(place) as path:
+        yield path
 
 
 def is_one_table(folder: Path) -> bool:

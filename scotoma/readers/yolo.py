@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from pathlib import Path
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
@@ -24,7 +25,8 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.coco import KINDS, PARTS
 
-__all__ = ["PICTURES", "detection_files", "detection_table", "truth_table"]
+__all__ = ["PICTURES", "detection_files", "detection_table", "pictures_and_labels", "split_places"]
+__all__ += ["truth_table"]
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".mpo", ".jp2",
             ".avif", ".dng", ".heic", ".heif")  # fmt: skip
@@ -53,11 +55,7 @@ def truth_table(path: Path, called: str) -> pl.DataFrame:
     Raises:
         DataError: It names no classes or images, or a line is no box.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{printable(called)} must hold YAML; write it again") from error
-    content = content if isinstance(content, dict) else {}
+    content = _content(path, called)
     names, listed = content.get("names"), content.get("val") or content.get("test")
     places: list[Any] = listed if isinstance(listed, list) else [listed]
     if names is None and isinstance(content.get("nc"), int):
@@ -86,6 +84,62 @@ def truth_table(path: Path, called: str) -> pl.DataFrame:
         for (name, what), rows in zip(PARTS.items(), parts, strict=True)
     }
     return pl.DataFrame(held | {"polygons": [polygons]})
+
+
+def split_places(path: Path) -> list[str]:
+    """List where the pictures of a split may be: names below the folder of data.yaml.
+
+    Args:
+        path: data.yaml; what it does not say is refused where it is read.
+    """
+    content = _content(path, path.name)
+    listed, home = content.get("val") or content.get("test"), content.get("path")
+    roots = {"", home} if isinstance(home, str) else {""}
+    places = [one for one in (listed if isinstance(listed, list) else [listed])
+              if isinstance(one, str)]  # fmt: skip
+    return sorted(
+        posixpath.normpath(posixpath.join(root, one))
+        for root in roots
+        for place in places
+        for one in (place, place.removeprefix("../"))
+    )
+
+
+def pictures_and_labels(
+    lists: Iterable[Path], places: Iterable[str], names: Collection[str]
+) -> list[str]:
+    """Choose the pictures of a split and their labels among the files of a dataset.
+
+    Args:
+        lists: Text files among the places, which list pictures.
+        places: From `split_places`.
+        names: Names of all files.
+
+    >>> pictures_and_labels([], ["images/val"], ["images/val/1.jpg", "images/train/2.jpg",
+    ...                                  "labels/val/1.txt", "labels/train/2.txt"])
+    ['images/val/1.jpg', 'labels/val/1.txt']
+    """
+    listed = {posixpath.basename(line.strip()) for file in lists for line in _text(file)}
+    below = tuple(f"{place}/" for place in places if place != ".")
+    every = "." in places
+    pictures = [
+        name
+        for name in names
+        if name.lower().endswith(PICTURES)
+        and (every or name.startswith(below) or posixpath.basename(name) in listed)
+    ]
+    stems = {PurePosixPath(name).stem for name in pictures}
+    texts = [name for name in names if name.endswith(".txt") and PurePosixPath(name).stem in stems]
+    return [*pictures, *texts]
+
+
+def _content(path: Path, called: str) -> dict[Any, Any]:
+    """Read data.yaml."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{printable(called)} must hold YAML; write it again") from error
+    return content if isinstance(content, dict) else {}
 
 
 def detection_files(folder: Path) -> list[Path]:

@@ -26,11 +26,12 @@ CONNECTIONS = 16
 _T = TypeVar("_T")
 
 
-def cache_folder(uri: str) -> Path:
-    """Where the local copy of a run in object storage lies.
+def cache_folder(uri: str, kind: str = "runs") -> Path:
+    """Where the local copy of a place in object storage lies.
 
     Args:
         uri: `s3://BUCKET/PREFIX`.
+        kind: `runs`, or `sources` of what runs read.
 
     Returns:
         A folder below SCOTOMA_CACHE, else below `scotoma` of XDG_CACHE_HOME, else below
@@ -48,12 +49,12 @@ def cache_folder(uri: str) -> Path:
         home = Path(chosen) if chosen else Path(shared or Path.home() / ".cache", "scotoma")
     except RuntimeError as error:
         raise ConfigError(
-            "runs in object storage need a folder for their local copy, and there is no home "
+            "object storage needs a folder for its local copy, and there is no home "
             "folder; set SCOTOMA_CACHE"
         ) from error
     bucket, key = storage.split_uri(uri)
     name = f"{storage.endpoint()}/{bucket}/{key}"
-    return home.absolute() / "runs" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    return home.absolute() / kind / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def local_folder(place: str) -> Path:
@@ -227,6 +228,9 @@ class Mirror:
         there, sha256 = self._stored(path)
         if there and not (path.is_file() and file_digest(path) == sha256):
             storage.download(self.place(path), path, listed=True)
+            listing, name = _LISTINGS.get(self), path.relative_to(self.root).as_posix()
+            if sha256 is None and listing is not None:  # put there by another program
+                self._note(name, listing.etags[name], file_digest(path))
 
     def _publish(self, path: Path) -> None:
         if self._stored(path)[1] != file_digest(path):

@@ -102,7 +102,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     if isinstance(source, OnnxSource):
         from scotoma.readers.hugging_face import digest_beside
 
-        made_with += digest_beside(Path(source.models))
+        made_with += digest_beside(source.models)
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()

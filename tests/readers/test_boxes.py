@@ -14,7 +14,7 @@ from PIL import Image
 from scotoma.detection.matching import outcomes
 from scotoma.detection.table import BoxReading, box_table
 from scotoma.errors import DataError
-from scotoma.predictions.patterns import files_of, find_tables
+from scotoma.predictions.patterns import files_of_tables, find_tables
 from scotoma.predictions.tables import read_columns
 from scotoma.readers.boxes import read_detections, read_ground_truth
 
@@ -101,7 +101,8 @@ def test_arrays_and_yolo_s_files_say_the_same(tmp_path: Path) -> None:
         ("found", "int8", "seed-1"),
         ("missed", "int8", "seed-1"),
     ]
-    assert files_of(table.place) == [f"{model}/a.txt", f"{model}/b.txt"]
+    names = files_of_tables(pattern, [table]).names
+    assert names == ("int8/seed-1/a.txt", "int8/seed-1/b.txt")
     with pytest.raises(DataError, match=r"is one model, and source\.files has several"):
         find_tables(pattern.replace("{model}/*", "seed-1/{model}"), boxes=reading)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from scotoma import storage
 from scotoma.commands.check.audit_forecast import AuditForecast
 from scotoma.commands.check.forecast_groups import GroupForecast, forecast_groups
 from scotoma.commands.check.forecast_robustness import forecast_robustness
@@ -33,7 +34,9 @@ from scotoma.datasets.sources import image_place
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
+from scotoma.run.copies import folder_here
 from scotoma.stages.inputs.newest import looked_at
+from scotoma.stages.members.shards import Shard
 from scotoma.stages.steps import skipped_steps
 
 __all__ = ["print_dry_run", "print_forecast", "require_sound"]
@@ -169,8 +172,7 @@ def _forecast(
     complaint = _complaint(config, survey)
     images = look_at_images(config, survey)
     size, files = _size(config, survey), _model_files(config)
-    totals = {name: sum(path.stat().st_size for path in paths) for name, paths in files.items()}
-    size = replace(size, models_bytes=totals)
+    size = replace(size, models_bytes=_bytes_of(config, files))
     compressed = config.resolved_variants[1:]
     forecasts: list[GroupForecast] = []
     error: float | NDArray[np.float64] | None = assumed_error
@@ -246,8 +248,8 @@ def _shape(config: Config, test: AuditedExamples) -> AuditShape:
     )
 
 
-def _model_files(config: Config) -> dict[str, list[Path]]:
-    """The external models of every variant, in order."""
+def _model_files(config: Config) -> dict[str, list[str]]:
+    """Name the files of the external models of every variant, in order."""
     if not isinstance(config.source, OnnxSource):
         return {}
     needs("onnx", "train", "source.kind onnx")
@@ -256,18 +258,31 @@ def _model_files(config: Config) -> dict[str, list[Path]]:
     return find_models(config)
 
 
+def _bytes_of(config: Config, files: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Add the sizes of the external models of every variant."""
+    totals = {}
+    for variant, names in files.items():
+        assert isinstance(config.source, OnnxSource)
+        sizes = storage.list_files(storage.join(config.source.models, variant))
+        totals[variant] = sum(sizes[name] for name in names)
+    return totals
+
+
 def _network_cost(
     config: Config,
     size: AuditSize,
     images: ImageFacts,
-    files: dict[str, list[Path]],
+    files: Mapping[str, Sequence[str]],
     seconds: float,
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
+        from scotoma.stages.external.models import model_sources
         from scotoma.stages.external.network import network_of
 
-        first = {name: paths[0] for name, paths in files.items()}
+        only_first = Shard(0, range(1))
+        folder = folder_here(model_sources(config, only_first))
+        first = {variant: folder / variant / names[0] for variant, names in files.items()}
         network = network_of(config, size.outputs)
         cost = measure_models(network, images.shape, first, seconds=seconds)
     else:

@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from scotoma import storage
 from scotoma.answers.admission import translate
 from scotoma.answers.values import is_plain, read_values
 from scotoma.commands.init.columns import PREDICTED, SPOKEN
@@ -130,7 +129,7 @@ def file_columns(pattern: str) -> pl.DataFrame | None:
         tables = find_tables(pattern)
     except DataError:  # `check` says it, of the draft
         return None
-    with storage.at_hand(tables[0].place, listed=True) as path:
+    with tables[0].at_hand() as path:
         return read_table(path).frame
 
 

@@ -6,20 +6,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma import progress, storage
+from scotoma import progress
 from scotoma.config import Config, PredictionsSource
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
-from scotoma.predictions.patterns import find_tables, split_pattern
+from scotoma.predictions.patterns import files_of_tables, find_tables
 from scotoma.predictions.reruns import example_of_row
 from scotoma.predictions.tables import (
     PredictionTable,
@@ -134,10 +133,7 @@ def import_corrupted(
     """
     outputs = {condition: corrupted_file(run, condition) for condition in conditions}
     pattern, tables = _pattern(run.config), _tables(run.config)
-    root = split_pattern(pattern)[0]
-    folder = PurePosixPath(storage.join(root))
-    names = tuple(PurePosixPath(t.place).relative_to(folder).as_posix() for t in tables)
-    seen = examine({"corrupted": storage.StampedFiles(root, names)}, Sources()).key("corrupted")
+    seen = examine({"corrupted": files_of_tables(pattern, tables)}, Sources()).key("corrupted")
     seen += "/scores" if confidence else ""
     opens = [run.examples]
     with run.step("robustness-files", outputs.values(), made_with=seen, opens=opens) as due:

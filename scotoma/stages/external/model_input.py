@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scotoma import storage
 from scotoma.config import Config, OnnxSource
 from scotoma.errors import DataError
 from scotoma.extras import needs
@@ -18,6 +19,7 @@ from scotoma.readers.hugging_face import (
     image_settings,
     read_beside,
 )
+from scotoma.run.copies import folder_here
 from scotoma.storage.regular import open_regular
 
 __all__ = ["with_model_input"]
@@ -46,17 +48,19 @@ def with_model_input(config: Config) -> Config:
     source = config.source
     if not isinstance(source, OnnxSource) or source.registered is not None:
         return config
-    folder = Path(source.models)
-    files = sorted(folder.glob("dense/*.onnx"))
-    if not files:
+    models = source.models
+    names = storage.list_names(storage.join(models, "dense"), folders=False)
+    first = min((name for name in names if name.endswith(".onnx")), default="")
+    if not first:
         return config  # refused where models are looked for
-    size, layout, metadata = _of_model(files[0])
-    said = image_settings(read_beside(folder, PROCESSOR))
+    copy = folder_here(storage.StampedFiles(models, (f"dense/{first}",))) / "dense" / first
+    size, layout, metadata = _of_model(copy)
+    said = image_settings(read_beside(models, PROCESSOR))
     ready = source.preprocessing
     own: dict[str, Any] = {"layout": layout, "channels": said.channels}
     own = {k: v for k, v in own.items() if v is not None and k not in ready.model_fields_set}
     if not {"scale", "mean", "std"} & ready.model_fields_set:
-        pixels = _pixel_range(metadata, files[0]) if said.pixels is None else said.pixels
+        pixels = _pixel_range(metadata, first) if said.pixels is None else said.pixels
         own = {**pixels, **own}
     found: dict[str, Any] = {"preprocessing": ready.model_copy(update=own)}
     geometry = said.geometry | ({} if size is None else {"size": size})
@@ -64,11 +68,12 @@ def with_model_input(config: Config) -> Config:
     try:
         filled = OnnxSource.model_validate(source.model_copy(update=found).model_dump())
     except ValidationError as error:
-        first = error.errors()[0]
-        place, value = ".".join(one for one in first["loc"] if isinstance(one, str)), first["input"]
+        fault = error.errors()[0]
+        key, value = ".".join(one for one in fault["loc"] if isinstance(one, str)), fault["input"]
+        says = file_beside(models, PROCESSOR) or storage.join(models, "dense", first)
         raise DataError(
-            f"{printable(str(file_beside(folder, PROCESSOR) or files[0]))} must describe images, "
-            f"got {printable(repr(value))[:40]} for {place}; correct it, or set source.{place}"
+            f"{printable(says)} must describe images, got {printable(repr(value))[:40]} for {key}; "
+            f"correct it, or set source.{key}"
         ) from error
     return config.model_copy(update={"source": filled})
 
@@ -94,19 +99,19 @@ def _of_model(path: Path) -> tuple[list[int] | None, str | None, dict[str, str]]
     return (sides if min(sides) > 0 else None), layout, metadata
 
 
-def _pixel_range(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+def _pixel_range(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
     """Scale, mean and order of ONNX's metadata of images; empty where they say nothing."""
-    name, order = metadata.get("image.nominalpixelrange"), metadata.get("image.bitmappixelformat")
+    pixels, order = metadata.get("image.nominalpixelrange"), metadata.get("image.bitmappixelformat")
     channels = {"rgb8": "RGB", "rgba8": "RGB", "bgr8": "BGR", "bgra8": "BGR"}
     if order is not None and order.lower() not in channels:
         raise DataError(
-            f"{printable(path.name)} says that it takes {printable(order)} pixels; export it for "
+            f"{printable(name)} says that it takes {printable(order)} pixels; export it for "
             "Rgb8 or Bgr8, or set source.preprocessing.scale if it takes RGB all the same"
         )
-    if name is not None and name.lower() not in RANGES:
+    if pixels is not None and pixels.lower() not in RANGES:
         raise DataError(
-            f"{printable(path.name)} says that it takes pixels as {printable(name)}; set scale, "
+            f"{printable(name)} says that it takes pixels as {printable(pixels)}; set scale, "
             "mean and std in source.preprocessing"
         )
     ordered = {} if order is None else {"channels": channels[order.lower()]}
-    return ordered | ({} if name is None else RANGES[name.lower()])
+    return ordered | ({} if pixels is None else RANGES[pixels.lower()])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from scotoma import progress
+from scotoma import progress, storage
 from scotoma.config import Config, OnnxSource
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import DataError
@@ -16,6 +16,7 @@ from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
 from scotoma.run import Run, write_json
+from scotoma.run.copies import folder_here
 from scotoma.stages.external.network import labels_network
 from scotoma.stages.external.records import facts_of_model, refuse_other_order
 from scotoma.stages.external.registered import models_here
@@ -29,31 +30,31 @@ __all__ = ["copy_models", "find_models", "model_sources"]
 TRIED = 4  # images that every model is run on before it is copied
 
 
-def find_models(config: Config) -> dict[str, list[Path]]:
-    """The files of every variant, one a member.
+def find_models(config: Config) -> dict[str, list[str]]:
+    """List the names of the files of every variant, one a member.
 
     Raises:
         DataError: A folder is absent, their numbers are not those of the configuration, or models
             that are paired have other names.
     """
     assert isinstance(config.source, OnnxSource)
-    folder = Path(config.source.models)
-    files_by_variant = {v.name: model_files(folder, v.name) for v in config.resolved_variants}
+    place = config.source.models
+    files_by_variant = {v.name: model_files(place, v.name) for v in config.resolved_variants}
     for variant in config.resolved_variants:
         files, dense = files_by_variant[variant.name], files_by_variant["dense"]
         asked = config.models_of(variant.name)
         if len(files) != asked:
             key = "population.models" if variant.models is None else "models"
             raise DataError(
-                f"{folder / variant.name} must hold {key} = {asked} models, got {len(files)}; "
-                "correct the number, or add models"
+                f"{storage.join(place, variant.name)} must hold {key} = {asked} models, got "
+                f"{len(files)}; correct the number, or add models"
             )
         if variant.derived_from:
             for one, other in zip(files, dense, strict=True):
-                if one.name != other.name:
+                if one != other:
                     raise DataError(
                         f"models of {variant.name} are paired with dense ones by their file names, "
-                        f"got {printable(one.name)!r} and {printable(other.name)!r}; name both "
+                        f"got {printable(one)!r} and {printable(other)!r}; name both "
                         "alike, or leave out `paired`"
                     )
     return files_by_variant
@@ -62,12 +63,14 @@ def find_models(config: Config) -> dict[str, list[Path]]:
 def model_sources(config: Config, shard: Shard | None = None) -> StampedFiles:
     """List the models of a shard, or of all, and the files beside them, which may hold weights."""
     assert isinstance(config.source, OnnxSource)
-    folder, names = Path(config.source.models), []
+    place, names = config.source.models, []
     for variant, files in find_models(config).items():
         own = files if shard is None else [files[k] for k in members_of(config, variant, shard)]
-        beside = sorted({*(folder / variant).rglob("*")} - {*files})
-        names += [path.relative_to(folder).as_posix() for path in (*own, *beside) if path.is_file()]
-    return StampedFiles(str(folder), tuple(names))
+        beside = storage.list_files(storage.join(place, variant)).keys() - {*files}
+        if not storage.is_remote(place):
+            beside = {name for name in beside if Path(place, variant, name).is_file()}
+        names += [f"{variant}/{name}" for name in (*own, *sorted(beside))]
+    return StampedFiles(place, tuple(names))
 
 
 def copy_models(run: Run, shard: Shard) -> None:
@@ -77,6 +80,7 @@ def copy_models(run: Run, shard: Shard) -> None:
     """
     config = models_here(run)
     models, source = find_models(config), config.source
+    folder = folder_here(model_sources(config, shard))
     assert isinstance(source, OnnxSource)
     examples = AuditedExamples.read(run.examples, split="test")
     shown = examples.pictured
@@ -88,10 +92,10 @@ def copy_models(run: Run, shard: Shard) -> None:
     with trials() as attempt:
         for name, files in models.items():
             for index in members_of(run.config, name, shard):
-                called = f"{name}/{files[index].name}"
-                model = read_model(files[index], network, (height, width))
+                called = f"{name}/{files[index]}"
+                model = read_model(folder / called, network, (height, width))
                 if not examples.several:
-                    refuse_other_order(files[index], examples.classes, source, printable(called))
+                    refuse_other_order(folder / called, examples.classes, source, printable(called))
                 path = run.member(name, index)
                 with written(path) as temporary:
                     onnx.save_model(model, temporary)
@@ -101,7 +105,7 @@ def copy_models(run: Run, shard: Shard) -> None:
                     "file": path.name,
                     "index": index,
                     "seed": "made elsewhere",
-                    "taken_from": files[index].name,
+                    "taken_from": files[index],
                     "export": {
                         "opset": opsets.get("", opsets.get("ai.onnx")),
                         "ir_version": model.ir_version,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from scotoma import storage
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.reading import read_part
@@ -19,7 +18,7 @@ from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
-from scotoma.readers.boxes import read_detections, read_ground_truth
+from scotoma.readers.boxes import ground_truth_at_hand, read_detections, read_ground_truth
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
 
@@ -95,7 +94,7 @@ def measure_detectors(
     for table in tables:
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
-    with storage.at_hand(source.examples) as path:
+    with ground_truth_at_hand(source.examples) as path:
         truth = read_ground_truth(path, limits=limits)
     groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
     scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
@@ -104,7 +103,7 @@ def measure_detectors(
     notes, numbered = [*truth.notes], dict[str, str]()
     for name, (called, models) in supplied.items():
         for table in (table for model in models for table in files.get((called, model), [])):
-            with storage.at_hand(table.place, listed=True) as path:
+            with table.at_hand() as path:
                 detections = read_detections(path, truth, limits=limits)
             numbered.setdefault(detections.numbering, table.place)
             variant = "" if name == "dense" else name

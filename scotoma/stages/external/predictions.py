@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from scotoma.detection.table import BoxReading
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoredExamples
 from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
-from scotoma.predictions.patterns import files_of, find_tables, split_pattern
+from scotoma.predictions.patterns import files_of_tables, find_tables
 from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
 from scotoma.predictions.scores import ScoreHeads, write_scores
 from scotoma.predictions.tables import (
@@ -260,10 +260,7 @@ def _audited(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence
 
 def prediction_sources(source: PredictionsSource) -> storage.StampedFiles:
     """List the files of predictions."""
-    folder = PurePosixPath(storage.join(split_pattern(source.files)[0]))
-    places = [place for table in prediction_tables(source) for place in files_of(table.place)]
-    names = tuple(PurePosixPath(place).relative_to(folder).as_posix() for place in places)
-    return storage.StampedFiles(split_pattern(source.files)[0], names)
+    return files_of_tables(source.files, prediction_tables(source))
 
 
 def _left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -100,8 +99,7 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
     ('gaussian_noise', 'shot_noise', 'impulse_noise', 'fog')
     """
     assert config.profile is not None
-    frost = None if config.frost is None else Path(config.frost)
-    chosen = profile(config.profile, size, frost=frost, jpeg85=config.jpeg85)
+    chosen = profile(config.profile, size, frost=config.frost, jpeg85=config.jpeg85)
     wanted: list[str] = []
     for name in config.kinds or FAMILIES[:-1]:
         if name in FAMILIES:
