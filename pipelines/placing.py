@@ -18,7 +18,7 @@ from scotoma.own_code import is_code
 from scotoma.stages.steps import STEPS
 from scotoma.tracking.connection import CREDENTIALS
 
-__all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place"]
+__all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place", "places_read"]
 
 # A GPU makes them faster.
 TRAINING = ("train-dense", "prune-magnitude", "predict-batch", "measure-robustness")
@@ -126,6 +126,16 @@ def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:
     return kubeflow.model_copy(update={"environment": environment})
 
 
+def places_read(config: Config) -> dict[str, str]:
+    """List what an audit reads from outside: key of the configuration to path or URI."""
+    places = {f"source.{key}": getattr(config.source, key, None) for key in LOCATIONS}
+    if (asked := config.robustness) is not None:
+        places |= {"robustness.files": asked.files, "robustness.frost": asked.frost}
+        places |= {f"robustness.sets {one.name}": one.folder for one in asked.sets}
+        places |= {f"robustness.sets {one.name} classes": one.classes for one in asked.sets}
+    return {key: str(place) for key, place in places.items() if place is not None}
+
+
 def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
     """Refuse a configuration that cannot run on a cluster, before anything is sent.
 
@@ -134,15 +144,10 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
             the pipeline would show a password.
     """
     mount = PurePosixPath(kubeflow.volume.mount) if kubeflow.volume else None
-    places = {f"source.{key}": getattr(config.source, key, None) for key in LOCATIONS}
-    if (asked := config.robustness) is not None:
-        places |= {"robustness.files": asked.files, "robustness.frost": asked.frost}
-        places |= {f"robustness.sets {one.name}": one.folder for one in asked.sets}
-        places |= {f"robustness.sets {one.name} classes": one.classes for one in asked.sets}
-    for key, place in places.items():
-        if place is None or storage.is_remote(str(place)) or str(place).startswith(SCHEME):
+    for key, place in places_read(config).items():
+        if place.startswith(SCHEME) or storage.is_remote(place):
             continue
-        if mount is None or not PurePosixPath(str(place)).is_relative_to(mount):
+        if mount is None or not PurePosixPath(place).is_relative_to(mount):
             raise ConfigError(
                 f"{key} is on this machine ({place}), which the steps on a cluster cannot read; "
                 "name an s3:// address, or a folder below kubeflow.volume.mount"

@@ -4,6 +4,7 @@ ScotomaError            5  internal
 ├── ConfigError         2  the configuration or the command line
 │   └── MissingExtra    2  an optional part of the installation
 └── DataError           4  examples, labels, attributes or predictions
+    └── UnreachableError 4  they are where this machine cannot read
 
 `scotoma verify` ends with 6 where the evidence is valid and states FAIL: that is no error.
 
@@ -33,3 +34,7 @@ class DataError(ScotomaError, ValueError):
     """The data cannot be audited as they are."""
 
     exit_code = 4
+
+
+class UnreachableError(DataError):
+    """The place of the data does not answer this machine, or lets it not in."""

@@ -14,7 +14,7 @@ from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import printable
 
-__all__ = ["MARK", "Newest", "at_newest"]
+__all__ = ["MARK", "Newest", "asks_for_newest", "at_newest"]
 
 MARK = "{newest}"
 FOLDERS = ("source.images", "source.data", "source.models")  # the others are files
@@ -42,6 +42,11 @@ class Newest:
         return ", ".join(
             part for part in (self.name, model and f"{model.name} version {model.version}") if part
         )
+
+
+def asks_for_newest(config: Config) -> bool:
+    """Whether a path of the source has `{newest}`."""
+    return any(MARK in str(getattr(config.source, key, "")) for key in LOCATIONS)
 
 
 def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:

@@ -144,8 +144,8 @@ class OnnxSource(Frozen):
 
     kind: Literal["onnx"]
     models: str = Field(
-        description="Folder with a folder of .onnx files for each variant, or the registered model "
-        "of MLflow that has them: models:/NAME@ALIAS or models:/NAME/VERSION."
+        description="Folder or s3:// prefix with a folder of .onnx files for each variant, or the "
+        "registered model of MLflow that has them: models:/NAME@ALIAS or models:/NAME/VERSION."
     )
     preprocessing: Preprocess = Preprocess()
     size: HeightAndWidth | None = Field(

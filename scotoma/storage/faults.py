@@ -9,10 +9,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scotoma.credentials import masked
-from scotoma.errors import DataError
+from scotoma.errors import DataError, UnreachableError
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
 
 __all__ = ["storage_sentences"]
+
+CREDENTIALS = (
+    "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefresh"
+)  # fmt: skip
+SHUT = (301, 307, 401, 403)  # another region, or other credentials, may be let in
 
 
 @contextmanager
@@ -22,9 +27,14 @@ def storage_sentences(uri: str, verb: str = "read", *, listed: bool = False) -> 
     try:
         yield
     except of.ClientError as error:
-        raise DataError(_refused(uri, verb, listed, error.response)) from error
+        shut = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in SHUT
+        kind = UnreachableError if shut or _code(error.response) in CREDENTIALS else DataError
+        raise kind(_refused(uri, verb, listed, error.response)) from error
     except of.BotoCoreError as error:
-        raise DataError(_failed(uri, verb, error)) from error
+        of_content = (of.IncompleteReadError, of.ResponseStreamingError, of.ReadTimeoutError,
+                      of.FlexibleChecksumError, of.ParamValidationError)  # fmt: skip
+        kind = DataError if isinstance(error, of_content) else UnreachableError
+        raise kind(_failed(uri, verb, error)) from error
     except ValueError as error:
         no_address = "endpoint" in str(error) or not _is_address(endpoint())
         if isinstance(error, DataError) or not no_address:
@@ -52,12 +62,16 @@ def _no_address(uri: str, verb: str) -> str:
     )
 
 
+def _code(response: dict[str, Any]) -> str:
+    """What the service calls its refusal."""
+    return re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:60]
+
+
 def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str:
     """The sentence for what the service answered."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    code = re.sub(r"[^A-Za-z0-9]", "", str(response.get("Error", {}).get("Code", "")))[:60]
+    code = _code(response)
     place, bucket = masked(uri), uri.removeprefix("s3://").partition("/")[0]
-    credentials = "InvalidAccessKeyId SignatureDoesNotMatch InvalidToken ExpiredToken TokenRefresh"
     if code == "NoSuchBucket":
         return f"{place} cannot be {verb}: the bucket {bucket!r} does not exist; correct its name"
     if code == "NoSuchKey" or status == 404:
@@ -67,7 +81,7 @@ def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str
             if listed
             else f"{place} cannot be {verb}: no such object; correct the address or put it there"
         )
-    if code in credentials.split():
+    if code in CREDENTIALS:
         return (
             f"{place} cannot be {verb}: the service rejects these credentials ({code}); correct "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"

@@ -94,11 +94,12 @@ def print_forecast(
         raise DataError(complaint)
 
 
-def require_sound(config: Config) -> None:
+def require_sound(config: Config, *, network: bool = True) -> None:
     """Read all that `scotoma check` reads, and print nothing.
 
     Args:
         config: The configuration, whose own code is not run.
+        network: Whether the network, or the first models, are tried too.
 
     Raises:
         ScotomaError: What `scotoma check` would say.
@@ -108,7 +109,9 @@ def require_sound(config: Config) -> None:
             read_scores(resolved)
             return
         known = None if isinstance(resolved.source, PredictionsSource) else ASSUMED
-        complaint = _forecast(resolved, known, 0.0, newest, groups=False, quiet=True)[1]
+        complaint = _forecast(
+            resolved, known, 0.0, newest, groups=False, quiet=True, try_network=network
+        )[1]
     if complaint:
         raise DataError(complaint)
 
@@ -166,6 +169,7 @@ def _forecast(
     *,
     groups: bool,
     quiet: bool,
+    try_network: bool = True,
 ) -> tuple[AuditForecast, str]:
     """Everything that is known, and the sentence on data that cannot be audited."""
     survey = survey_examples(config)
@@ -194,7 +198,7 @@ def _forecast(
         network = NetworkCost(reason="left out: the data cannot be audited")
         if isinstance(config.source, PredictionsSource):
             network = NetworkCost(reason=NOT_RUN)
-        elif not complaint:
+        elif not complaint and try_network:
             bars.add_task("time a few steps", total=None)
             network = _network_cost(config, size, images, files, seconds)
             steps = step_costs(config, size, images.encoded_bytes, network)

@@ -63,7 +63,9 @@ def schedule(
 
 def _put(submission: Submission, root: str, connection: Connection, name: str | None) -> None:
     from scotoma.commands.gate import print_out
+    from scotoma.commands.pipeline.inputs import require_inputs
     from scotoma.commands.pipeline.submission import check_place
+    from scotoma.config.newest import asks_for_newest
     from scotoma.errors import ConfigError
     from scotoma.pipelines.schedules import ScheduleRequest, Schedules
 
@@ -76,6 +78,8 @@ def _put(submission: Submission, root: str, connection: Connection, name: str | 
     check_place(root, kubeflow)
     cluster = connection.cluster(kubeflow)
     with submission.definition(config, kubeflow, scheduled_root=root) as definition:
+        if not asks_for_newest(config):  # which need not be there yet
+            require_inputs(config, kubeflow, connection.message)
         request = ScheduleRequest(
             name=name or config.project,
             project=config.project,

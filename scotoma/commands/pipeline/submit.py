@@ -43,6 +43,7 @@ def submit(
     Credentials come from SCOTOMA_KFP_TOKEN, SCOTOMA_KFP_COOKIE or a service account's token.
     """
     from scotoma.commands.pipeline.connection import Connection, run_link, wait_for_verdict
+    from scotoma.commands.pipeline.inputs import require_inputs
     from scotoma.commands.pipeline.preflight import run_preflight
     from scotoma.commands.pipeline.submission import Submission, check_place, size_text
 
@@ -52,9 +53,10 @@ def submit(
     check_place(out, kubeflow, wait=wait)
     cluster = connection.cluster(kubeflow)
     name = experiment or kubeflow.experiment or audited.project
-    if preflight:
-        run_preflight(audited, kubeflow, out, name, connection)
     with submission.definition(audited, kubeflow) as definition:
+        require_inputs(audited, kubeflow, connection.message)
+        if preflight:
+            run_preflight(audited, kubeflow, out, name, connection)
         run = cluster.submit(definition, out, audited.project, name)
         connection.message(f"sent    {run_link(cluster, run.run_id)}")
         connection.message(f"size    {size_text(definition)}")

@@ -1,0 +1,66 @@
+"""Can what an audit reads be audited? Asked here, before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from scotoma import storage
+from scotoma.config import Config, DigitsSource, Kubeflow, OnnxSource
+from scotoma.errors import MissingExtra, UnreachableError
+
+__all__ = ["require_inputs"]
+
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+
+
+def require_inputs(config: Config, kubeflow: Kubeflow, message: Callable[[str], None]) -> None:
+    """Read what `scotoma check` reads, if this machine can.
+
+    Args:
+        config: What is audited.
+        kubeflow: The cluster, whose endpoint of object storage is asked where none is set here.
+        message: Told what only the step `prepare` will read.
+
+    Raises:
+        ScotomaError: What `scotoma check` would say of the data.
+    """
+    source = config.source
+    if isinstance(source, DigitsSource):
+        return
+    if isinstance(source, OnnxSource) and source.registered is not None:
+        _unread(message, "the models are in MLflow's registry")
+        return
+    from scotoma.commands.check.forecast import require_sound
+    from scotoma.pipelines.placing import places_read
+
+    if not all(map(storage.is_remote, places_read(config).values())):
+        _unread(message, "the data are on a volume of the cluster")
+        return
+
+    try:
+        with _endpoint(kubeflow):
+            require_sound(config, network=isinstance(source, OnnxSource))
+    except (UnreachableError, MissingExtra) as error:
+        _unread(message, str(error))
+
+
+def _unread(message: Callable[[str], None], why: str) -> None:
+    message(f"note    not checked before sending: {why}")
+
+
+@contextmanager
+def _endpoint(kubeflow: Kubeflow) -> Iterator[None]:
+    """Ask the object storage that the steps will ask, unless this machine names another."""
+    added = {
+        name: address
+        for name in ENDPOINTS
+        if (address := kubeflow.environment.get(name)) and not storage.endpoint()
+    }
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
