@@ -10,7 +10,7 @@ from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import Config, Kubeflow, OnnxSource
 from scotoma.pipelines.cluster import PREFLIGHT
 from scotoma.pipelines.placing import STEP_LABEL, check_for_cluster, place
-from scotoma.run import shareable
+from scotoma.run import code_digest, shareable
 from scotoma.stages.steps import skipped_steps
 
 __all__ = ["compile_preflight", "parts_of"]
@@ -21,18 +21,19 @@ PARTS = {"training": "predict-batch", "full": "prepare-data", "core": "score-div
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def preflight(run_uri: str, part: str, config: str, job: str) -> None:
-    """Try what the steps of an audit need: secrets, storage, MLflow, GPU.
+def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None:
+    """Try what the steps of an audit need: image, secrets, storage, MLflow, GPU.
 
     Args:
         run_uri: Place of the audit.
         part: Which image and nodes this is tried with.
         config: Configuration (YAML) of the audit.
         job: Id of this run of the pipeline.
+        code: Digest of the code of the machine that sends it.
     """
     from scotoma.stages.cluster.preflight import preflight
 
-    preflight(run_uri, part, config, job)
+    preflight(run_uri, part, config, job, code)
 
 
 def parts_of(config: Config, kubeflow: Kubeflow) -> list[str]:
@@ -75,6 +76,7 @@ def compile_preflight(config: Config, path: Path, kubeflow: Kubeflow) -> None:
                 part=part,
                 config=shareable(config),
                 job=dsl.PIPELINE_JOB_ID_PLACEHOLDER,
+                code=code_digest(),
             )
             task.set_caching_options(enable_caching=False)
             task.set_container_image(CORE_IMAGE if part == "core" else IMAGE)

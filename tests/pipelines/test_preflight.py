@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
+from scotoma._version import __version__
 from scotoma.config import Config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines.preflight import compile_preflight, parts_of
-from scotoma.run import shareable
+from scotoma.run import code_digest, shareable
 from scotoma.stages.cluster.preflight import preflight, record_of
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import definition
 from tests.pipelines.test_commands import CONFIG
+from tests.pipelines.test_pending import kubernetes, pod, waiting
 from tests.pipelines.test_runs import compiled
 
-__all__ = ["compiled", "definition"]
+__all__ = ["compiled", "definition", "kubernetes"]
 
 KUBEFLOW = """\
 kubeflow:
@@ -73,22 +75,32 @@ def test_a_pod_says_all_that_would_fail(s3: Any, monkeypatch: pytest.MonkeyPatch
     place = s3.uri("run")
     text = shareable(audited(KUBEFLOW.replace("AWS_ACCESS_KEY_ID", "AUDIT_KEY")))
     with pytest.raises(ConfigError, match="these variables are empty") as caught:
-        preflight(place, "full", text, "job")
+        preflight(place, "full", text, "job", code_digest())
     assert str(caught.value).startswith(f"{MISSING}; tracking server http://127.0.0.1:9 does not")
     record = json.loads(s3.client.get_object(Bucket=s3.bucket, Key="run/logs/preflight-full.json")
                         ["Body"].read())  # fmt: skip
     assert (record["job"], len(record["faults"])) == ("job", 2)
     with pytest.raises(ConfigError, match="torch sees 0 of 1; the node's driver"):
-        preflight(place, "training", shareable(audited()), "")
+        preflight(place, "training", shareable(audited()), "", code_digest())
     with pytest.raises(ConfigError, match=r"nowhere-1"):
-        preflight("s3://nowhere-1/run", "core", shareable(audited()), "job")
+        preflight("s3://nowhere-1/run", "core", shareable(audited()), "job", code_digest())
+
+
+def test_an_image_with_other_code_is_found(s3: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        preflight(s3.uri("run"), "core", shareable(audited()), "job", "0123456789abcdef")
+    assert str(caught.value) == (
+        f"the image holds other code of Scotoma ({__version__}, {code_digest()[:8]}) than this "
+        "machine (01234567); build and push the images anew, or install their version here"
+    )
+    assert "run/logs/preflight-core.json" in s3.names()
 
 
 def test_a_pod_that_finds_all_is_content_and_leaves_a_run_able_to_begin(s3: Any) -> None:
     from scotoma.run import Run
 
     config = audited()
-    preflight(s3.uri("run"), "core", shareable(config), "job")
+    preflight(s3.uri("run"), "core", shareable(config), "job", code_digest())
     assert s3.names() == ["run/logs/preflight-core.json"]
     assert Run.create(s3.uri("run"), config).uri == s3.uri("run")
 
@@ -123,7 +135,7 @@ def test_what_the_preflight_finds_keeps_the_audit_here(
     words = ("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
     for leave, count, line in (
         (True, 2, f"preflight  full: {MISSING}"),
-        (False, 1, "preflight  full: its pod failed and left no record, so it cannot write there;"),
+        (False, 1, "preflight  full: its pod failed and left no record: its image is not "),
     ):
         if not leave:
             s3.put("run/logs/preflight-full.json", json.dumps({"job": "x", "faults": []}).encode())
@@ -147,3 +159,41 @@ def test_a_pod_that_does_not_start_ends_the_preflight(
     (run,) = kfp.store.runs.values()
     assert run["state"] == "CANCELING"
     assert record_of("s3://b/r", "core").startswith("s3://b/r/logs/")
+
+
+def test_a_secret_without_its_key_is_named_as_kubernetes_names_it(
+    kfp: KfpServer, config: Path, s3: Any, kubernetes: Any
+) -> None:
+    reason = "couldn't find key AWS_SECRET_ACCESS_KEY in Secret team/audit-storage"
+    kubernetes(pod("preflight-training", **waiting("CreateContainerConfigError", reason)))
+    kfp.store.stuck, kfp.store.elapsed_s = "preflight-training", 300.0
+    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0].endswith(f": CreateContainerConfigError: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("situation", "sentence"),
+    [
+        ("expired token", "it does not know you (HTTP 401); set SCOTOMA_KFP_TOKEN or "
+         "SCOTOMA_KFP_COOKIE, or renew it"),
+        ("no rights", "your credentials do not allow it (HTTP 403: made to fail with 403); ask for "
+         "the right in this namespace, or name another with --namespace"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("words", [["submit"], ["submit", "--preflight"], ["schedule"]])
+def test_who_may_not_send_an_audit_is_told_so_in_one_sentence(
+    kfp: KfpServer, config: Path, words: list[str], situation: str, sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    config.write_text(config.read_text() + 'retraining: {cron: "0 30 2 1 * *"}\n')
+    monkeypatch.setenv("SCOTOMA_KFP_TOKEN", "of yesterday")
+    if situation == "expired token":
+        kfp.token = "of today"
+    else:
+        kfp.fail(403, times=99)
+    command, *options = words
+    code, out, err = scotoma("pipeline", command, config, "--out", "s3://b-1/run", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.rstrip().endswith(sentence)
+    assert kfp.store.runs == kfp.store.recurring == {}

@@ -83,6 +83,7 @@ def _faults(cluster: KfpClient, run_id: str, part: str, out: str) -> list[str]:
         if record["job"] == run_id:  # and not of an earlier preflight
             return [printable(fault) for fault in record["faults"]]
     return [
-        "its pod failed and left no record, so it cannot write there; see kubectl logs -l "
+        "its pod failed and left no record: its image is not Scotoma's, or it cannot write to "
+        "--out; see kubectl logs --tail=-1 -l "
         f"pipeline/runid={run_id},scotoma/step=preflight-{part}"
     ]

@@ -7,10 +7,11 @@ import uuid
 from pathlib import Path
 
 from scotoma import storage
+from scotoma._version import __version__
 from scotoma.config import Config, Kubeflow, OnnxSource
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.gpu import missing_gpus
-from scotoma.run import Run, write_json
+from scotoma.run import Run, code_digest, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
 from scotoma.stages.cluster.begin import read_configuration
@@ -27,14 +28,15 @@ def record_of(run_uri: str, part: str) -> str:
     return storage.join(run_uri, f"{FOLDER}/preflight-{part}.json")
 
 
-def preflight(run_uri: str, part: str, config: str, job: str) -> None:
-    """Try the secrets, the storage, MLflow and the GPU, and record what fails.
+def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None:
+    """Try the image, the secrets, the storage, MLflow and the GPU, and record what fails.
 
     Args:
         run_uri: Place of the audit, a folder or `s3://BUCKET/PREFIX`.
         part: `training`, `full` or `core`: the image and the nodes that this runs on.
         config: Configuration (YAML) of the audit.
         job: Id of the pipeline's run.
+        code: Digest of the code of the machine that sent it.
 
     Raises:
         ConfigError: Something would fail; the sentence names all of it. The record, which the
@@ -45,6 +47,7 @@ def preflight(run_uri: str, part: str, config: str, job: str) -> None:
     trains = not isinstance(audited.source, OnnxSource)
     gpu = kubeflow.training.gpu if trains else None
     tried = (
+        _other_code(code),
         _missing_variables(kubeflow),
         unwritable := _storage_fault(run_uri),
         _mlflow_fault(run_uri, audited) if part == "full" else "",
@@ -59,6 +62,16 @@ def preflight(run_uri: str, part: str, config: str, job: str) -> None:
         mirror.publish([record])
     if faults:
         raise ConfigError("; ".join(faults))
+
+
+def _other_code(code: str) -> str:
+    """Say that this image holds other code than the machine that sent it; empty if it does not."""
+    if code == code_digest():
+        return ""
+    return (
+        f"the image holds other code of Scotoma ({__version__}, {code_digest()[:8]}) than this "
+        f"machine ({code[:8]}); build and push the images anew, or install their version here"
+    )
 
 
 def _missing_variables(kubeflow: Kubeflow) -> str:
