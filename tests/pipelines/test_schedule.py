@@ -97,6 +97,7 @@ def test_a_schedule_is_a_recurring_run_of_a_new_version(
     assert err.splitlines() == [
         f"made      {kfp.address}/#/recurringrun/details/{out}",
         "cron      0 30 2 1 * MON-FRI in UTC",
+        "size      105 nodes in Argo, about 0.9 MB",
     ]
 
 

@@ -64,7 +64,7 @@ def schedule(
 def _put(submission: Submission, root: str, connection: Connection, name: str | None) -> None:
     from scotoma.commands.gate import print_out
     from scotoma.commands.pipeline.inputs import require_inputs
-    from scotoma.commands.pipeline.submission import check_place
+    from scotoma.commands.pipeline.submission import check_place, size_text
     from scotoma.config.newest import asks_for_newest
     from scotoma.errors import ConfigError
     from scotoma.pipelines.schedules import ScheduleRequest, Schedules
@@ -89,8 +89,10 @@ def _put(submission: Submission, root: str, connection: Connection, name: str | 
             root=root,
         )
         scheduled, change = Schedules(cluster).put(request)
+        size = size_text(definition)
     connection.message(f"{change:<10}{_link(cluster.endpoint, scheduled)}")
     connection.message(f"{'cron':<10}{scheduled.cron} in UTC")
+    connection.message(f"{'size':<10}{size}")
     text = _json(scheduled, cluster.endpoint, change=change)
     print_out(text if connection.as_json else f"{scheduled.schedule_id}\n", sys.stdout)
 
