@@ -26,7 +26,7 @@ from scotoma.answers.admission import chance_note, class_skill
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.uncertainty import ChangeEvidence, Moments
+from scotoma.uncertainty import ChangeEvidence, Tally
 from scotoma.verdict import Question, decide
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]
@@ -136,7 +136,7 @@ def failed(harm: Harm, audits: int, seed: int = 0) -> float:
         other = 0.95 * hard + math.sqrt(1 - 0.95**2) * rng.normal(size=harm.n)
         dense = _events(rng, harm.n, harm.dense, harm.models, hard)
         compressed = _events(rng, harm.n, harm.compressed, harm.models, other)
-        known = ChangeEvidence.of_moments(Moments.of(dense, compressed))
+        known = ChangeEvidence.of_tally(Tally.of(dense, compressed))
         change = change_at(known, (), "g", metric, 0.95)
         question = Question("e", "error", "g", None, "error g", 0.2, 0.005, change)
         count += decide([question], rules)[0].verdict == "FAIL"

@@ -22,7 +22,7 @@ from scotoma.errors import DataError
 from scotoma.impact import class_impact
 from scotoma.predictions import Predictions, label_counts
 from scotoma.stages.measures.pairs import comparisons, read_predictions
-from scotoma.uncertainty import Estimate, Moments
+from scotoma.uncertainty import Estimate, Tally
 
 RNG = np.random.default_rng(0)
 N, NAN = 40, math.nan
@@ -107,8 +107,8 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda base: variance.compare_family({"one": (base, [0.2, 0.3, 0.1])}),
         {"base": np.array([0.1, 0.3, 0.2])},
     ),
-    "Moments.of": (
-        lambda was, now: Moments.of(was, now),
+    "Tally.of": (
+        lambda was, now: Tally.of(was, now),
         {"was": Y[:, None] == IDS, "now": Y[:, None] == OTHER},
     ),
     "single_mean": (uncertainty.single_mean, {"scores": RNG.random((N, 3))}),

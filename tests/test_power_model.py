@@ -20,7 +20,7 @@ from scotoma.power import (
     planted_audit,
 )
 from scotoma.power.model import both_below, expected_parts
-from scotoma.uncertainty import Moments, n_effective
+from scotoma.uncertainty import Tally, n_effective
 from scotoma.uncertainty.crossed import combine
 
 PURE = Probit(difficulty_sd=0, run_sd=0)  # every member errs on its own: binomial counts
@@ -70,7 +70,7 @@ def test_expected_parts_of_the_variance_are_those_that_audits_find(world):
     found, values = [], []
     for _ in range(audits):
         events = draw_events(*at, *design.sizes, design.errors, rng, paired=design.paired)
-        moments = Moments.of(*events, paired=design.paired)
+        moments = Tally.of(*events, paired=design.paired)
         # The gradients of the truth, so that the formula is exact, not of first order.
         variance = moments.variance(1 / rates[0], 1 / rates[1])
         found.append([variance.examples, variance.members, variance.residual])

@@ -12,8 +12,8 @@ from scipy import stats
 from scotoma.errors import DataError
 from scotoma.uncertainty import (
     ChangeEvidence,
-    ClusterMoments,
-    Moments,
+    Tally,
+    Units,
     Words,
     cluster_sums,
     crossed_variance,
@@ -174,13 +174,13 @@ def test_batches_of_influences_are_batches_of_variances():
 
 @settings(max_examples=80)
 @given(st.data(), st.booleans(), st.booleans())
-def test_moments_give_what_the_matrices_give(data, paired, ratio):
+def test_tallies_give_what_the_matrices_give(data, paired, ratio):
     n, k = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 8))
     k_c = k if paired else data.draw(st.integers(1, 8))
     d = data.draw(arrays(np.bool_, (n, k)))
     c = data.draw(arrays(np.bool_, (n, k_c)))
     g_d, g_c = (1 / max(d.mean(), 0.01), 1 / max(c.mean(), 0.01)) if ratio else (1.0, 1.0)
-    fast = Moments.of(d, c, paired=paired).variance(g_d, g_c)
+    fast = Tally.of(d, c, paired=paired).variance(g_d, g_c)
     slow = crossed_variance(g_d * d, g_c * c, paired=paired, unit=np.sqrt(g_d * g_c))
     scale = g_d**2 + g_c**2
     for part in UNROUNDED:  # fourth powers that cancel lose some digits of the kurtosis
@@ -191,20 +191,26 @@ def test_moments_give_what_the_matrices_give(data, paired, ratio):
         assert 1 / fast.df == pytest.approx(1 / slow.df, rel=1e-8, abs=1e-12)
 
 
-def test_moments_give_the_intervals_of_the_matrices_at_full_size():
+def test_tallies_give_the_intervals_of_numbers_at_full_size():
     rng = np.random.default_rng(11)
     d, c = hard_examples(rng, 3000, 30), hard_examples(rng, 3000, 30, 0.1)
     words = Words("error", "examples", "group 'all'")
+    units = Units.of(3000)
     for paired in (False, True):
-        whole = ChangeEvidence.of_moments(Moments.of(d, c, paired=paired))
-        rows = ChangeEvidence.of_clusters(d, c, np.ones(3000), paired=paired)
-        for name in ("relative", "absolute"):
-            a, b = (getattr(known, name)((), words) for known in (whole, rows))
-            np.testing.assert_allclose(
-                [a.value, a.low, a.high, a.df, a.events],
-                [b.value, b.low, b.high, b.df, b.events],
-                rtol=1e-10,
-            )
+        whole = ChangeEvidence.of_tally(Tally.of(d, c, paired=paired))
+        was, now = units.mean(d), units.mean(c, axis="dense" if paired else "compressed")
+        a, b = whole.absolute((), words), now.since(was).estimate()
+        np.testing.assert_allclose(
+            [a.value, a.low, a.high, a.df, a.events],
+            [b.value, b.low, b.high, b.df, b.events],
+            rtol=1e-10,
+        )
+        of_tally, of_rows = whole.log_ratio, now.log().since(was.log()).variance
+        np.testing.assert_allclose(
+            [of_tally.total, of_tally.floor, of_tally.df],
+            [of_rows.total, of_rows.floor, of_rows.df],
+            rtol=1e-10,
+        )
 
 
 @settings(max_examples=40)
@@ -213,13 +219,15 @@ def test_shards_sum_to_the_whole_in_any_order(data, paired):
     n, cut = 24, data.draw(st.integers(0, 24))
     d, c = data.draw(arrays(np.bool_, (n, 3))), data.draw(arrays(np.bool_, (n, 3)))
     groups = data.draw(arrays(np.bool_, (2, n)))
-    whole = Moments.of(d, c, groups, paired=paired)
-    parts = [
-        Moments.of(d[s], c[s], groups[:, s], paired=paired) for s in (slice(cut), slice(cut, n))
-    ]
+
+    def both(rows: slice) -> Tally:
+        parts = [Tally.of(d[rows], c[rows], own[rows], paired=paired) for own in groups]
+        return Tally.stack(parts, (2,))
+
+    whole, parts = both(slice(None)), [both(slice(cut)), both(slice(cut, n))]
     for shards in (parts, parts[::-1]):
         merged = shards[0] + shards[1]
-        for name in ("powers", "dense", "compressed", "both"):
+        for name in ("powers", "dense", "compressed", "squares"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
 
@@ -238,16 +246,16 @@ def sources(data, n: int = 12, k: int = 3, k_c: int = 3):
 
 @settings(max_examples=60)
 @given(st.data(), st.booleans(), st.booleans())
-def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, ratio):
+def test_tallies_give_what_the_influences_of_sources_give(data, paired, ratio):
     r, d, c = sources(data, k_c=3 if paired else 4)
-    moments = ClusterMoments.of(d, c, r, paired=paired)
-    rates = moments.rates()
+    tally = Tally.of(d, c, r, paired=paired)
+    rates = tally.rates()
     assume((r > 0).sum() > 1 and (not ratio or min(rates) > 0))
     g_d, g_c = (1 / rates[0], 1 / rates[1]) if ratio else (1.0, 1.0)
     risky = r > 0
     of_d, of_c = (ratio_influence(e[risky], r[risky]) for e in (d, c))
     slow = crossed_variance(g_d * of_d, g_c * of_c, paired=paired, unit=np.sqrt(g_d * g_c))
-    fast = moments.variance(g_d, g_c)
+    fast = tally.variance(g_d, g_c)
     scale = g_d**2 + g_c**2
     for part in UNROUNDED:
         np.testing.assert_allclose(
@@ -255,12 +263,12 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
         )
     if slow.examples > 1e-6 * scale:
         assert 1 / fast.df == pytest.approx(1 / slow.df, rel=1e-6, abs=1e-12)
-    alone = moments.compressed_only()
+    alone = tally.compressed_only()
     np.testing.assert_allclose(
         alone.variance(1.0, None).total, crossed_variance(of_c).total, rtol=1e-9, atol=1e-13
     )
     assert float(alone.rates()[0]) == pytest.approx(float(rates[1]))
-    assert float(moments.effective_events()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
+    assert float(tally.effective_events()[0]) == pytest.approx(n_effective(d[risky].sum(axis=1)))
 
 
 @settings(max_examples=40)
@@ -268,42 +276,40 @@ def test_cluster_moments_give_what_the_influences_of_sources_give(data, paired, 
 def test_shards_of_whole_sources_sum_to_the_whole_in_any_order(data, paired):
     r, d, c = sources(data)
     cut = data.draw(st.integers(0, len(r)))
-    whole = ClusterMoments.of(d, c, r, paired=paired)
-    parts = [
-        ClusterMoments.of(d[s], c[s], r[s], paired=paired) for s in (slice(cut), slice(cut, None))
-    ]
+    whole = Tally.of(d, c, r, paired=paired)
+    parts = [Tally.of(d[s], c[s], r[s], paired=paired) for s in (slice(cut), slice(cut, None))]
     for shards in (parts, parts[::-1]):
         merged = shards[0] + shards[1]
         for name in ("powers", "dense", "compressed", "squares"):
             np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
 
-def test_sources_of_one_row_each_have_the_moments_of_rows():
+def test_sources_of_one_row_each_have_the_variance_of_rows():
     rng = np.random.default_rng(12)
     d, c = hard_examples(rng, 50, 4), hard_examples(rng, 50, 4, 0.3)
     for paired in (False, True):
-        rows = Moments.of(d, c, paired=paired).variance()
-        of_sources = ClusterMoments.of(d, c, np.ones(50), paired=paired).variance()
+        rows = Tally.of(d, c, paired=paired).variance()
+        of_sources = Tally.of(d, c, np.ones(50), paired=paired).variance()
         np.testing.assert_allclose(
             [getattr(of_sources, part) for part in PARTS], [getattr(rows, part) for part in PARTS]
         )
 
 
-def test_moments_are_sums_of_powers_over_the_examples_at_risk():
+def test_a_tally_sums_powers_over_the_examples_at_risk():
     rng = np.random.default_rng(2)
     d, c = rng.random((30, 3)) < 0.4, rng.random((30, 4)) < 0.6
     risk = rng.random(30) < 0.7
-    powers = Moments.of(d, c, risk).powers
+    powers = Tally.of(d, c, risk).powers
     for i, j in product(range(5), repeat=2):
         expected = sum(int(d[x].sum()) ** i * int(c[x].sum()) ** j for x in np.flatnonzero(risk))
-        assert powers[i, j] == (expected if i + j <= 4 else 0)
+        assert powers[i, j, 0] == (expected if i + j <= 4 else 0)
 
 
 def test_fourth_powers_of_255_members_fit():
-    moments = Moments.of(np.ones((3, 255)), np.ones((3, 255)))
-    assert int(moments.powers[4, 0]) * (10**9 // 3) < 2**63
-    with pytest.raises(DataError, match="moments hold at most 255 members, got 256"):
-        Moments.of(np.ones((1, 256)))
+    tally = Tally.of(np.ones((3, 255)), np.ones((3, 255)))
+    assert int(tally.powers[4, 0, 0]) * (10**9 // 3) < 2**63
+    with pytest.raises(DataError, match="a tally holds at most 255 members, got 256"):
+        Tally.of(np.ones((1, 256)))
 
 
 @settings(max_examples=30)
@@ -352,9 +358,9 @@ def test_doubling_every_row_within_its_cluster_changes_nothing():
     rng = np.random.default_rng(8)
     d, c = hard_examples(rng, 60, 5), hard_examples(rng, 60, 5, 0.4)
     ids = np.repeat(np.arange(60), 2)
-    once = ChangeEvidence.of_clusters(d, c, np.ones(60))
+    once = ChangeEvidence.of_tally(Tally.of(d, c))
     sums = [cluster_sums(np.repeat(e, 2, axis=0), ids) for e in (d, c)]
-    twice = ChangeEvidence.of_clusters(*sums, np.full(60, 2))
+    twice = ChangeEvidence.of_tally(Tally.of(*sums, np.full(60, 2)))
     words = Words("error", "examples", "all")
     a, b = once.relative((), words), twice.relative((), words)
     np.testing.assert_allclose([a.value, a.se, a.df, a.events], [b.value, b.se, b.df, b.events])
@@ -407,7 +413,7 @@ def test_n_effective_counts_examples_that_carry_the_rate():
             "p-values must be fractions in [0, 1], got 1.5: pass nan for what was not tested",
         ),
         (
-            lambda: Moments.of(np.ones((2, 2))) + Moments.of(np.ones((2, 3))),
+            lambda: Tally.of(np.ones((2, 2))) + Tally.of(np.ones((2, 3))),
             "shards must hold the same groups, events and members, got shapes (2,) and (3,): "
             "count both with the same configuration",
         ),

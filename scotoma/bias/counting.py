@@ -25,8 +25,8 @@ from scotoma.inputs import (
     populations,
     true_labels,
 )
-from scotoma.uncertainty import ClusterMoments, Moments, Words
-from scotoma.uncertainty.moments import power_table
+from scotoma.uncertainty import Tally, Words
+from scotoma.uncertainty.tally import power_table
 
 CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
 
@@ -120,7 +120,7 @@ def tally(
     n_classes: int,
     paired: bool = False,
     clusters: npt.ArrayLike | None = None,
-) -> Moments | ClusterMoments:
+) -> Tally:
     """The additive moments of every group and metric; shards merge by `+`.
 
     The sum over shards is the whole: exactly where every row is its own, to rounding if every
@@ -139,7 +139,7 @@ def tally(
         clusters: Id of each row's cluster, shape (N,); None where every row is its own.
 
     Returns:
-        Moments of shape (G, E), summed over clusters where there are some, the metrics in the order
+        Tally of shape (G, E), summed over clusters where there are some, the metrics in the order
         of `metrics`.
 
     Raises:
@@ -162,9 +162,9 @@ def tally(
     codes = cluster_ids(clusters, len(y))
     if codes is not None:
         risk = at_risk(n_classes, positive)
-        return ClusterMoments.stack(
+        return Tally.stack(
             [
-                ClusterMoments.of(
+                Tally.of(
                     by_cluster(of_dense, mask, e, codes),
                     None if compressed is None else by_cluster(of_compressed, mask, e, codes),
                     np.bincount(codes, weights=risk[y, e] & mask),
@@ -178,12 +178,12 @@ def tally(
     per_label = np.stack([np.bincount(y[mask], minlength=n_classes) for mask in masks])
     powers = _powers(of_dense, of_compressed, masks, kinds)
     powers[..., 0, 0] = per_label @ at_risk(n_classes, positive)
-    return Moments(
-        powers=powers,
-        dense=_per_member(of_dense, masks, kinds),
-        compressed=_per_member(of_compressed, masks, kinds),
-        both=_per_member(_joint(of_dense, of_compressed, kinds), masks, kinds) if paired else None,
-    )
+    of_d, of_c = (_per_member(own, masks, kinds) for own in (of_dense, of_compressed))
+    squares = np.full((*of_d.shape[:-1], 3), np.nan)
+    squares[..., 0], squares[..., 1] = of_d.sum(-1), of_c.sum(-1)  # an event is its own square
+    if paired:
+        squares[..., 2] = _per_member(_joint(of_dense, of_compressed, kinds), masks, kinds).sum(-1)
+    return Tally(powers[..., None], of_d, of_c, squares)
 
 
 @cache

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.counting import (
-    Events,
-    RateMetric,
-    at_risk,
-    by_cluster,
-    events,
-    group_masks,
-    metrics,
-)
+from scotoma.bias.counting import RateMetric, at_risk, group_masks, metrics
 from scotoma.bias.results import GroupGap
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, booleans, cluster_ids, populations, true_labels
-from scotoma.uncertainty import (
-    FEW_EVENTS,
-    ChangeEvidence,
-    Estimate,
-    Variance,
-    check_level,
-    crossed_variance,
-    of_variance,
-    ratio_influence,
-    undefined,
-)
-from scotoma.uncertainty.crossed import influences_variance
-from scotoma.uncertainty.influences import Influences
-from scotoma.uncertainty.rates import FEW, PopulationRate
+from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
+from scotoma.uncertainty import COMPRESSED, DENSE, Number, Units, check_level
+
+Rates = tuple[Number, Number]  # of group a, and of group b
 
 
 def gap(
@@ -92,22 +73,8 @@ def gap(
         y, group_a, group_b, names=names, metric=metric, positive=positive, n_classes=n_classes,
         clusters=clusters,
     )  # fmt: skip
-    before, after = (contrast.side(events(y, ids, n_classes, positive)) for ids in (d, c))
-    return contrast.gap(before, after, paired=paired, level=level)
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """What one population does to two groups, summed up so that others can be compared with it.
-
-    Attributes:
-        rates: The rate of group a, and that of group b.
-        difference: Influences of the clusters of both groups on the rate of b minus that of a; None
-            where a group has no example at risk.
-    """
-
-    rates: tuple[PopulationRate, PopulationRate]
-    difference: Influences | None
+    before = contrast.rates(d, DENSE)
+    return contrast.gap(before, contrast.rates(c, DENSE if paired else COMPRESSED), level=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,23 +84,23 @@ class Contrast:
     Attributes:
         names: Names of group a and group b.
         kind: The rate.
-        number: Its number among `metrics`.
-        masks: Who belongs to the groups, shape (2, N).
-        codes: Number of each row's cluster, from 0 without gaps, shape (N,).
-        rows: Rows of each cluster at risk in either group, shape (2, n).
+        at_risk: Who counts in each group, shape (2, N).
+        labels: True class ids, shape (N,).
+        positive: The class whose errors count; None for all.
+        units: The examples, and their clusters.
     """
 
     names: tuple[str, str]
     kind: RateMetric
-    number: int
-    masks: Flags
-    codes: Codes
-    rows: Floats
+    at_risk: Flags
+    labels: Labels
+    positive: int | None
+    units: Units
 
     @classmethod
     def of(
         cls,
-        labels: npt.NDArray[np.integer],
+        labels: Labels,
         group_a: npt.ArrayLike,
         group_b: npt.ArrayLike,
         *,
@@ -146,8 +113,8 @@ class Contrast:
         """Check the groups; arguments and errors as for `gap`, labels checked before.
 
         >>> labels = np.array([0, 1, 0])
-        >>> Contrast.of(labels, labels == 0, labels == 1, n_classes=2).rows.tolist()
-        [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+        >>> Contrast.of(labels, labels == 0, labels == 1, n_classes=2).at_risk.tolist()
+        [[True, False, True], [False, True, False]]
         """
         shape = labels.shape
         masks = np.stack([booleans(group_a, "group_a", shape), booleans(group_b, "group_b", shape)])
@@ -160,66 +127,30 @@ class Contrast:
                 "pass the positive class for its fpr and fnr"
             )
         number = offered.index(metric)
-        codes = cluster_ids(clusters, len(labels))
-        codes = np.arange(len(labels)) if codes is None else codes
         risk = at_risk(n_classes, positive)[labels, number] & masks
-        rows = np.stack([np.bincount(codes, weights=own) for own in risk]).astype(np.float64)
-        return cls(names, kinds[number], number, masks, codes, rows)
+        units = Units.of(len(labels), clusters)
+        return cls(names, kinds[number], risk, labels, positive, units)
 
-    def side(self, population: Events) -> Side:
-        """Sum up a population by its events."""
-        tables = [by_cluster(population, mask, self.number, self.codes) for mask in self.masks]
-        rate_a, rate_b = (
-            PopulationRate.of(table, r) for table, r in zip(tables, self.rows, strict=True)
-        )
-        if not self.rows.any(axis=1).all():
-            return Side((rate_a, rate_b), None)
-        # One set of clusters: one without rows of a group moves that group's rate by nothing.
-        kept = self.rows.any(axis=0)
-        of_a, of_b = (
-            ratio_influence(table[kept], r[kept])
-            for table, r in zip(tables, self.rows, strict=True)
-        )
-        return Side((rate_a, rate_b), Influences.of(of_b - of_a))
+    def rates(self, predicted: npt.NDArray[np.integer[Any]], axis: str) -> Rates:
+        """Both groups' rates in one population: class ids of its members, shape (N, K)."""
+        wrong = predicted != self.labels[:, None]
+        if self.positive is not None:  # a confusion among other classes is no error
+            wrong &= (predicted == self.positive) | (self.labels == self.positive)[:, None]
+        a, b = (self.units.mean(wrong, risk, axis=axis) for risk in self.at_risk)
+        return a, b
 
-    def gap(
-        self, dense: Side, compressed: Side, *, paired: bool = False, level: float = 0.95
-    ) -> GroupGap:
-        """Compare two populations; arguments and returns as for `gap`."""
-        changes = [
-            ChangeEvidence.of_rates(was, now, paired=paired, relative=False)
-            for was, now in zip(dense.rates, compressed.rates, strict=True)
-        ]
-        rise_a, rise_b = (
-            change.absolute((), self.kind.words(name), level=level)
-            for change, name in zip(changes, self.names, strict=True)
-        )
-        variance = self._variance(dense, compressed, paired=paired)
-        # Either group may hold flips that the other does not show.
-        floor = sum(float(change.difference.floor) for change in changes)
-        rise = self._difference(rise_a, rise_b, variance and variance.floored(floor))
-        return GroupGap(self.names[0], self.names[1], self.kind.name, rise_a, rise_b, rise)
+    def gap(self, dense: Rates, compressed: Rates, *, level: float = 0.95) -> GroupGap:
+        """Compare two populations; returns as for `gap`.
 
-    def _variance(self, dense: Side, compressed: Side, *, paired: bool) -> Variance | None:
-        """The variance of the influences on the clusters of both groups."""
-        was, now = dense.difference, compressed.difference
-        if was is None or now is None:
-            return None
-        if paired:
-            return crossed_variance(was.values, now.values, paired=True, unit=None)
-        return influences_variance(was, now, unit=None)
-
-    def _difference(
-        self, rise_a: Estimate, rise_b: Estimate, variance: Variance | None
-    ) -> Estimate:
-        """rise_b - rise_a; undefined where a group has no example at risk."""
-        n, members, level = int(self.rows.any(axis=0).sum()), rise_a.members, rise_a.level
-        effective_events = min(rise_a.events, rise_b.events)
-        value = rise_b.value - rise_a.value
-        if variance is None or math.isnan(value):
-            reason = rise_a.reason or rise_b.reason
-            return undefined(reason, n=n, members=members, events=effective_events, level=level)
-        note = FEW_EVENTS if effective_events < FEW else ""
-        return of_variance(
-            value, variance, n=n, members=members, events=effective_events, level=level, note=note
+        Either group may hold flips that the other does not show, so that their floors add up.
+        """
+        rises = [now.since(was) for was, now in zip(dense, compressed, strict=True)]
+        estimates = []
+        for rise, name in zip(rises, self.names, strict=True):
+            reason = f"undefined (no {self.kind.at_risk} in {self.kind.words(name).where})"
+            estimates.append(rise.estimate(reason=reason, level=level))
+        rise_a, rise_b = estimates
+        difference = (rises[1] - rises[0]).estimate(
+            reason=rise_a.reason or rise_b.reason, level=level
         )
+        return GroupGap(self.names[0], self.names[1], self.kind.name, rise_a, rise_b, difference)

@@ -48,7 +48,7 @@ def selection_rates(
     masks = group_masks(groups, len(hits), names)
     nobody = np.zeros(len(hits), np.intp)
     moments = tally(nobody, hits, None, masks, positive=1, n_classes=2, clusters=clusters)
-    known = RateEvidence.of_moments(moments)
+    known = RateEvidence.of_tally(moments)
     return [
         GroupRate(
             name,
@@ -94,7 +94,7 @@ def selection_changes(
     masks = group_masks(groups, len(d), names)
     nobody = np.zeros(len(d), np.intp)
     moments = tally(nobody, d, c, masks, positive=1, n_classes=2, paired=paired, clusters=clusters)
-    known = ChangeEvidence.of_moments(moments)
+    known = ChangeEvidence.of_tally(moments)
     return [change_at(known, (g, EVENTS), name, SELECTED, level) for g, name in enumerate(names)]
 
 

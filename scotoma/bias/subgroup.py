@@ -12,9 +12,8 @@ from scotoma.errors import DataError
 from scotoma.inputs import class_ids, populations, true_labels
 from scotoma.uncertainty import (
     ChangeEvidence,
-    ClusterMoments,
-    Moments,
     RateEvidence,
+    Tally,
     check_level,
 )
 
@@ -67,7 +66,7 @@ def rates(
     masks = group_masks(groups, len(y), names)
     kinds = metrics(n_classes, positive)
     moments = tally(y, ids, None, masks, positive=positive, n_classes=n_classes, clusters=clusters)
-    known = RateEvidence.of_moments(moments)
+    known = RateEvidence.of_tally(moments)
     return [
         _rate(known, (g, e), name, kind, level)
         for g, name in enumerate(names)
@@ -141,7 +140,7 @@ def amplification(
 
 
 def group_changes(
-    moments: Moments | ClusterMoments,
+    moments: Tally,
     names: Sequence[str],
     *,
     positive: int | None = None,
@@ -174,7 +173,7 @@ def group_changes(
             f"moments must hold {len(names)} groups of {len(kinds)} metrics, got shape "
             f"{moments.n.shape}: pass the names and classes they were counted with"
         )
-    known = ChangeEvidence.of_moments(moments)
+    known = ChangeEvidence.of_tally(moments)
     return [
         change_at(known, (g, e), name, kind, level)
         for g, name in enumerate(names)

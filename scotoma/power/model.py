@@ -12,8 +12,8 @@ from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.uncertainty.moments import MOST_MEMBERS
 from scotoma.uncertainty.rates import FEWEST
+from scotoma.uncertainty.tally import MOST_MEMBERS
 
 NODES = 96  # a difficulty_sd of 3 then has its kurtosis to 4 digits
 

@@ -13,7 +13,7 @@ from scotoma.robustness.amplification import estimate_of
 from scotoma.robustness.losses import SCALES, Scale, loss
 from scotoma.uncertainty import (
     Estimate,
-    RateEvidence,
+    Units,
     Words,
     cluster_sums,
     crossed_variance,
@@ -55,9 +55,8 @@ def set_accuracy(
     0.5
     """
     events = np.asarray(right, np.float64)
-    rows = cluster_sums(np.ones(len(events)), clusters)
-    evidence = RateEvidence.of_clusters(cluster_sums(events, clusters), rows)
-    return evidence.estimate((), Words("right answer", "pictures", "this set"), level=level)
+    words = Words("right answer", "pictures", "this set")
+    return Units.of(len(events), clusters).mean(events).rate(words, level=level)
 
 
 def other_set(

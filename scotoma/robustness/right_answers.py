@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, RateEvidence, Words, cluster_sums, ratio_influence
+from scotoma.uncertainty import Estimate, Units, Words, cluster_sums, ratio_influence
 
 __all__ = ["Answered", "RightAnswers"]
 
@@ -143,9 +143,5 @@ class RightAnswers:
         0.75
         """
         risk = np.ones(len(self.clean), np.bool_) if at_risk is None else at_risk
-        shares = (
-            self.under(corruptions, severities).corrupted if len(corruptions) else self.clean
-        ) * risk[:, None]
-        rows = cluster_sums(risk.astype(float), clusters)
-        evidence = RateEvidence.of_clusters(cluster_sums(shares, clusters), rows)
-        return evidence.estimate((), ACCURACY, level=level)
+        shares = self.under(corruptions, severities).corrupted if len(corruptions) else self.clean
+        return Units.of(len(risk), clusters).mean(shares, risk).rate(ACCURACY, level=level)

@@ -21,7 +21,7 @@ from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.uncertainty import (
     Estimate,
-    RateEvidence,
+    Units,
     Variance,
     Words,
     cluster_sums,
@@ -174,8 +174,7 @@ class View:
             return of_variance(value, variance, n=n, members=members, level=level)
         if kind == "rate":
             words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            rates = RateEvidence.of_clusters(cluster_sums(numerators, clusters), sizes)
-            return rates.estimate((), words, level=level)
+            return Units.of(len(numerators), clusters).mean(numerators).rate(words, level=level)
         if clusters is None:
             return single_mean(numerators, level=level)
         value = float(numerators.mean()) if numerators.size else math.nan

@@ -7,7 +7,6 @@ both. No draws, no seed: the same predictions give the same bytes.
 
 from __future__ import annotations
 
-from scotoma.uncertainty.clustered import ClusterMoments
 from scotoma.uncertainty.clusters import cluster_sums, ratio_influence
 from scotoma.uncertainty.crossed import (
     Variance,
@@ -28,20 +27,24 @@ from scotoma.uncertainty.estimate import (
     undefined,
 )
 from scotoma.uncertainty.heterogeneity import Heterogeneity, heterogeneity
-from scotoma.uncertainty.moments import Moments
 from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
+from scotoma.uncertainty.number import COMPRESSED, DENSE, Number, Units
 from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
+from scotoma.uncertainty.tally import Tally
 
 __all__ = [
+    "COMPRESSED",
+    "DENSE",
     "FEWEST_RUNS",
     "FEW_EVENTS",
     "FEW_RUNS",
     "ChangeEvidence",
-    "ClusterMoments",
     "Estimate",
     "Heterogeneity",
-    "Moments",
+    "Number",
     "RateEvidence",
+    "Tally",
+    "Units",
     "Variance",
     "Words",
     "benjamini_hochberg",

@@ -7,21 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from scotoma.inputs import Floats, Ints
-from scotoma.uncertainty.clustered import ClusterMoments
-from scotoma.uncertainty.clusters import ratio_influence
-from scotoma.uncertainty.crossed import (
-    Variance,
-    crossed_variance,
-    influences_variance,
-    n_effective,
-    of_variance,
-)
+from scotoma.uncertainty.crossed import Variance, of_variance
 from scotoma.uncertainty.estimate import Estimate, few_runs, none_seen, undefined
-from scotoma.uncertainty.influences import Influences
-from scotoma.uncertainty.moments import Moments
+from scotoma.uncertainty.tally import Tally
 
 Index = tuple[int, ...]
 UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
@@ -66,10 +56,10 @@ class RateEvidence:
     variance: Variance
 
     @classmethod
-    def of_moments(cls, moments: Moments | ClusterMoments) -> RateEvidence:
+    def of_tally(cls, moments: Tally) -> RateEvidence:
         """The evidence on the dense members in additive moments.
 
-        >>> float(RateEvidence.of_moments(Moments.of([[1, 0], [1, 1]])).value)
+        >>> float(RateEvidence.of_tally(Tally.of([[1, 0], [1, 1]])).value)
         0.75
         """
         return cls(
@@ -80,19 +70,6 @@ class RateEvidence:
             effective_events=moments.effective_events()[0],
             variance=moments.variance(1.0, None),
         )
-
-    @classmethod
-    def of_clusters(cls, events: npt.ArrayLike, at_risk: npt.ArrayLike) -> RateEvidence:
-        """The evidence on one population whose rows were summed by cluster.
-
-        Args:
-            events: Events of each member, shape (n, K), one row per cluster.
-            at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
-
-        >>> int(RateEvidence.of_clusters([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).n)
-        2
-        """
-        return PopulationRate.of(events, at_risk).evidence
 
     def estimate(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
         """The rate at one place, its interval on the logit scale.
@@ -106,53 +83,14 @@ class RateEvidence:
             The rate; undefined without examples at risk, within 3/n of 0 or 1 where no example
             or every example has the event.
 
-        >>> alone = RateEvidence.of_moments(Moments.of([[0, 0]] * 150))
+        >>> alone = RateEvidence.of_tally(Tally.of([[0, 0]] * 150))
         >>> alone.estimate((), Words("error", "examples", "group 'men'")).high
         0.02
         """
-        n, value = int(self.n[index]), float(self.value[index])
-        common = _Common(n, self.members, float(self.effective_events[index]), level)
-        if n == 0:
-            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
-        variance = self.variance.at(index)
-        if variance.total == 0:
-            return common.none_seen(value)
-        if value in (0.0, 1.0):
-            return common.interval(value, variance, "identity")
-        return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
-
-
-@dataclass(frozen=True, eq=False)
-class PopulationRate:
-    """One rate of one population, summed up so that several others can be compared with it.
-
-    Attributes:
-        evidence: What is known of it.
-        influences: Influences of the clusters at risk on it.
-    """
-
-    evidence: RateEvidence
-    influences: Influences
-
-    @classmethod
-    def of(cls, events: npt.ArrayLike, at_risk: npt.ArrayLike) -> PopulationRate:
-        """Sum up a population; arguments as for `RateEvidence.of_clusters`.
-
-        >>> PopulationRate.of([[1, 0], [2, 1], [0, 0]], [1, 2, 0]).influences.values.shape
-        (2, 2)
-        """
-        r = np.asarray(at_risk, np.float64)
-        e, r = np.asarray(events, np.float64)[r > 0], r[r > 0]
-        influences = Influences.of(ratio_influence(e, r) if len(r) else e)
-        evidence = RateEvidence(
-            rows=np.asarray(r.sum(), np.int64),
-            n=np.asarray(len(r), np.int64),
-            members=e.shape[1],
-            value=np.asarray(e.sum() / (r.sum() * e.shape[1]) if len(r) else np.nan),
-            effective_events=np.asarray(n_effective(e.sum(1))),
-            variance=influences_variance(influences),
-        )
-        return cls(evidence, influences)
+        return rate_estimate(
+            float(self.value[index]), self.variance.at(index), words, n=int(self.n[index]),
+            members=self.members, events=float(self.effective_events[index]), level=level,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -172,80 +110,21 @@ class ChangeEvidence:
     log_ratio: Variance
 
     @classmethod
-    def of_moments(cls, moments: Moments | ClusterMoments) -> ChangeEvidence:
+    def of_tally(cls, moments: Tally) -> ChangeEvidence:
         """The evidence in additive moments.
 
-        >>> float(ChangeEvidence.of_moments(Moments.of([[1, 0], [1, 1]], [[1], [0]])).dense.value)
+        >>> float(ChangeEvidence.of_tally(Tally.of([[1, 0], [1, 1]], [[1], [0]])).dense.value)
         0.75
         """
         dense, compressed = moments.rates()
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratio = moments.variance(1 / dense, 1 / compressed)
         return cls(
-            dense=RateEvidence.of_moments(moments),
-            compressed=RateEvidence.of_moments(moments.compressed_only()),
+            dense=RateEvidence.of_tally(moments),
+            compressed=RateEvidence.of_tally(moments.compressed_only()),
             difference=moments.variance(),
             log_ratio=log_ratio,
         )
-
-    @classmethod
-    def of_clusters(
-        cls,
-        dense: npt.ArrayLike,
-        compressed: npt.ArrayLike,
-        at_risk: npt.ArrayLike,
-        *,
-        paired: bool = False,
-        relative: bool = True,
-    ) -> ChangeEvidence:
-        """The evidence on two populations whose rows were summed by cluster.
-
-        Args:
-            dense: Events of each dense member, shape (n, K), one row per cluster.
-            compressed: Events of each compressed member, shape (n, K').
-            at_risk: Rows at risk in each cluster, shape (n,); clusters with none do not count.
-            paired: Member m of `compressed` derives from member m of `dense`.
-            relative: Whether the relative change will be needed, too.
-
-        >>> evidence = ChangeEvidence.of_clusters([[1, 0], [2, 1]], [[1], [2]], [1, 2])
-        >>> round(float(evidence.compressed.value), 4)
-        1.0
-        """
-        return cls.of_rates(
-            PopulationRate.of(dense, at_risk),
-            PopulationRate.of(compressed, at_risk),
-            paired=paired,
-            relative=relative,
-        )
-
-    @classmethod
-    def of_rates(
-        cls,
-        dense: PopulationRate,
-        compressed: PopulationRate,
-        *,
-        paired: bool = False,
-        relative: bool = True,
-    ) -> ChangeEvidence:
-        """The evidence on two populations that were summed up before, on the same rows at risk.
-
-        >>> one, other = (PopulationRate.of(e, [1, 2]) for e in ([[1, 0], [2, 1]], [[1], [2]]))
-        >>> round(float(ChangeEvidence.of_rates(one, other).dense.value), 4)
-        0.6667
-        """
-        before, after = dense.evidence, compressed.evidence
-        d, c = dense.influences, compressed.influences
-        if paired:
-            difference = crossed_variance(d.values, c.values, paired=True)
-        else:
-            difference = influences_variance(d, c)
-        log_ratio = UNKNOWN_VARIANCE
-        if relative and before.value > 0 and after.value > 0:
-            log_ratio = crossed_variance(
-                d.values / before.value, c.values / after.value, paired=paired,
-                unit=1 / np.sqrt(before.value * after.value),
-            )  # fmt: skip
-        return cls(before, after, difference, log_ratio)
 
     def absolute(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
         """Compressed rate minus dense rate at one place.
@@ -259,7 +138,7 @@ class ChangeEvidence:
             The difference; undefined without examples at risk, without interval with one. Where no
             example differs, the interval is that of the variance floor (`flip_floor`).
 
-        >>> evidence = ChangeEvidence.of_moments(Moments.of([[0]] * 388, [[0]] * 388))
+        >>> evidence = ChangeEvidence.of_tally(Tally.of([[0]] * 388, [[0]] * 388))
         >>> round(evidence.absolute((), Words("error", "examples", "group 'men'")).high, 4)
         0.01
         """
@@ -281,7 +160,7 @@ class ChangeEvidence:
             The change in per cent; nan without examples at risk, without an event in one
             population, or fewer than 5 effective events.
 
-        >>> evidence = ChangeEvidence.of_moments(Moments.of([[1]] + [[0]] * 169, [[0]] * 170))
+        >>> evidence = ChangeEvidence.of_tally(Tally.of([[1]] + [[0]] * 169, [[0]] * 170))
         >>> evidence.relative((), Words("error", "examples", "group 'men'")).reason
         'relative change not estimable (no error among 170 examples)'
         """
@@ -303,6 +182,27 @@ class ChangeEvidence:
         events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
         members = min(self.dense.members, self.compressed.members)
         return _Common(int(self.dense.n[index]), members, float(events), level)
+
+
+def rate_estimate(
+    value: float,
+    variance: Variance | None,
+    words: Words,
+    *,
+    n: int,
+    members: int,
+    events: float,
+    level: float,
+) -> Estimate:
+    """One rate with its interval on the logit scale; `RateEvidence.estimate` says what it gives."""
+    common = _Common(n, members, events, level)
+    if n == 0 or variance is None:
+        return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+    if variance.total == 0:
+        return common.none_seen(value)
+    if value in (0.0, 1.0):
+        return common.interval(value, variance, "identity")
+    return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
 
 
 @dataclass(frozen=True)

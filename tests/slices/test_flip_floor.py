@@ -11,7 +11,7 @@ import pytest
 from scotoma.slices import find_slices
 from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.rates import RateChanges
-from scotoma.uncertainty import ChangeEvidence, Words
+from scotoma.uncertainty import ChangeEvidence, Tally, Words
 from scotoma.uncertainty.clusters import cluster_sums
 
 N = 200
@@ -28,7 +28,9 @@ def populations(members: int, flips: float) -> tuple[np.ndarray, np.ndarray, np.
 def as_group(dense: np.ndarray, compressed: np.ndarray, clusters: np.ndarray) -> ChangeEvidence:
     """The change of the same rows as that of a group."""
     events = (cluster_sums(own, clusters) for own in (dense, compressed))
-    return ChangeEvidence.of_clusters(*events, cluster_sums(np.ones(N), clusters), paired=True)
+    return ChangeEvidence.of_tally(
+        Tally.of(*events, cluster_sums(np.ones(N), clusters), paired=True)
+    )
 
 
 @pytest.mark.parametrize("joined", [False, True])

@@ -248,7 +248,7 @@ def _on_shared(
             test.labels, predicted[0], predicted[1], groups.masks, positive=positive_id,
             n_classes=len(test.classes), clusters=test.clusters,
         )  # fmt: skip
-        known = ChangeEvidence.of_moments(moments)
+        known = ChangeEvidence.of_tally(moments)
         kinds = list(enumerate(metrics(len(test.classes), positive_id)))
         of_all = [(e, kind) for e, kind in kinds if kind.class_id is None]  # classes may be many
         for g, group in enumerate(groups.names):

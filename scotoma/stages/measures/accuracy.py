@@ -14,8 +14,7 @@ from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
-from scotoma.uncertainty import cluster_sums
-from scotoma.uncertainty.rates import RateEvidence, Words
+from scotoma.uncertainty import Units, Words
 from scotoma.verdict.one_model import Contradiction, one_model_trap
 
 __all__ = [
@@ -55,12 +54,11 @@ class PopulationAccuracy:
         """
         labels = examples.labels
         correct = predictions.predicted == labels[:, None]
-        sizes = cluster_sums(np.ones((len(correct), 1)), examples.clusters)[:, 0]
-        evidence = RateEvidence.of_clusters(cluster_sums(correct, examples.clusters), sizes)
+        top1 = Units.of(len(correct), examples.clusters).mean(correct)
         masks = examples.partition().masks
         return cls(
             top1={
-                "top1": evidence.estimate((), Words("hit", "examples", "the test split")),
+                "top1": top1.rate(Words("hit", "examples", "the test split")),
                 "members": correct.mean(axis=0),
             },
             errors=group_errors(predictions.predicted, labels, masks, positive),

@@ -71,7 +71,7 @@ class AgainstLabels:
             partition=partition,
             positive=positive,
             dense=PopulationAccuracy.of(dense, examples, positive),
-            gaps=Gaps.of(examples, dense.predicted, config.advantaged),
+            gaps=Gaps(examples, dense.predicted, config.advantaged or {}),
             table=RateTable(partition.keys, examples.classes, positive),
             comparisons=len(config.resolved_variants) - 1,
             seed=config.population.seed,
@@ -127,7 +127,7 @@ class AgainstLabels:
             paired=comparison.variant.paired,
             clusters=self.examples.clusters,
         )
-        return ChangeEvidence.of_moments(moments)
+        return ChangeEvidence.of_tally(moments)
 
     def _classes(self, comparison: PopulationPair) -> list[dict[str, Any]]:
         impact = class_impact(

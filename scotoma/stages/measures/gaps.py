@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.counting import Events, events
-from scotoma.bias.gaps import Contrast, Side
+from scotoma.bias.gaps import Contrast, Rates
 from scotoma.datasets import AuditedExamples, Partition
 from scotoma.group_keys import group_key
+from scotoma.uncertainty import COMPRESSED, DENSE
 
 __all__ = ["Gaps"]
 
 MOST_KEPT_BYTES = 200_000_000  # of the dense population under all contrasts
-Sides = Iterator[tuple[str, Contrast, Side]]
+Contrasts = Iterator[tuple[str, Contrast, Rates]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,28 +29,12 @@ class Gaps:
         examples: The test examples.
         advantaged: Attribute to the value that its others are compared with, each in turn. Without
             one, two values are compared with each other, and each of more with the rest.
-        wrong: Errors of the dense members.
+        dense: Class ids of the dense members, shape (N, K).
     """
 
     examples: AuditedExamples
     advantaged: Mapping[str, str]
-    wrong: Events
-
-    @classmethod
-    def of(
-        cls,
-        examples: AuditedExamples,
-        dense: NDArray[np.unsignedinteger],
-        advantaged: Mapping[str, str] | None = None,
-    ) -> Gaps:
-        """Sum up the dense population.
-
-        Args:
-            examples: The test examples.
-            dense: Class ids of its members, shape (N, K).
-            advantaged: As the attribute.
-        """
-        return cls(examples, advantaged or {}, _errors(examples, dense))
+    dense: NDArray[np.unsignedinteger]
 
     def under(
         self, compressed: NDArray[np.unsignedinteger], *, paired: bool
@@ -61,30 +45,25 @@ class Gaps:
             compressed: Class ids of its members, shape (N, K').
             paired: Member m of it derives from dense member m.
         """
-        after = _errors(self.examples, compressed)
-        rows = []
-        for attribute, contrast, was in self._kept or self._sides():
-            gap = contrast.gap(was, contrast.side(after), paired=paired)
+        axis, rows = DENSE if paired else COMPRESSED, []
+        for attribute, contrast, was in self._kept or self._contrasts():
+            gap = contrast.gap(was, contrast.rates(compressed, axis))
             p = np.minimum(1.0, 2 * min(gap.gap.p_above(0.0), gap.gap.p_below(0.0)))
             rows.append({"attribute": attribute, "p": p} | gap.as_dict())
         return rows
 
     @cached_property
-    def _kept(self) -> list[tuple[str, Contrast, Side]]:
+    def _kept(self) -> list[tuple[str, Contrast, Rates]]:
         """The dense population under all contrasts; empty where that is more than fits."""
-        each = 8 * self.examples.table.height * (2 * self.wrong.members + 4)
+        each = 8 * self.examples.table.height * (2 * self.dense.shape[1] + 4)
         fits = each * len(self.examples.partition().keys) <= MOST_KEPT_BYTES
-        return list(self._sides()) if fits else []
+        return list(self._contrasts()) if fits else []
 
-    def _sides(self) -> Sides:
+    def _contrasts(self) -> Contrasts:
         for attribute, contrast in _contrasts(
             self.examples, self.examples.partition(), self.advantaged
         ):
-            yield attribute, contrast, contrast.side(self.wrong)
-
-
-def _errors(examples: AuditedExamples, predicted: NDArray[np.unsignedinteger]) -> Events:
-    return events(examples.labels, predicted, len(examples.classes), None)
+            yield attribute, contrast, contrast.rates(self.dense, DENSE)
 
 
 def _contrasts(

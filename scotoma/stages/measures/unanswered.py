@@ -48,7 +48,7 @@ def unanswered_rows(comparison: PopulationPair, examples: AuditedExamples) -> li
         paired=comparison.variant.paired,
         clusters=examples.clusters,
     )
-    known = ChangeEvidence.of_moments(moments)
+    known = ChangeEvidence.of_tally(moments)
     return [
         change_row(change_at(known, (g, 1), key, KIND, LEVEL), None)
         for g, key in enumerate(partition.keys)
