@@ -111,7 +111,7 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda was, now: Tally.of(was, now),
         {"was": Y[:, None] == IDS, "now": Y[:, None] == OTHER},
     ),
-    "single_mean": (uncertainty.single_mean, {"scores": RNG.random((N, 3))}),
+    "Units.mean": (uncertainty.Units.of(N).mean, {"events": RNG.random((N, 3))}),
     "cluster_sums": (
         lambda clusters: uncertainty.cluster_sums(np.ones(N), clusters),
         {"clusters": SOURCES},

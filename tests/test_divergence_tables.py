@@ -18,6 +18,7 @@ from scotoma.divergence import (
 )
 from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.errors import DataError
+from scotoma.uncertainty import Units
 
 
 def test_over_index_is_the_ratio_of_shares_and_its_error_that_of_the_jackknife():
@@ -170,7 +171,7 @@ def test_top1_table_is_accuracy_averaged_over_members_and_over_ties():
 def test_the_error_of_a_weighted_rate_is_that_of_the_jackknife():
     rng = np.random.default_rng(0)
     hits, weights = rng.random((200, 1)) < 0.3, rng.choice([0.0, 0.4, 1.0], 200)
-    found = weighted_rate(hits, None, weights)
+    found = weighted_rate(hits, Units.of(200), weights)
 
     def logit(keep):
         rate = np.average(hits[keep, 0], weights=weights[keep])

@@ -13,18 +13,19 @@ from scipy import stats
 
 from scotoma.uncertainty import (
     Estimate,
+    Units,
     Variance,
     benjamini_hochberg,
     holm,
     none_seen,
-    single_mean,
 )
 from tests.test_uncertainty import hard_examples
 
 
 def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():
     scores = hard_examples(np.random.default_rng(6), 25, 5, -1.2)
-    plain, logit = single_mean(scores), single_mean(scores, scale="logit")
+    mean = Units.of(25).mean(scores)
+    plain, logit = mean.estimate(), mean.estimate("logit")
     assert plain.low < 0 < logit.low < logit.value < logit.high < 1
     assert plain.value == logit.value
     assert logit.df == pytest.approx(plain.df)  # the gradient cancels
@@ -33,7 +34,7 @@ def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():
 
 def test_t_not_normal_decides_the_width():
     d = hard_examples(np.random.default_rng(7), 200, 5)
-    rate = single_mean(d)
+    rate = Units.of(200).mean(d).estimate()
     assert rate.df < 30
     assert rate.high - rate.value == pytest.approx(stats.t.ppf(0.975, rate.df) * rate.se)
 
@@ -47,17 +48,11 @@ def test_t_not_normal_decides_the_width():
     ],
 )
 def test_means_without_interval_say_why(scores, reason):
-    estimate = single_mean(scores)
+    estimate = Units.of(len(scores)).mean(scores).estimate()
     assert estimate.reason == reason
     assert math.isnan(estimate.low)
     assert math.isnan(estimate.high)
     assert math.isnan(estimate.value) == (len(scores) == 0)
-
-
-def test_a_mean_of_one_has_no_logit():
-    rate = single_mean(np.ones((9, 2)), scale="logit")
-    assert rate.value == 1
-    assert rate.reason == "interval not estimable (mean 1 has no logit)"
 
 
 @given(
@@ -91,7 +86,7 @@ def test_rule_of_three_bounds_what_was_never_seen():
 
 
 def test_estimates_survive_json_with_nan_as_none():
-    missing = single_mean(np.zeros((5, 2)))
+    missing = Units.of(5).mean(np.zeros((5, 2))).estimate()
     text = json.dumps(missing.as_dict(), allow_nan=False)
     assert json.loads(text)["low"] is None
     third = Estimate.on_scale(1 / 3, 0.1, math.inf, n=3, members=2).as_dict()

@@ -21,7 +21,6 @@ from scotoma.uncertainty import (
     n_effective,
     of_variance,
     ratio_influence,
-    single_mean,
 )
 
 PARTS = ("total", "examples", "members", "residual", "df", "floor")
@@ -400,13 +399,18 @@ def test_n_effective_counts_examples_that_carry_the_rate():
             "drop the members without a partner, or pass paired=False",
         ),
         (
-            lambda: single_mean(np.ones(3)),
-            "scores must be a table of examples by members, got shape (3,): "
+            lambda: Units.of(4).mean(np.ones((3, 2))),
+            "events must be a table of 4 examples by members, got shape (3, 2): "
             "pass at least one member as a column",
         ),
         (
-            lambda: single_mean(np.ones((3, 2)), level=95),
-            "level must be a fraction in (0, 1), got 95: write 0.95 for 95%",
+            lambda: Units.of(3).mean([1, 0, 0]) - Units.of(4).mean([1, 0, 0, 0]),
+            "numbers must be about the same units, got 3 and 4: score both on one test set",
+        ),
+        (
+            lambda: Units.of(2).mean(np.eye(2)) - Units.of(2).mean([1, 0]),
+            "paired populations need as many compressed as dense members, got 1 and 2: "
+            "drop the members without a partner, or pass paired=False",
         ),
         (
             lambda: holm([0.5, 1.5]),

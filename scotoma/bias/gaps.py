@@ -147,8 +147,7 @@ class Contrast:
         rises = [now.since(was) for was, now in zip(dense, compressed, strict=True)]
         estimates = []
         for rise, name in zip(rises, self.names, strict=True):
-            reason = f"undefined (no {self.kind.at_risk} in {self.kind.words(name).where})"
-            estimates.append(rise.estimate(reason=reason, level=level))
+            estimates.append(rise.estimate(reason=self.kind.words(name).nobody, level=level))
         rise_a, rise_b = estimates
         difference = (rises[1] - rises[0]).estimate(
             reason=rise_a.reason or rise_b.reason, level=level

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,16 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.uncertainty import (
+    COMPRESSED,
+    DENSE,
     Estimate,
+    Number,
+    Units,
     Variance,
     check_level,
     cluster_sums,
-    crossed_variance,
     n_effective,
     of_variance,
-    ratio_influence,
     undefined,
 )
 
@@ -192,54 +193,48 @@ def _table(values: npt.ArrayLike, name: str) -> Floats:
 
 def _change(table: ScoreTable, level: float) -> MeanChange:
     check_level(level)
-    before, after, clusters = table.before, table.after, table.clusters
-    n = len(before) if clusters is None else int(clusters.max(initial=-1)) + 1
-    members = min(before.shape[1], after.shape[1])
-    if not n:
+    members = min(table.before.shape[1], table.after.shape[1])
+    if not len(table.before):
         nothing = undefined("undefined (no examples)", n=0, members=members, level=level)
         return MeanChange(0, nothing, nothing, nothing, nothing)
-    rows = np.ones(n) if clusters is None else cluster_sums(np.ones(len(before)), clusters)
-    sums = [cluster_sums(own, clusters) for own in (before, after)]
-    d, c = (ratio_influence(own, rows) for own in sums)
-    mean_d, mean_c = float(before.mean()), float(after.mean())
-    variance = crossed_variance(d, c, paired=table.paired, unit=1.0 if table.binary else None)
-    carried = n_effective(np.abs(sums[1].mean(axis=1) - sums[0].mean(axis=1)))
-    change = of_variance(
-        mean_c - mean_d, variance, n=n, members=members, events=carried, level=level
-    )
-    single = [
-        _mean(mean, influence, n, members, table.binary, level)
-        for mean, influence in ((mean_d, d), (mean_c, c))
-    ]
-    recovery, log_variance = _recovery((mean_d, mean_c), (d, c), n, members, table, level)
-    return MeanChange(n, single[0], single[1], change, recovery, variance, log_variance)
+    units = Units.of(len(table.before), table.clusters)
+    flip, axis = 1.0 if table.binary else None, DENSE if table.paired else COMPRESSED
+    before = units.mean(table.before, flip=flip)
+    after = units.mean(table.after, flip=flip, axis=axis)
+    moved = cluster_sums(table.after.mean(axis=1) - table.before.mean(axis=1), table.clusters)
+    change = after.since(before)
+    recovery, log_variance = _recovery(before, after, members, level)
+    return MeanChange(
+        change.n,
+        _mean(before, members, level),
+        _mean(after, members, level),
+        of_variance(
+            change.value, change.variance, n=change.n, members=members,
+            events=n_effective(np.abs(moved)), level=level,
+        ),
+        recovery,
+        change.variance,
+        log_variance,
+    )  # fmt: skip
 
 
-def _mean(
-    value: float, influence: Floats, n: int, members: int, binary: bool, level: float
-) -> Estimate:
-    if not binary:
-        return of_variance(value, crossed_variance(influence), n=n, members=members, level=level)
+def _mean(mean: Number, members: int, level: float) -> Estimate:
+    n, value, variance = mean.n, mean.value, mean.variance
+    if mean.flip is None:
+        return of_variance(value, variance, n=n, members=members, level=level)
     if not 0 < value < 1:
         reason = f"interval not estimable (all {n:,} scores are {value:g})"
         return undefined(reason, value=value, n=n, members=members, level=level)
-    variance = crossed_variance(influence / (value * (1 - value)))
+    variance = variance.scaled(1 / (value * (1 - value)))
     return of_variance(value, variance, n=n, members=members, level=level, scale="logit")
 
 
 def _recovery(
-    means: tuple[float, float],
-    influences: tuple[Floats, Floats],
-    n: int,
-    members: int,
-    table: ScoreTable,
-    level: float,
+    before: Number, after: Number, members: int, level: float
 ) -> tuple[Estimate, Variance | None]:
-    if not min(means) > 0:
-        reason = f"recovery not defined (the means are {means[0]:g} and {means[1]:g})"
+    n = before.n
+    if not min(before.value, after.value) > 0:
+        reason = f"recovery not defined (the means are {before.value:g} and {after.value:g})"
         return undefined(reason, n=n, members=members, level=level), None
-    d, c = (influence / mean for influence, mean in zip(influences, means, strict=True))
-    unit = 1 / math.sqrt(means[0] * means[1]) if table.binary else None
-    variance = crossed_variance(d, c, paired=table.paired, unit=unit)
-    ratio = means[1] / means[0]
+    variance, ratio = after.log().since(before.log()).variance, after.value / before.value
     return of_variance(ratio, variance, n=n, members=members, level=level, scale="ratio"), variance

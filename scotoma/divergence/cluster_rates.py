@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Floats, cluster_ids
-from scotoma.uncertainty import (
-    FEW_EVENTS,
-    Estimate,
-    cluster_sums,
-    crossed_variance,
-    n_effective,
-    none_seen,
-    of_variance,
-    ratio_influence,
-    undefined,
-)
-from scotoma.uncertainty.rates import FEW
+from scotoma.inputs import Codes, Floats
+from scotoma.uncertainty import Estimate, Units, cluster_sums, ratio_influence
 
 GIVEN_POPULATIONS = "these populations, another test set"
 
@@ -44,7 +35,7 @@ def over_clusters(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
 
 def weighted_rate(
     events: npt.ArrayLike,
-    codes: Codes | None,
+    units: Units,
     weights: Floats | None = None,
     *,
     members: int | None = None,
@@ -54,11 +45,12 @@ def weighted_rate(
 ) -> Estimate:
     """Rate of an event over members and weighted examples, interval on the logit scale.
 
-    The weights are taken as given; rows of weight 0 are not at risk and do not count in n.
+    The weights are taken as given; rows of weight 0 are not at risk and do not count in n. What
+    carries it are the events, or the examples without, if these are fewer.
 
     Args:
         events: 0/1 or shares in [0, 1], shape (N, K).
-        codes: From `cluster_ids`.
+        units: The examples, and their clusters.
         weights: Non-negative, shape (N,); None weighs all alike.
         members: Size of the smaller population where the columns are not the members.
         level: Coverage, a fraction in (0, 1).
@@ -68,38 +60,12 @@ def weighted_rate(
     Returns:
         The rate; bounds by the rule of three where it is 0 or 1; nan where nothing is at risk.
 
-    >>> weighted_rate([[1, 0], [0, 0], [1, 1]], None, np.array([1.0, 1.0, 0.5])).value
+    >>> weighted_rate([[1, 0], [0, 0], [1, 1]], Units.of(3), np.array([1.0, 1.0, 0.5])).value
     0.4
     """
-    rates = np.asarray(events, np.float64)
-    at_risk = np.full(len(rates), True) if weights is None else weights > 0
-    weight = np.ones(len(rates)) if weights is None else weights
-    rates, weight = rates[at_risk], weight[at_risk]
-    kept = None if codes is None else cluster_ids(codes[at_risk], len(rates))
-    n = len(rates) if kept is None else int(kept.max(initial=-1)) + 1
-    size = rates.shape[1] if members is None else members
-    if not n:
-        return undefined(f"undefined ({empty})", n=0, members=size, level=level, note=note)
-    value = float((weight @ rates).mean() / weight.sum())
-    seen = cluster_sums(rates.sum(axis=1), kept)
-    missed = cluster_sums(rates.shape[1] - rates.sum(axis=1), kept)
-    effective_events = min(n_effective(seen), n_effective(missed))
-    if not 0 < value < 1:
-        return none_seen(
-            float(round(value)), n=n, members=size, lowest=0.0, highest=1.0, level=level, note=note
-        )
-    if effective_events < FEW:
-        note = f"{note}; {FEW_EVENTS}" if note else FEW_EVENTS
-    slope = 1 / (value * (1 - value))
-    events_of = cluster_sums(weight[:, None] * rates, kept)
-    influence = ratio_influence(events_of, cluster_sums(weight, kept)) * slope
-    return of_variance(
-        value,
-        crossed_variance(influence),
-        n=n,
-        members=size,
-        events=effective_events,
-        level=level,
-        scale="logit",
-        note=note,
-    )
+    shares = np.asarray(events, np.float64)
+    at_risk = None if weights is None else weights > 0
+    seen, missed = (units.mean(one, at_risk) for one in (shares, 1 - shares))
+    rate = seen if weights is None else units.mean(shares, weights)
+    rate = replace(rate, events=min(seen.events, missed.events))
+    return rate.rate(f"undefined ({empty})", members=members, level=level, note=note)

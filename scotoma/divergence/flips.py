@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
-from scotoma.divergence.cluster_rates import over_clusters
-from scotoma.inputs import Codes, Floats, Labels, booleans, cluster_ids, populations, true_labels
-from scotoma.uncertainty import (
-    FEW_EVENTS,
-    Estimate,
-    cluster_sums,
-    crossed_variance,
-    n_effective,
-    none_seen,
-    of_variance,
-    undefined,
-)
-from scotoma.uncertainty.rates import FEW
+from scotoma.inputs import Flags, Floats, Labels, booleans, populations, true_labels
+from scotoma.uncertainty import COMPRESSED, Estimate, Units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,15 +72,12 @@ def flip_ledger(
     d, c = populations(dense, compressed, None, paired=paired)
     y = None if labels is None else true_labels(labels, len(d), None)[:, None]
     inside = booleans(groups, "groups", (len(names), len(d)))
-    codes = cluster_ids(clusters, len(d))
+    units = Units.of(len(d), clusters)
     kinds = _paired_flips(d, c, y) if paired else _unpaired_flips(d, c, y)
     rows = []
     for name, group in zip(names, inside, strict=True):
-        own = None if codes is None else cluster_ids(codes[group], int(group.sum()))
-        shares = {}
-        for kind, (by_dense, by_compressed) in kinds.items():
-            parts = by_dense[group], None if by_compressed is None else by_compressed[group]
-            shares[kind] = _share(*parts, own, min(d.shape[1], c.shape[1]), name)
+        reason = f"undefined (no examples in group {name!r})"
+        shares = {kind: _share(*parts, group, units, reason) for kind, parts in kinds.items()}
         rows.append(LedgerRow(group=name, n=int(group.sum()), **shares))
     return rows
 
@@ -131,43 +117,17 @@ def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kind
 
 
 def _share(
-    by_dense: Floats,
-    by_compressed: Floats | None,
-    codes: Codes | None,
-    members: int,
-    group: str,
+    by_dense: Floats, by_compressed: Floats | None, group: Flags, units: Units, reason: str
 ) -> Estimate:
     """Rate of a flip over pairs of members.
 
     With e_x the share of pairs that flip on x, psi_x = e_x and the members' influences are the
-    shares of each one's partners: the first-order terms of a two-sample U-statistic.
+    shares of each one's partners: the first-order terms of a two-sample U-statistic. Those of
+    compressed members less e_x have the mean 0.
     """
-    pairs = by_dense.mean(axis=1)
-    n = len(pairs) if codes is None else int(codes.max(initial=-1)) + 1
-    if not n:
-        reason = f"undefined (no examples in group {group!r})"
-        return undefined(reason, n=0, members=members)
-    value = float(pairs.mean())
-    if not 0 < value < 1:
-        whole = float(round(value))
-        return none_seen(whole, n=n, members=members, lowest=0.0, highest=1.0)
-    slope = 1 / (value * (1 - value))
-    if by_compressed is None:
-        variance = crossed_variance(over_clusters(by_dense * slope, codes))
-    else:
-        # Taking e from one side makes the difference of the two -e_x, not 0.
-        variance = crossed_variance(
-            over_clusters(by_dense * slope, codes),
-            over_clusters((by_compressed - pairs[:, None]) * slope, codes),
-            unit=None,  # a rate, not a change
-        )
-    events = n_effective(cluster_sums(pairs, codes))
-    return of_variance(
-        value,
-        variance,
-        n=n,
-        members=members,
-        events=events,
-        scale="logit",
-        note=FEW_EVENTS if events < FEW else "",
-    )
+    rate = units.mean(by_dense, group)
+    if by_compressed is not None:
+        rest = by_compressed - by_dense.mean(axis=1, keepdims=True)
+        moves = units.mean(rest, group, axis=COMPRESSED, flip=None).moves
+        rate = replace(rate, moves=rate.moves | moves)
+    return rate.rate(reason)

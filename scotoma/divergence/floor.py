@@ -15,6 +15,7 @@ from scotoma.inputs import Codes, Floats, Labels, cluster_ids, populations
 from scotoma.uncertainty import (
     FEW_EVENTS,
     Estimate,
+    Units,
     Variance,
     check_level,
     cluster_sums,
@@ -121,8 +122,9 @@ def excess(
     codes = cluster_ids(clusters, len(d))
     scores = score(d, c, n_classes)
     rows = _Rows.of(d, c, codes, level)
+    units = Units(len(d), codes)
     share = weighted_rate(
-        scores.cie[:, None], codes, members=rows.members, level=level, note=GIVEN_POPULATIONS
+        scores.cie[:, None], units, members=rows.members, level=level, note=GIVEN_POPULATIONS
     )
     if d.shape[1] == 1:
         floor, disagreement, beyond = (
@@ -131,7 +133,7 @@ def excess(
         )
         variance = UNKNOWN_VARIANCE
         if not paired:
-            disagreement = weighted_rate(d != c, codes, members=rows.members, level=level)
+            disagreement = weighted_rate(d != c, units, members=rows.members, level=level)
     else:
         pairs = _pairs(d[rows.kept], c[rows.kept], paired=paired)
         floor, disagreement = _rate(pairs.floor, rows), _rate(pairs.disagreement, rows)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
 from scotoma.divergence.ranking import percentile_weights, threshold
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats, booleans, cluster_ids, populations, true_labels
-from scotoma.uncertainty import (
-    FEW_EVENTS,
-    Estimate,
-    cluster_sums,
-    crossed_variance,
-    n_effective,
-    of_variance,
-    undefined,
-)
-from scotoma.uncertainty.rates import FEW, FEWEST
+from scotoma.inputs import Flags, Floats, booleans, populations, true_labels
+from scotoma.uncertainty import Estimate, Units, undefined
+from scotoma.uncertainty.rates import FEWEST
 
 GIVEN_SUBSET = "the subset is taken as given"
 
@@ -92,28 +84,17 @@ def over_index(
     [2.0, 1.31, 3.05]
     """
     f = booleans(flags, "flags")
-    codes = cluster_ids(clusters, f.size)
-    n = f.size if codes is None else int(codes.max()) + 1
+    units = Units.of(f.size, clusters)
     rows = []
     for name, values in attributes.items():
         a = booleans(values, f"attribute {name!r}", f.shape)
         both = f & a
-        events = n_effective(cluster_sums(both, codes))
-        reason = _no_ratio(name, f, a, both, events)
-        if reason:
-            change = undefined(reason, n=n, members=members, events=events)
+        shared = units.mean(both)
+        if reason := _no_ratio(name, f, a, both, shared.events):
+            change = undefined(reason, n=shared.n, members=members, events=shared.events)
         else:
-            influence = both / both.mean() - f / f.mean() - a / a.mean()
-            ratio = both.mean() / f.mean() / a.mean()
-            change = of_variance(
-                float(100 * (ratio - 1)),
-                crossed_variance(over_clusters(influence[:, None], codes)),
-                n=n,
-                members=members,
-                events=events,
-                scale="log",
-                note=f"{GIVEN_POPULATIONS}; {FEW_EVENTS}" if events < FEW else GIVEN_POPULATIONS,
-            )
+            ratio = replace(shared / units.mean(f) / units.mean(a), events=shared.events)
+            change = ratio.estimate("log", members=members, note=GIVEN_POPULATIONS)
         rows.append(
             OverIndex(
                 attribute=name,
@@ -166,7 +147,7 @@ def flip_rate(
     (0.25, 2.0)
     """
     d, c = populations(dense, compressed, None, paired=True)
-    return weighted_rate(d != c, cluster_ids(clusters, len(d)))
+    return weighted_rate(d != c, Units.of(len(d), clusters))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +213,7 @@ def top1_table(
         )
     y = true_labels(labels, len(d), scores.n_classes)[:, None]
     events = {"dense": d == y, "compressed": c == y}
-    codes = cluster_ids(clusters, len(d))
+    units = Units.of(len(d), clusters)
     subsets: list[tuple[str, int, Floats, str, str]] = [
         ("all", scores.n, np.ones(scores.n), "no examples", ""),
         ("CIEs", int(scores.cie.sum()), scores.cie.astype(float), "no CIE", GIVEN_SUBSET),
@@ -247,7 +228,7 @@ def top1_table(
     rows = []
     for subset, n, weights, empty, note in subsets:
         rates = {
-            name: weighted_rate(hits, codes, weights, note=note, empty=empty)
+            name: weighted_rate(hits, units, weights, note=note, empty=empty)
             for name, hits in events.items()
         }
         rows.append(AccuracyRow(subset=subset, n=n, **rates))

@@ -13,6 +13,7 @@ from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text, under
 from scotoma.predictions import kept_classes
+from scotoma.uncertainty import Units
 
 __all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
 
@@ -67,13 +68,13 @@ def top5_subsets(finished: FinishedAudit) -> PaperTable:
 
 def _top5(finished: FinishedAudit, variant: str) -> Accuracies:
     flags = finished.scores.filter(variant=variant)["cie"].to_numpy()
-    clusters = finished.test.clusters
+    units = Units.of(len(flags), finished.test.clusters)
     right = [finished.top5_right(name) for name in (DENSE, variant)]
 
     def rates(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[Quantity, Quantity]:
         weights = rows.astype(np.float64)
         dense, compressed = (
-            Quantity.of(weighted_rate(np.asarray(one), clusters, weights, empty="no PIE"))
+            Quantity.of(weighted_rate(np.asarray(one), units, weights, empty="no PIE"))
             for one in right
         )
         return dense, compressed

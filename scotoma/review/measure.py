@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from scotoma.uncertainty import Variance, crossed_variance
+from scotoma.uncertainty import COMPRESSED, DENSE, Units, Variance
 
 __all__ = ["FEWEST", "GroupErrors", "corrected_change", "drawn_prefix"]
 
@@ -163,14 +163,9 @@ def _crossed(
     clusters: Ints | None,
 ) -> Variance:
     """The crossed variance of the change over examples, or clusters, and members."""
-    parts = []
-    for members in (dense[rows], compressed[rows]):
-        wrong = (members != labels[rows, None]).astype(float)
-        wrong -= wrong.mean()
-        if clusters is not None:
-            _, own = np.unique(clusters[rows], return_inverse=True)
-            summed = np.zeros((own.max() + 1, wrong.shape[1]))
-            np.add.at(summed, own, wrong)
-            wrong = summed * len(summed) / len(own)
-        parts.append(wrong)
-    return crossed_variance(parts[0], parts[1], paired=paired)
+    units = Units.of(len(labels), clusters)
+    before, after = (
+        units.mean(members != labels[:, None], rows, axis=axis)
+        for members, axis in ((dense, DENSE), (compressed, DENSE if paired else COMPRESSED))
+    )
+    return after.since(before).variance

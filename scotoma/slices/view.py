@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.inputs import Codes, Flags
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.evidence.tally import Rows
@@ -19,17 +18,7 @@ from scotoma.slices.judging.ratios import linear, ratio_of
 from scotoma.slices.search.findings import Key, SliceFinding
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.uncertainty import (
-    Estimate,
-    Units,
-    Variance,
-    Words,
-    cluster_sums,
-    crossed_variance,
-    of_variance,
-    single_mean,
-    undefined,
-)
+from scotoma.uncertainty import Estimate, Units, Words, undefined
 
 NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
 
@@ -163,26 +152,13 @@ class View:
             return evidence.inside(chosen, level)
         part = self.outcome.take(rows[chosen])
         clusters = None if self.clusters is None else self.clusters[rows[chosen]]
-        numerators, members = part.model.above, part.model.members
-        sizes = cluster_sums(np.ones(len(numerators)), clusters)
-        n = sizes.size
+        numerators = part.model.above
+        units = Units.of(len(numerators), clusters)
         if kind == "ratio":
-            value = ratio_of(part.model)
-            if np.isnan(value):
-                return undefined("undefined (nothing to divide by)", n=n, members=members)
-            variance = _cluster_variance(linear(part.model), clusters)
-            return of_variance(value, variance, n=n, members=members, level=level)
+            reason = "undefined (nothing to divide by)"
+            mean = units.mean(linear(part.model), flip=None)
+            return replace(mean, value=ratio_of(part.model)).estimate(reason=reason, level=level)
         if kind == "rate":
             words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            return Units.of(len(numerators), clusters).mean(numerators).rate(words, level=level)
-        if clusters is None:
-            return single_mean(numerators, level=level)
-        value = float(numerators.mean()) if numerators.size else math.nan
-        variance = _cluster_variance(numerators - value, clusters)
-        return of_variance(value, variance, n=n, members=members, level=level)
-
-
-def _cluster_variance(parts: Floats, clusters: Codes | None) -> Variance:
-    """Estimate the variance of the mean of what each row adds; rows of a cluster count as one."""
-    sums = cluster_sums(parts, clusters)
-    return crossed_variance(sums * (len(sums) / max(len(parts), 1)))
+            return units.mean(numerators).rate(words, level=level)
+        return units.mean(numerators, flip=None).estimate(level=level)

@@ -15,7 +15,6 @@ from scotoma.uncertainty.crossed import (
     flip_floor,
     n_effective,
     of_variance,
-    single_mean,
 )
 from scotoma.uncertainty.estimate import (
     FEW_RUNS,
@@ -60,6 +59,5 @@ __all__ = [
     "none_seen",
     "of_variance",
     "ratio_influence",
-    "single_mean",
     "undefined",
 ]

@@ -14,7 +14,6 @@ from scotoma.inputs import Floats, floats
 from scotoma.uncertainty.estimate import (
     FEWEST_RUNS,
     Estimate,
-    check_level,
     few_runs,
     json_safe,
     undefined,
@@ -281,44 +280,6 @@ def n_effective(s: npt.ArrayLike, times: npt.ArrayLike | None = None) -> float:
     return total**2 / float(np.dot(carried, counts)) if total else 0.0
 
 
-def single_mean(
-    scores: npt.ArrayLike,
-    *,
-    level: float = 0.95,
-    scale: Literal["identity", "logit"] = "identity",
-) -> Estimate:
-    """Mean score of one population.
-
-    Args:
-        scores: Shape (n, K), one row per example or cluster.
-        level: Coverage of the interval, a fraction in (0, 1).
-        scale: `logit` for a rate, whose interval then stays inside (0, 1).
-
-    Returns:
-        The mean. nan without examples; no interval with one example, where nothing varies, or on
-        the logit scale at a mean outside (0, 1).
-
-    Raises:
-        DataError: Scores that are no (n, K) table or not finite, or a level that is no fraction.
-
-    >>> rate = single_mean([[1, 0], [0, 0], [1, 1], [0, 0], [0, 0]], scale="logit")
-    >>> rate.value, round(rate.low, 2), round(rate.high, 2)
-    (0.3, 0.05, 0.79)
-    """
-    check_level(level)
-    e = _scores(scores, "scores")
-    n, members = e.shape
-    value = float(e.mean()) if n else math.nan
-    if scale == "identity":
-        variance = crossed_variance(e)
-        return of_variance(value, variance, n=n, members=members, level=level)
-    if n and not 0 < value < 1:
-        reason = f"interval not estimable (mean {value:g} has no logit)"
-        return undefined(reason, value=value, n=n, members=members, level=level)
-    variance = crossed_variance(e / (value * (1 - value)))
-    return of_variance(value, variance, n=n, members=members, level=level, scale="logit")
-
-
 def of_variance(
     value: float,
     variance: Variance,
@@ -371,14 +332,3 @@ def _matrix(values: npt.ArrayLike, name: str) -> Floats:
             "pass at least one member as a column"
         )
     return matrix
-
-
-def _scores(values: npt.ArrayLike, name: str) -> Floats:
-    scores = _matrix(values, name)
-    if not np.isfinite(scores).all():
-        row = int(np.argwhere(~np.isfinite(scores))[0][-2])
-        raise DataError(
-            f"{name} must be finite numbers, got {scores[~np.isfinite(scores)][0]} in row {row}: "
-            "leave out the examples that have no score"
-        )
-    return scores

@@ -26,6 +26,7 @@ from scotoma.uncertainty.rates import FEW, FEW_EVENTS, Words, rate_estimate
 
 __all__ = ["COMPRESSED", "DENSE", "Number", "Units"]
 
+DUST = 1e-14  # what rounding leaves of an event that always happens
 DENSE, COMPRESSED = "dense", "compressed"  # axes of members; paired ones share that of the dense
 
 
@@ -75,7 +76,13 @@ class Units:
         >>> Units.of(4).mean([[1, 0], [1, 1], [0, 0], [0, 1]], [1, 1, 1, 0]).value
         0.5
         """
-        e = floats(events, "events").reshape(self.rows, -1)
+        e = floats(events, "events")
+        e = e[:, None] if e.ndim == 1 else e
+        if e.ndim != 2 or len(e) != self.rows or not e.shape[1]:
+            raise DataError(
+                f"events must be a table of {self.rows:,} examples by members, got shape "
+                f"{e.shape}: pass at least one member as a column"
+            )
         if at_risk is None:
             below = np.ones(self.rows)
         else:
@@ -84,6 +91,8 @@ class Units:
         above, below = cluster_sums(e, self.clusters), cluster_sums(below, self.clusters)
         whole, members = float(below.sum()), e.shape[1]
         value = float(above.sum() / (whole * members)) if whole else math.nan
+        if abs(value - 1) < DUST:
+            value = 1.0
         moves = (above - value * below[:, None]) / whole if whole else np.zeros(above.shape)
         events_seen = n_effective(above.sum(axis=1)) if flip is not None else math.nan
         return Number(value, {axis: moves}, below > 0, events_seen, flip, rows=whole)
@@ -137,15 +146,13 @@ class Number:
             return self._joined(other, math.nan, math.nan, lambda a, b: math.nan)
         return self._joined(other, 1 / by, -self.value / by**2, lambda a, b: a / b)
 
-    __radd__ = __add__
+    def __rsub__(self, other: float) -> Number:
+        """Difference from a constant."""
+        return self._mapped(other - self.value, -1.0)
 
     def __rmul__(self, other: float) -> Number:
         """Product with a constant."""
         return self * other
-
-    def __neg__(self) -> Number:
-        """The number with its sign turned."""
-        return self * -1.0
 
     def log(self) -> Number:
         """Natural logarithm of a number above 0."""
@@ -189,20 +196,25 @@ class Number:
         seen = combine(*parts[0].of_examples(psi), self.n, members)
         return seen.floored(self.floor) if self.floor else seen
 
-    def rate(self, words: Words, *, level: float = 0.95) -> Estimate:
+    def rate(
+        self, words: Words | str, *, members: int | None = None, level: float = 0.95, note: str = ""
+    ) -> Estimate:
         """A rate with its interval on the logit scale, within 3/n of 0 or 1 where nobody differs.
 
         Args:
-            words: For the reason of a missing value.
+            words: Why there is no value, where there is none.
+            members: Size of the smaller population, where the columns are not its members.
             level: Coverage of the interval, a fraction in (0, 1).
+            note: What to say beside it; few events are always said.
 
         >>> words = Words("error", "examples", "group 'men'")
         >>> Units.of(150).mean([0] * 150).rate(words).high
         0.02
         """
         return rate_estimate(
-            self.value, self.variance if self.n else None, words, n=self.n, members=self.members,
-            events=self.events, level=level,
+            self.value, self.variance if self.n else None, words, n=self.n,
+            members=self.members if members is None else members, events=self.events, level=level,
+            note=note,
         )  # fmt: skip
 
     def estimate(
@@ -210,6 +222,7 @@ class Number:
         scale: Literal["identity", "logit", "log", "ratio"] = "identity",
         *,
         reason: str = "undefined (no examples)",
+        members: int | None = None,
         level: float = 0.95,
         note: str = "",
     ) -> Estimate:
@@ -218,20 +231,22 @@ class Number:
         Args:
             scale: `log` for 100 (ratio - 1) of a ratio, whose interval is that of its logarithm.
             reason: Why there is no value, where there is none.
+            members: As for `rate`.
             level: Coverage of the interval, a fraction in (0, 1).
             note: What to say beside it; few events are always said.
         """
-        note = "; ".join(filter(None, [FEW_EVENTS if self.events < FEW else "", note]))
+        size = self.members if members is None else members
+        note = "; ".join(filter(None, [note, FEW_EVENTS if self.events < FEW else ""]))
         if math.isnan(self.value):
             return undefined(
-                reason, n=self.n, members=self.members, events=self.events, level=level,
+                reason, n=self.n, members=size, events=self.events, level=level,
                 note=note if self.n else "",
             )  # fmt: skip
         slopes = {"logit": Number.logit, "log": Number.log, "ratio": Number.log}
         own = slopes[scale](self) if scale in slopes else self
         return of_variance(
             100 * (self.value - 1) if scale == "log" else self.value, own.variance, n=self.n,
-            members=self.members, events=self.events, level=level, scale=scale, note=note,
+            members=size, events=self.events, level=level, scale=scale, note=note,
         )  # fmt: skip
 
     def _crossed(self) -> tuple[Floats, list[Influences]]:

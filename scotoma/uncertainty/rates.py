@@ -34,6 +34,11 @@ class Words:
     at_risk: str
     where: str
 
+    @property
+    def nobody(self) -> str:
+        """Why a rate is undefined that nobody is at risk of."""
+        return f"undefined (no {self.at_risk} in {self.where})"
+
 
 @dataclass(frozen=True)
 class RateEvidence:
@@ -144,7 +149,7 @@ class ChangeEvidence:
         """
         common = self._common(index, level)
         if common.n == 0:
-            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+            return common.undefined(words.nobody)
         value = float(self.compressed.value[index] - self.dense.value[index])
         return common.interval(value, self.difference.at(index), "identity")
 
@@ -167,7 +172,7 @@ class ChangeEvidence:
         common = self._common(index, level)
         dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
         if common.n == 0:
-            return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+            return common.undefined(words.nobody)
         if common.effective_events == 0:
             cause = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
             return common.undefined(f"relative change not estimable ({cause})")
@@ -187,17 +192,18 @@ class ChangeEvidence:
 def rate_estimate(
     value: float,
     variance: Variance | None,
-    words: Words,
+    words: Words | str,
     *,
     n: int,
     members: int,
     events: float,
     level: float,
+    note: str = "",
 ) -> Estimate:
     """One rate with its interval on the logit scale; `RateEvidence.estimate` says what it gives."""
-    common = _Common(n, members, events, level)
+    common = _Common(n, members, events, level, note)
     if n == 0 or variance is None:
-        return common.undefined(f"undefined (no {words.at_risk} in {words.where})")
+        return common.undefined(words if isinstance(words, str) else words.nobody)
     if variance.total == 0:
         return common.none_seen(value)
     if value in (0.0, 1.0):
@@ -213,27 +219,28 @@ class _Common:
     members: int
     effective_events: float
     level: float
+    note: str = ""
 
     def interval(
         self, value: float, variance: Variance, scale: Literal["identity", "logit", "log"]
     ) -> Estimate:
         return of_variance(
             value, variance, n=self.n, members=self.members, events=self.effective_events,
-            level=self.level, scale=scale, note=FEW_EVENTS if self.effective_events < FEW else "",
+            level=self.level, scale=scale, note=self._note(),
         )  # fmt: skip
 
     def none_seen(self, value: float) -> Estimate:
         return none_seen(
             value, n=self.n, members=self.members, lowest=0.0, highest=1.0, level=self.level,
-            note=self._note(), events=self.effective_events,
+            note=self._note(few_runs(self.members)), events=self.effective_events,
         )  # fmt: skip
 
     def undefined(self, reason: str) -> Estimate:
         return undefined(
             reason, n=self.n, members=self.members, events=self.effective_events, level=self.level,
-            note=self._note() if self.n else "",
+            note=self._note(few_runs(self.members)) if self.n else "",
         )  # fmt: skip
 
-    def _note(self) -> str:
+    def _note(self, *more: str) -> str:
         few = FEW_EVENTS if self.effective_events < FEW else ""
-        return "; ".join(filter(None, [few, few_runs(self.members)]))
+        return "; ".join(filter(None, [self.note, few, *more]))
