@@ -94,7 +94,7 @@ class Units:
         if abs(value - 1) < DUST:
             value = 1.0
         moves = (above - value * below[:, None]) / whole if whole else np.zeros(above.shape)
-        events_seen = n_effective(above.sum(axis=1)) if flip is not None else math.nan
+        events_seen = n_effective(above.sum(axis=1)) if flip is not None and whole else math.nan
         return Number(value, {axis: moves}, below > 0, events_seen, flip, rows=whole)
 
 

@@ -204,10 +204,8 @@ def rate_estimate(
     common = _Common(n, members, events, level, note)
     if n == 0 or variance is None:
         return common.undefined(words if isinstance(words, str) else words.nobody)
-    if variance.total == 0:
+    if variance.total == 0 or value in (0.0, 1.0):
         return common.none_seen(value)
-    if value in (0.0, 1.0):
-        return common.interval(value, variance, "identity")
     return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
 
 

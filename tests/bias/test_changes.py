@@ -126,10 +126,10 @@ def test_change_carried_by_five_to_ten_examples_is_marked(events, few):
     assert change.relative.events == events
 
 
-def test_one_example_at_risk_has_a_rate_and_no_interval():
+def test_the_rate_of_one_example_may_be_anything_and_its_change_has_no_interval():
     change = audit_of(1, 1, 1, k=3)["error"]
     assert change.dense.value == 1
-    assert change.dense.reason == "interval not estimable (one example)"
+    assert (change.dense.low, change.dense.high, change.dense.reason) == (0, 1, "")
     assert change.absolute.reason == "interval not estimable (one example)"
 
 

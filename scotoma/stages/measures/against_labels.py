@@ -71,7 +71,7 @@ class AgainstLabels:
             partition=partition,
             positive=positive,
             dense=PopulationAccuracy.of(dense, examples, positive),
-            gaps=Gaps(examples, dense.predicted, config.advantaged or {}),
+            gaps=Gaps(examples, config.advantaged or {}, dense.predicted),
             table=RateTable(partition.keys, examples.classes, positive),
             comparisons=len(config.resolved_variants) - 1,
             seed=config.population.seed,
