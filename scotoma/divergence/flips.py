@@ -129,5 +129,5 @@ def _share(
     if by_compressed is not None:
         rest = by_compressed - by_dense.mean(axis=1, keepdims=True)
         moves = units.mean(rest, group, axis=COMPRESSED, flip=None).moves
-        rate = replace(rate, moves=rate.moves | moves)
+        rate = replace(rate, moves={**rate.moves, **moves})
     return rate.rate(reason)

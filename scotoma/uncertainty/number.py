@@ -115,7 +115,7 @@ class Number:
     >>> units = Units.of(4)
     >>> was, now = units.mean([0, 0, 0, 1]), units.mean([0, 1, 0, 1])
     >>> now.since(was).value, round(now.since(was).estimate().high, 2)
-    (0.25, 1.03)
+    (0.25, 0.94)
     """
 
     value: float
@@ -181,12 +181,12 @@ class Number:
     @property
     def n(self) -> int:
         """Units that enter."""
-        return int(np.count_nonzero(self.at_risk))
+        return int(self.at_risk.sum())
 
     @property
     def members(self) -> int:
         """Members of the smallest population."""
-        return min(own.shape[1] for own in self.moves.values())
+        return int(min(own.shape[1] for own in self.moves.values()))
 
     @property
     def variance(self) -> Variance:

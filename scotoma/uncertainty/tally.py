@@ -110,13 +110,16 @@ class Tally:
                 "pass a flag a row, or the rows of each cluster"
             )
         d, c, r = d[risk > 0], c[risk > 0], risk[risk > 0].astype(np.float64)
-        if alone := risk.dtype == np.bool_:
-            d, c = _events(d, "dense"), _events(c, "compressed")
+        alone = risk.dtype == np.bool_
+        if alone:
+            _refuse_counts(d, "dense")
+            _refuse_counts(c, "compressed")
         s, t = d.sum(1), c.sum(1)
+        of_d, of_c = (own.sum(0).astype(np.int64) if alone else own.sum(0) for own in (d, c))
         return cls(
             powers=power_table(s, t).sum(0)[..., None] if alone else _powers(s, t, r),
-            dense=d.sum(0),
-            compressed=c.sum(0),
+            dense=of_d,
+            compressed=of_c,
             squares=floats(
                 [(d * d).sum(), (c * c).sum(), (d * c).sum() if paired else np.nan], "squares"
             ),
@@ -252,7 +255,7 @@ class Tally:
     @property
     def _alone(self) -> bool:
         """Whether every row is a cluster of its own."""
-        return self.powers.shape[-1] == 1
+        return bool(self.powers.shape[-1] == 1)
 
     def _sum(self, i: int, j: int, k: int) -> Sums:
         """Sum over clusters of s^i t^j r^k, shape (...)."""
@@ -321,7 +324,7 @@ def _table(values: npt.ArrayLike, name: str) -> Floats:
     return events
 
 
-def _events(values: Floats, name: str) -> Ints:
+def _refuse_counts(values: Floats, name: str) -> None:
     """Check that rows either have the event or not."""
     if not ((values == 0) | (values == 1)).all():
         wrong = values[(values != 0) & (values != 1)][0]
@@ -329,7 +332,6 @@ def _events(values: Floats, name: str) -> Ints:
             f"{name} must hold events, true or false, got {wrong:g}: compare predictions with "
             "labels first"
         )
-    return values.astype(np.int64)
 
 
 def _part(rates: Floats, own: Floats, n: Sums) -> tuple[Floats, Floats, int]:

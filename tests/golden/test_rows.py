@@ -61,9 +61,9 @@ class Difference:
             return True
         assert isinstance(self.old, float)
         assert isinstance(self.new, float)
-        if "df" in (self.field, self.address.what.rpartition(".")[2]):
-            if min(abs(self.old), abs(self.new)) > ENDLESS:
-                return False
+        of_df = "df" in (self.field, self.address.what.rpartition(".")[2])
+        if of_df and min(self.old, self.new) > ENDLESS:
+            return False
         floor = TINY if "variance" in self.address.what else ABSOLUTE
         return abs(self.old - self.new) > floor and self.size > RELATIVE
 
