@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup
 
@@ -12,8 +13,6 @@ from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.tournament import estimate_text, tournament_figures
 from scotoma.report.page import FOLDER, STYLES, content_policy, environment
 from scotoma.tournament import (
-    EqualAccuracyCell,
-    MinorityCell,
     OneSeedCell,
     PairedCell,
     SurvivalCell,
@@ -48,8 +47,8 @@ def render_tournament(
     published: Mapping[str, int] | None = None,
     paired: Sequence[PairedCell] = (),
     survival: Sequence[SurvivalCell] = (),
-    equal_accuracy: Sequence[EqualAccuracyCell] = (),
-    minority: Sequence[MinorityCell] = (),
+    equal_accuracy: Sequence[Mapping[str, Any]] = (),
+    minority: Sequence[Mapping[str, Any]] = (),
     one_seed: Sequence[OneSeedCell] = (),
     remarks: Sequence[str] = (),
 ) -> str:
@@ -62,9 +61,9 @@ def render_tournament(
         published: Totals of the study, to stand beside; None shows none.
         paired: Techniques that share their runs.
         survival: Cells of compressed variants.
-        equal_accuracy: Every technique beside the baseline's variant of nearest accuracy; those of
-            the metric `headline_metric` chooses are shown.
-        minority: CIEs in the cells that training showed rarely.
+        equal_accuracy: Rows of `scotoma.tournament.equal_accuracy`; those of the metric that
+            `headline_metric` chooses are shown.
+        minority: CIEs of each technique and variant in the cells that training showed rarely.
         one_seed: Runs of one seed beside runs of different seeds.
         remarks: Sentences to say at the top.
 
@@ -100,9 +99,9 @@ def render_tournament(
             ],
             paired=paired,
             equal_accuracy=[
-                cell
-                for cell in equal_accuracy
-                if cell.metric == headline_metric(one.metric for one in equal_accuracy)
+                row
+                for row in equal_accuracy
+                if row["metric"] == headline_metric(one["metric"] for one in equal_accuracy)
             ],
             minority=minority,
             one_seed=one_seed,

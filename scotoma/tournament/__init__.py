@@ -14,13 +14,11 @@ from scotoma.tournament.cells import (
     compare_techniques,
 )
 from scotoma.tournament.correlation import MetricCorrelation, correlate_metrics
-from scotoma.tournament.equal_accuracy import EqualAccuracyCell, equal_accuracy_cells
-from scotoma.tournament.minority import MinorityCell, minority_cells, minority_examples
 from scotoma.tournament.one_seed import OneSeedCell, compare_one_seed
 from scotoma.tournament.paired import PairedCell, compare_paired, paired_permutation_p
 from scotoma.tournament.resampled import resampled_bias
 from scotoma.tournament.risk import single_run_risk
-from scotoma.tournament.survival import SurvivalCell, fieller, survival_cells
+from scotoma.tournament.survival import SurvivalCell, equal_accuracy, fieller, survival_cells
 from scotoma.tournament.technique_runs import TechniqueRuns, baselines
 from scotoma.tournament.totals import Totals, count_totals
 
@@ -29,9 +27,7 @@ __all__ = [
     "FEWEST_RUNS",
     "AccuracyCell",
     "Cell",
-    "EqualAccuracyCell",
     "MetricCorrelation",
-    "MinorityCell",
     "OneSeedCell",
     "PairedCell",
     "SurvivalCell",
@@ -44,10 +40,8 @@ __all__ = [
     "compare_techniques",
     "correlate_metrics",
     "count_totals",
-    "equal_accuracy_cells",
+    "equal_accuracy",
     "fieller",
-    "minority_cells",
-    "minority_examples",
     "paired_permutation_p",
     "resampled_bias",
     "single_run_risk",

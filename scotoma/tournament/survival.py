@@ -1,4 +1,4 @@
-"""Is a mitigation still there after compression?"""
+"""Is a mitigation still there after compression, and beside models that are as accurate?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,17 @@ from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level, undef
 from scotoma.variance import THIS_TEST_SET
 from scotoma.variance.effects import variance_of
 
-__all__ = ["MOST_ACCURACY_LOST", "SurvivalCell", "fieller", "null_floor", "survival_cells"]
+__all__ = [
+    "LARGEST_GAP",
+    "MOST_ACCURACY_LOST",
+    "SurvivalCell",
+    "equal_accuracy",
+    "fieller",
+    "null_floor",
+    "survival_cells",
+]
 
+LARGEST_GAP = 0.01  # of accuracy, up to which two populations count as equally accurate
 MOST_ACCURACY_LOST = 0.02  # by the compressed baseline; beyond it everything collapses
 HALVINGS = 1000  # random ones, where there are more ways to halve the seeds
 NO_GAIN = "undefined (no gain to survive: the interval of the dense gain holds 0)"
@@ -121,11 +131,7 @@ def survival_cells(
     """
     check_level(level)
     bias = _shaped(values, techniques, variants, metrics)
-    top1 = None if accuracy is None else floats(accuracy, "accuracy")
-    if top1 is not None and top1.shape != bias.shape[:3]:
-        raise DataError(
-            f"accuracy must have shape {bias.shape[:3]}, got {top1.shape}: pass one number a member"
-        )
+    top1 = None if accuracy is None else _per_member(accuracy, bias)
     draws = None if resampled is None else floats(resampled, "resampled")
     if draws is not None and draws.shape[1:] != (*bias.shape[:2], bias.shape[3]):
         raise DataError(
@@ -179,6 +185,75 @@ def survival_cells(
                 )
     adjusted = benjamini_hochberg([cell.p for cell in cells]) if cells else ()
     return [replace(cell, p_adjusted=float(p)) for cell, p in zip(cells, adjusted, strict=True)]
+
+
+def equal_accuracy(
+    values: npt.ArrayLike,
+    accuracy: npt.ArrayLike,
+    techniques: Sequence[str],
+    variants: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    base: int = 0,
+    resampled: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> list[dict[str, Any]]:
+    """Compare every technique and variant with the baseline's variant of nearest accuracy.
+
+    Models that err more often can look fairer or less fair for that alone. Where no variant of the
+    baseline comes within `LARGEST_GAP`, there is no comparison at equal accuracy, and it says so.
+
+    Args:
+        values: Bias, shape (techniques, variants, seeds, metrics), paired by seed.
+        accuracy: Fractions, shape (techniques, variants, seeds).
+        techniques: Names of axis 0.
+        variants: Names of axis 1.
+        metrics: Names of axis 3.
+        base: Place of the baseline in `techniques`.
+        resampled: As for `survival_cells`.
+        level: Coverage of the intervals, which are not adjusted, a fraction in (0, 1).
+
+    Returns:
+        A row for each `technique` but the baseline, `variant` and `metric`: the baseline's variant
+        `beside` it; `accuracy_gap`, the technique's minus that one's, a fraction; `comparable`,
+        whether that is at most `LARGEST_GAP` either way; and `gain`, bias of the baseline's variant
+        minus the technique's. Estimates are paired by seed.
+
+    Raises:
+        DataError: Shapes that do not fit together.
+
+    >>> rng = np.random.default_rng(0)
+    >>> bias = rng.normal(0, 0.001, (2, 2, 8, 1)) + [[[[0.1]], [[0.2]]], [[[0.04]], [[0.05]]]]
+    >>> right = rng.normal(0, 0.001, (2, 2, 8)) + [[[0.92], [0.88]], [[0.95], [0.92]]]
+    >>> rows = equal_accuracy(bias, right, ["base", "fair"], ["dense", "prune-0.9"], ["BA"])
+    >>> [(row["variant"], row["beside"], row["comparable"]) for row in rows]
+    [('dense', 'dense', False), ('prune-0.9', 'dense', True)]
+    """
+    check_level(level)
+    bias = _shaped(values, techniques, variants, metrics)
+    top1 = _per_member(accuracy, bias)
+    draws = None if resampled is None else floats(resampled, "resampled")
+    means = top1.mean(axis=2)
+    rows = []
+    for t in (t for t in range(len(techniques)) if t != base):
+        for v, variant in enumerate(variants):
+            nearest = int(np.abs(means[base] - means[t, v]).argmin())
+            gap = two_level_mean(top1[t, v] - top1[base, nearest], level=level)
+            for m, metric in enumerate(metrics):
+                drawn = None if draws is None else draws[:, base, nearest, m] - draws[:, t, v, m]
+                gains = bias[base, nearest, :, m] - bias[t, v, :, m]
+                rows.append(
+                    {
+                        "technique": techniques[t],
+                        "variant": variant,
+                        "metric": metric,
+                        "beside": variants[nearest],
+                        "accuracy_gap": gap,
+                        "comparable": abs(gap.value) <= LARGEST_GAP,
+                        "gain": two_level_mean(gains, drawn, level=level),
+                    }
+                )
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,3 +393,12 @@ def _shaped(
     if bias.shape[2] < 2:
         raise DataError(f"survival needs two seeds or more, got {bias.shape[2]}: train more")
     return bias
+
+
+def _per_member(accuracy: npt.ArrayLike, bias: Floats) -> Floats:
+    top1 = floats(accuracy, "accuracy")
+    if top1.shape != bias.shape[:3]:
+        raise DataError(
+            f"accuracy must have shape {bias.shape[:3]}, got {top1.shape}: pass one number a member"
+        )
+    return top1

@@ -11,7 +11,7 @@ from scotoma.errors import DataError
 from scotoma.tournament import (
     TechniqueRuns,
     compare_one_seed,
-    equal_accuracy_cells,
+    equal_accuracy,
     fieller,
     resampled_bias,
     survival_cells,
@@ -98,11 +98,11 @@ def test_equal_accuracy_takes_the_nearest_variant_and_says_where_none_is_near() 
     accuracy += np.arange(4) / 1000
     b = np.array([[0.10, 0.15, 0.2], [0.04, 0.05, 0.3]])[..., None, None].repeat(4, 2)
     b += (np.arange(4) / 1000)[:, None] * np.array([1, 2, 3])[:, None, None]
-    cells = equal_accuracy_cells(b, accuracy, ["base", "x"], ["dense", "p", "q"], ["BA"])
-    assert [(c.variant, c.beside, c.comparable) for c in cells] == [
+    rows = equal_accuracy(b, accuracy, ["base", "x"], ["dense", "p", "q"], ["BA"])
+    assert [(row["variant"], row["beside"], row["comparable"]) for row in rows] == [
         ("dense", "dense", False), ("p", "p", True), ("q", "q", False),
     ]  # fmt: skip
-    assert cells[1].gain.value == pytest.approx(0.10)
+    assert rows[1]["gain"].value == pytest.approx(0.10)
 
 
 def test_runs_of_one_seed_that_do_not_differ_have_no_variance() -> None:

@@ -24,8 +24,6 @@ from scotoma.published import fairness_variance
 from scotoma.report.tournament import headline_metric, render_tournament
 from scotoma.storage.files import written
 from scotoma.tournament import (
-    EqualAccuracyCell,
-    MinorityCell,
     OneSeedCell,
     SurvivalCell,
     TechniqueRuns,
@@ -34,7 +32,7 @@ from scotoma.tournament import (
     compare_one_seed,
     compare_paired,
     compare_techniques,
-    equal_accuracy_cells,
+    equal_accuracy,
     survival_cells,
 )
 
@@ -156,8 +154,8 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
     if (question.raw is None) == (not question.runs):
         raise ConfigError("tournament compares finished audits or --raw values; name one of them")
     survival: list[SurvivalCell] = []
-    equal: list[EqualAccuracyCell] = []
-    minority: list[MinorityCell] = []
+    equal: list[dict[str, Any]] = []
+    minority: list[dict[str, Any]] = []
     one_seed: list[OneSeedCell] = []
     remarks = [PUBLISHED] if question.protocol == "published" else []
     question, families, repeated = _trained(question)
@@ -186,7 +184,7 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
             }  # fmt: skip
             bias, accuracy = finished.bias[own], finished.accuracy[own]
             survival += survival_cells(bias, *named, accuracy=accuracy, **options)
-            equal += equal_accuracy_cells(bias, accuracy, *named, **options)
+            equal += equal_accuracy(bias, accuracy, *named, **options)
             minority += cies_of_minority_cells(audits, finished.variants, finished.attribute, base)
         remarks.append(BOTH_LEVELS.format(finished.bias.shape[2], _test_set(finished)))
         if repeated:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from scotoma.datasets import AuditedExamples
+from scotoma.divergence import over_index
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats
 from scotoma.natural import natural_order
 from scotoma.printable import quoted
-from scotoma.tournament import MinorityCell, minority_cells, minority_examples, resampled_bias
+from scotoma.tournament import resampled_bias
 
 if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
 
-__all__ = ["bias_on_other_test_sets", "cies_of_minority_cells"]
+__all__ = ["bias_on_other_test_sets", "cies_of_minority_cells", "minority_examples"]
 
 
 def bias_on_other_test_sets(
@@ -65,7 +66,7 @@ def bias_on_other_test_sets(
 
 def cies_of_minority_cells(
     audits: Mapping[str, FinishedAudit], variants: Sequence[str], attribute: str, base: str
-) -> list[MinorityCell]:
+) -> list[dict[str, Any]]:
     """Say how many CIEs of each technique lie in the cells that training showed rarely.
 
     Args:
@@ -75,8 +76,9 @@ def cies_of_minority_cells(
         base: The audit whose training examples say what is rare.
 
     Returns:
-        One a technique and compressed variant; none where the audit has no training examples or no
-        cell is rarer than another.
+        A row for each `technique` and compressed `variant`: the number of CIEs (`flagged`), and
+        their `share` in minority cells against that of the test set. None where the audit has no
+        training examples or no cell is rarer than another.
     """
     training, test = audits[base].training, audits[base].test
     if not training.ids or not training.labelled:
@@ -90,16 +92,39 @@ def cies_of_minority_cells(
     )
     if not minority.any():
         return []
-    return minority_cells(
-        {
-            (name, variant): _flags(finished, variant, test)
-            for name, finished in audits.items()
-            for variant in variants[1:]
-        },
-        minority,
-        members=len(audits[base].audit.accuracy[variants[0]].members),
-        clusters=test.clusters,
-    )
+    members = len(audits[base].audit.accuracy[variants[0]].members)
+    rows = []
+    for name, finished in audits.items():
+        for variant in variants[1:]:
+            cies = _flags(finished, variant, test)
+            [share] = over_index(
+                cies, {"minority": minority}, members=members, clusters=test.clusters
+            )
+            row = {"technique": name, "variant": variant, "flagged": int(cies.sum())}
+            rows.append(row | {"share": share})
+    return rows
+
+
+def minority_examples(
+    training: tuple[Codes, Codes], test: tuple[Codes, Codes], shape: tuple[int, int]
+) -> Flags:
+    """Mark test examples of a class and group that training has less often than another group.
+
+    Args:
+        training: Group codes and class ids of the training examples, each shape (N,).
+        test: The same of the test examples, each shape (N',).
+        shape: Number of groups and classes.
+
+    Returns:
+        Shape (N',).
+
+    >>> training = np.array([0, 0, 0, 1]), np.array([0, 0, 0, 0])
+    >>> minority_examples(training, (np.array([0, 1]), np.array([0, 0])), (2, 1))
+    array([False,  True])
+    """
+    counts = np.zeros(shape, np.int64)
+    np.add.at(counts, training, 1)
+    return np.asarray((counts < counts.max(axis=0))[test])
 
 
 def _codes(examples: AuditedExamples, attribute: str, values: Sequence[str]) -> Codes:

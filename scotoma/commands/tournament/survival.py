@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from scotoma.commands.shared.tables import number, shown
 from scotoma.papers.table import Grid, PaperTable
 from scotoma.report.numbers import p_value
 from scotoma.report.tournament import headline_metric
-from scotoma.tournament import EqualAccuracyCell, MinorityCell, OneSeedCell, SurvivalCell
+from scotoma.tournament import OneSeedCell, SurvivalCell
 from scotoma.uncertainty import Estimate
 
 __all__ = [
@@ -46,43 +47,44 @@ def survival_table(cells: Sequence[SurvivalCell]) -> PaperTable:
     )  # fmt: skip
 
 
-def equal_accuracy_table(cells: Sequence[EqualAccuracyCell]) -> PaperTable:
+def equal_accuracy_table(rows: Sequence[Mapping[str, Any]]) -> PaperTable:
     """Show every technique beside the baseline's variant of nearest accuracy."""
-    metric = headline_metric(cell.metric for cell in cells)
-    rows = tuple(
+    metric = headline_metric(row["metric"] for row in rows)
+    cells = tuple(
         (
-            cell.technique, cell.variant, cell.beside, points_text(cell.accuracy_gap, sign="+"),
-            points_text(cell.gain, sign="+") if cell.comparable else "none so accurate",
+            row["technique"], row["variant"], row["beside"],
+            points_text(row["accuracy_gap"], sign="+"),
+            points_text(row["gain"], sign="+") if row["comparable"] else "none so accurate",
         )
-        for cell in cells
-        if cell.metric == metric
+        for row in rows
+        if row["metric"] == metric
     )  # fmt: skip
     columns = ("technique", "variant", "baseline's variant", "accuracy gap", f"gain in {metric}")
     return noted_table(
         "Equal accuracy", "Beside the baseline's variant of nearest accuracy, points",
-        Grid("Paired by seed", columns, rows, names=2, digits=None),
+        Grid("Paired by seed", columns, cells, names=2, digits=None),
         f"Gain: {metric} of the baseline's variant minus the technique's; shown where accuracies "
         "differ by at most 1 point. Other metrics stand in --json.",
     )  # fmt: skip
 
 
-def minority_table(cells: Sequence[MinorityCell]) -> PaperTable:
+def minority_table(rows: Sequence[Mapping[str, Any]]) -> PaperTable:
     """Show how many CIEs lie in the cells that training showed rarely."""
-    rows = tuple(
+    cells = tuple(
         (
-            cell.technique, cell.variant, cell.flagged, cell.share.n_flagged,
-            number(100 * cell.share.share_in_flagged, 1),
-            shown(cell.share.change, digits=0, sign="+"),
+            row["technique"], row["variant"], row["flagged"], row["share"].n_flagged,
+            number(100 * row["share"].share_in_flagged, 1),
+            shown(row["share"].change, digits=0, sign="+"),
         )
-        for cell in cells
+        for row in rows
     )  # fmt: skip
     columns = (
         "technique", "variant", "CIEs", "in minority cells", "per cent", "more than in the data, %",
     )  # fmt: skip
-    share = 100 * cells[0].share.share_in_data
+    share = 100 * rows[0]["share"].share_in_data
     return noted_table(
         "CIEs", "Do changed examples fall on the cells that training showed rarely?",
-        Grid("CIEs", columns, rows, names=2, digits=None),
+        Grid("CIEs", columns, cells, names=2, digits=None),
         f"Minority cells, classes in a group that has them more rarely, are {share:.1f}% of the "
         "test set. Intervals are over test examples.",
     )  # fmt: skip

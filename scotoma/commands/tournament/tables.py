@@ -24,8 +24,6 @@ from scotoma.report.tournament import TOTAL_NAMES, correlation_sentence
 from scotoma.tournament import (
     AccuracyCell,
     Cell,
-    EqualAccuracyCell,
-    MinorityCell,
     OneSeedCell,
     PairedCell,
     SurvivalCell,
@@ -52,8 +50,8 @@ class TournamentResult:
         tournament: Techniques against their baselines.
         paired: Techniques that share their runs.
         survival: Cells of compressed variants.
-        equal_accuracy: Every technique beside the baseline's variant of nearest accuracy.
-        minority: CIEs in the cells that training showed rarely.
+        equal_accuracy: Rows of `scotoma.tournament.equal_accuracy`.
+        minority: Rows of `cies_of_minority_cells`.
         one_seed: Runs of one seed beside runs of different seeds.
         published: Totals of the study, to stand beside; None shows none.
         aims: `TASK|METRIC` to the mark of a metric that is aimed at.
@@ -64,8 +62,8 @@ class TournamentResult:
     tournament: Tournament
     paired: Sequence[PairedCell]
     survival: Sequence[SurvivalCell]
-    equal_accuracy: Sequence[EqualAccuracyCell]
-    minority: Sequence[MinorityCell]
+    equal_accuracy: Sequence[Mapping[str, Any]]
+    minority: Sequence[Mapping[str, Any]]
     one_seed: Sequence[OneSeedCell]
     published: Mapping[str, int] | None
     aims: Mapping[str, str]
