@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -58,16 +60,11 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
     >>> benjamini_hochberg([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.04, 0.04,  nan])
     """
+    from scipy.stats import false_discovery_control  # costly to import
+
     values, tested = _tested(p)
-    known = values[tested]
-    order = np.argsort(known)
-    rank = np.arange(1, known.size + 1)
-    steps = known[order] * (known.size / rank)
-    if dependence:
-        steps *= (1 / rank).sum()
-    adjusted = np.empty_like(known)
-    adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
-    return _spread(adjusted, tested)
+    method: Literal["by", "bh"] = "by" if dependence else "bh"
+    return _spread(false_discovery_control(values[tested], method=method), tested)
 
 
 def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fairlearn.postprocessing import ThresholdOptimizer
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from scotoma.errors import DataError
 from scotoma.mitigation import decide
 from scotoma.mitigation.decide.roc import roc_hull
 from scotoma.mitigation.decide.thresholds import fit_thresholds
@@ -168,25 +170,38 @@ def features(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return 10.0 ** np.arange(-2, 4) * z, labels, groups
 
 
+@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("inverse_penalty", [0.05, 1.0, 20.0])
-def test_dfr_with_all_rows_is_the_dense_head_of_scikit_learn(inverse_penalty: float) -> None:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
+def test_dfr_with_all_rows_minimises_torchs_penalised_loss(
+    inverse_penalty: float, classes: int
+) -> None:
+    """At the layer's weights of standardised features, no slope is left."""
     z, labels, _ = features(0)
-    standard = StandardScaler().fit_transform(z)
-    dense = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=10_000)
-    dense.fit(standard, labels)
-    rule = decide.fit(
+    labels = labels % classes
+    rule: Any = decide.fit(
         "dfr", z, labels, inverse_penalty=inverse_penalty, balanced=False, tolerance=1e-9
     )
-    scores, baseline = rule.scores(z), dense.decision_function(standard)  # type: ignore[attr-defined]
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(centred, baseline - baseline.mean(axis=1, keepdims=True), atol=1e-6)
-    assert rule(z).tolist() == dense.predict(standard).tolist()
+    mean, spread = z.mean(axis=0), z.std(axis=0)
+    spread[5] = 1.0
+    weight = torch.tensor(np.array(rule.weight) * spread, requires_grad=True)
+    bias = torch.tensor(np.array(rule.bias) + np.array(rule.weight) @ mean, requires_grad=True)
+    scores = torch.tensor((z - mean) / spread) @ weight.T + bias
+    loss = torch.nn.functional.cross_entropy(scores, torch.tensor(labels), reduction="sum")
+    (loss + (weight**2).sum() / (2 * inverse_penalty)).backward()
+    for slopes in (weight.grad, bias.grad):
+        assert slopes is not None
+        assert float(slopes.abs().max()) / len(z) < 1e-6
+    assert np.sum(rule.weight, axis=0) == pytest.approx(0, abs=1e-6)
+    np.testing.assert_allclose(rule.scores(z), scores.detach().numpy(), atol=1e-9)
 
 
-def test_dfr_on_balanced_rows_is_the_mean_of_scikit_learns_heads() -> None:
+def test_dfr_needs_an_example_of_every_class() -> None:
+    z, labels, _ = features(0)
+    with pytest.raises(DataError, match="got none of class 3 in group 0; add some"):
+        decide.fit("dfr", z, labels, classes=4, inverse_penalty=1.0, balanced=False)
+
+
+def test_dfr_on_balanced_rows_is_the_mean_of_its_heads() -> None:
     """Cells of equal size leave nothing to draw: every draw is all rows."""
     z, labels, groups = features(1)
     cell = groups * 3 + labels

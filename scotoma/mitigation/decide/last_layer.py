@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from scipy.special import logsumexp
 
-from scotoma.mitigation.decide.logistic import logistic_regression
+from scotoma.errors import DataError
+from scotoma.extras import needs
 from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, check_scores
 from scotoma.mitigation.held_out import judged_half
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LastLayer", "fit_last_layer"]
 
 DRAWS = 10
+MAX_ITERATIONS = 10_000
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # inverse ones, the strongest first
 UNCHOSEN = 1.0  # where a class and group have one example, and none can be held out
 
@@ -95,10 +97,11 @@ def fit_last_layer(
         draws: How many.
         seed: Seed of the draws.
         balanced: False: one fit on all examples.
-        tolerance: Largest slope of the mean loss at the end of a fit.
+        tolerance: Largest slope of the mean loss at the end of a fit, as scikit-learn's `tol`.
 
     Raises:
         DataError: A class and group have no example, or the fit does not converge.
+        MissingExtra: scikit-learn is not installed.
 
     >>> z = np.array([[0.0], [1.0], [0.2], [1.2]])
     >>> fit_last_layer(z, np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]))(z)
@@ -117,20 +120,47 @@ def fit_last_layer(
     chosen = (
         _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
     )
-    layers: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    for rows in chosen:
-        layer = logistic_regression(
-            standard[rows],
-            labels[rows],
-            count,
-            inverse_penalty=inverse_penalty,
-            tolerance=tolerance,
-            start=layers[-1] if layers else None,
-        )
-        layers.append(layer)
+    fitted = _Head(tolerance)
+    layers = [fitted(standard[rows], labels[rows], count, inverse_penalty) for rows in chosen]
     weight = np.mean([weight for weight, _ in layers], axis=0) / spread
     bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
     return LastLayer.of(weight, bias, inverse_penalty)
+
+
+class _Head:
+    """scikit-learn's multinomial logistic regression; each fit begins where the last one ended."""
+
+    def __init__(self, tolerance: float = 1e-6) -> None:
+        linear_model = needs("sklearn.linear_model", "train", "fitting a last layer")
+        self.model = linear_model.LogisticRegression(
+            tol=tolerance, max_iter=MAX_ITERATIONS, warm_start=True
+        )
+
+    def __call__(
+        self,
+        features: NDArray[np.float64],
+        labels: NDArray[Any],
+        classes: int,
+        inverse_penalty: float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Fit weights (C, D) and biases (C,) that sum to 0 over classes.
+
+        Raises:
+            DataError: A class has no example, or the fit does not converge.
+        """
+        cell_counts(labels, np.zeros_like(labels), classes, 1, "DFR")
+        # Of two classes it fits one row of weights: twice each class's, and half as penalised.
+        self.model.set_params(C=inverse_penalty * (2 if classes == 2 else 1))
+        self.model.fit(features, labels)
+        if self.model.n_iter_.max() >= MAX_ITERATIONS:
+            raise DataError(
+                f"logistic regression must converge, got none in {MAX_ITERATIONS:,} iterations; "
+                "give a smaller inverse_penalty"
+            )
+        weight, bias = self.model.coef_, self.model.intercept_
+        if classes == 2:
+            weight, bias = np.stack([-weight[0], weight[0]]) / 2, np.array([-bias[0], bias[0]]) / 2
+        return np.asarray(weight), np.asarray(bias - bias.mean())
 
 
 def _chosen_penalty(
@@ -152,12 +182,10 @@ def _chosen_penalty(
     held = judged_half(cell, None, seed)
     draws = _draws(labels[~held], group[~held], classes, 1, seed)[0]
     rows = np.flatnonzero(~held)[draws]
-    layer, scored = None, []
+    fitted, scored = _Head(), []
     for penalty in PENALTIES:
-        layer = logistic_regression(
-            standard[rows], labels[rows], classes, inverse_penalty=penalty, start=layer
-        )
-        scores = standard[held] @ layer[0].T + layer[1]
+        weight, bias = fitted(standard[rows], labels[rows], classes, penalty)
+        scores = standard[held] @ weight.T + bias
         right = scores.argmax(axis=1) == labels[held]
         loss = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), labels[held]]
         accuracy, losses = (_cell_means(x, cell[held], len(counts)) for x in (right, loss))
