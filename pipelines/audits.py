@@ -48,7 +48,7 @@ def list_audits(cluster: KfpClient, most: int) -> tuple[list[ListedAudit], bool]
 
     runs = api.RunServiceApi(cluster.client)
     made = (
-        cluster.ask(lambda name=name: pipeline_by_name(cluster, name), "find the pipeline")  # type: ignore[misc]
+        cluster.ask(lambda name=name: pipeline_by_name(cluster, name), "list the audits")  # type: ignore[misc]
         for name in PIPELINES[:2]
     )
     pipelines = {pipeline.pipeline_id for pipeline in made if pipeline is not None}
@@ -59,7 +59,7 @@ def list_audits(cluster: KfpClient, most: int) -> tuple[list[ListedAudit], bool]
             lambda token=token: runs.run_service_list_runs(  # type: ignore[misc]
                 **cluster.where, page_size=PAGE, page_token=token, sort_by="created_at desc"
             ),
-            "list the runs",
+            "list the audits",
         )  # fmt: skip
         now = cluster.time()
         for run in page.runs or ():

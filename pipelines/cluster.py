@@ -11,15 +11,18 @@ import email.utils
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from scotoma import storage
 from scotoma.config import Kubeflow
 from scotoma.credentials import looks_secret, masked
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
@@ -32,6 +35,7 @@ from scotoma.pipelines.uploads import (
     version_ids,
 )
 from scotoma.printable import printable
+from scotoma.run.step_logs import StepLog, Try, tries_of
 
 __all__ = ["KfpClient"]
 
@@ -39,6 +43,7 @@ OLDEST = (2, 17)
 PIPELINE = "scotoma-audit"
 PREFLIGHT = "scotoma-preflight"
 PIPELINES = (PIPELINE, "scotoma-scheduled", PREFLIGHT)
+UNREAD_S = 60.0  # until files that could not be read are asked for again
 
 
 class KfpClient:
@@ -66,6 +71,8 @@ class KfpClient:
         self.settings = settings
         self.client = client_of(self.endpoint)
         self._specs: dict[str, Any] = {}
+        self._tries: dict[tuple[StepLog, str], Try] = {}
+        self._unread, self._unread_until = "", 0.0
 
     def submit(
         self, definition: Path, run_uri: str, name: str, experiment: str, pipeline: str = PIPELINE
@@ -115,7 +122,7 @@ class KfpClient:
         return self.progress(run.run_id)
 
     def progress(self, run_id: str) -> Progress:
-        """Ask for the state of a run and of its steps.
+        """Tell the state of a run, which Kubeflow knows, and of its steps, which its files tell.
 
         Raises:
             ConfigError: The run is no audit.
@@ -136,7 +143,34 @@ class KfpClient:
                 f"the run {run_id} is no audit of Scotoma but of the pipeline "
                 f"{printable(name) or 'of somebody else'}; scotoma pipeline list shows the audits"
             )
-        return progress_of(run, spec, now)
+        place = run_place(run)
+        tries, unread = self._read(place)
+        progress = replace(progress_of(run, spec, tries, now), unread=unread)
+        skipped = storage.join(place, "skipped.json")
+        scheduled = "root" in (run.runtime_config.parameters or {})
+        if scheduled and progress.ended and not unread and storage.exists(skipped):
+            newest = str(json.loads(storage.read_bytes(skipped))["newest"])
+            progress = replace(progress, nothing_new=newest)
+        return progress
+
+    def tries(self, place: str) -> list[Try]:
+        """Read what the logs of a run tell; each is read once.
+
+        Raises:
+            DataError: This machine cannot read them.
+        """
+        if not storage.is_remote(place) and not Path(place).is_dir():
+            raise DataError(f"{place} is on a volume that this machine does not have")
+        return tries_of(place, self._tries)
+
+    def _read(self, place: str) -> tuple[list[Try], str]:
+        """What the logs of a run tell, or why they cannot be read; that is not tried each time."""
+        if time.monotonic() >= self._unread_until:
+            try:
+                return self.tries(place), ""
+            except ScotomaError as error:
+                self._unread, self._unread_until = str(error), time.monotonic() + UNREAD_S
+        return [], self._unread
 
     def retry(self, run_id: str) -> None:
         """Run the failed steps of an ended run again, and those after them."""
@@ -204,6 +238,11 @@ class KfpClient:
             else:
                 self._specs[key] = _inner(version.pipeline_spec or {})
         return self._specs[key]
+
+    @property
+    def renewable(self) -> bool:
+        """Whether its token is read again for each request, so that a refusal may pass."""
+        return self.client.configuration.refresh_api_key_hook is not None
 
     def time(self) -> datetime.datetime:
         """The server's time of its last answer, or this machine's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import urllib.request
 from pathlib import Path
@@ -49,7 +50,15 @@ def client_of(endpoint: str) -> Any:
         )
 
     class Client(api.ApiClient):  # type: ignore[misc]
-        """A client that waits for no answer for ever."""
+        """A client that waits for no answer for ever, and reads none of another server."""
+
+        def deserialize(self, response: Any, response_type: Any) -> Any:
+            answer = super().deserialize(response, response_type)
+            if fields := getattr(answer, "attribute_map", None):
+                told = json.loads(response.data)
+                if told and not {*told} & {*fields.values()}:
+                    raise faults.Foreign
+            return answer
 
         def request(self, *arguments: Any, **options: Any) -> Any:
             options["_request_timeout"] = options.get("_request_timeout") or faults.TIMEOUTS_S

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
-    "LARGEST_BYTES", "executors", "full_names", "node_count", "shard_of", "steps_of",
-    "workflow_bytes",
+    "LARGEST_BYTES", "full_names", "node_count", "shard_of", "steps_of", "workflow_bytes",
 ]  # fmt: skip
 
 BASIS, PRIME = 2166136261, 16777619
@@ -28,8 +27,7 @@ def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
         tasks: Task details as KFP's client answers them.
 
     Returns:
-        The task of each full name, such as `WORKFLOW(0).root(0).prepare-data`. Of pods that started
-        in the same second, the one that has not started yet stands for all that run.
+        The task of each full name, such as `WORKFLOW(0).root(0).prepare-data`.
     """
     displayed: dict[str, list[Any]] = {}
     for task in tasks:
@@ -51,20 +49,17 @@ def full_names(tasks: Iterable[Any]) -> dict[str, Any]:
     return _matched(displayed, names)
 
 
-def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
+def steps_of(spec: Mapping[str, Any]) -> dict[str, int | None]:
     """List the steps of a compiled pipeline, without those that run only at its exit.
 
     Returns:
-        By the name of each step, the number of its shards, None for a step without, and whether a
-        step waits for it.
+        By the name of each step, the number of its shards; None for a step without.
     """
-    steps: dict[str, tuple[int | None, bool]] = {}
+    steps: dict[str, int | None] = {}
     components = spec.get("components", {})
 
     def walk(dag: Mapping[str, Any], shards: int | None) -> None:
-        tasks = dag.get("tasks", {})
-        awaited = {name for task in tasks.values() for name in task.get("dependentTasks", ())}
-        for name, task in tasks.items():
+        for name, task in dag.get("tasks", {}).items():
             if "strategy" in task.get("triggerPolicy", {}):
                 continue
             component = components.get(task["componentRef"]["name"], {})
@@ -73,7 +68,7 @@ def steps_of(spec: Mapping[str, Any]) -> dict[str, tuple[int | None, bool]]:
             if "dag" in component:
                 walk(component["dag"], inner)
             else:
-                steps[name] = (inner, name in awaited)
+                steps[name] = inner
 
     walk(spec.get("root", {}).get("dag", {}), None)
     return steps
@@ -130,24 +125,14 @@ def shard_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def executors(names: Mapping[str, Any], step: str) -> list[str]:
-    """The full names of a step's containers, in the order of their attempts.
-
-    Args:
-        names: As `full_names` returns them.
-        step: Full name of the step's node.
-    """
-    inside = re.compile(re.escape(step) + r"(\(\d+\))?\.executor(\((\d+)\))?")
-    tried = sorted((int(hit[3]), hit[0]) for name in names if (hit := inside.fullmatch(name))
-                   and hit[3])  # fmt: skip
-    return [name for _, name in tried] or [name for name in names if inside.fullmatch(name)]
-
-
 def _matched(displayed: dict[str, list[Any]], names: dict[int, tuple[str, str]]) -> dict[str, Any]:
-    """The task of each full name: the one of its display name whose children are beside it."""
+    """The task of each full name: the one of its display name whose children are beside it.
+
+    One without children, which has not begun or is a pod, is the first of those that are left.
+    """
     tasks: dict[str, Any] = {}
-    leaves: dict[str, list[str]] = {}
     unmatched = {display: list(each) for display, each in displayed.items()}
+    leaves: list[tuple[str, str]] = []
     for name, display in names.values():
         around = name.removesuffix(display)
         for task in unmatched.get(display, ()):
@@ -157,31 +142,10 @@ def _matched(displayed: dict[str, list[Any]], names: dict[int, tuple[str, str]])
                 unmatched[display].remove(task)
                 break
         else:
-            leaves.setdefault(display, []).append(name)
-    for display, each in leaves.items():
-        _match_leaves(tasks, each, unmatched.get(display, []))
+            leaves.append((name, display))
+    for name, display in leaves:
+        tasks[name] = next(iter(unmatched.get(display, ())), None)
     return tasks
-
-
-def _match_leaves(tasks: dict[str, Any], names: list[str], leaves: list[Any]) -> None:
-    """Match pods without children by what is known of the node around them.
-
-    Those that started in the same second and run cannot be told apart: the one that has waited
-    longest stands for all.
-    """
-    for name in names:
-        around = tasks.get(re.sub(r"\(\d+\)$", "", name))
-        same = [leaf for leaf in leaves if around and _fits(leaf, around)] or leaves
-        same = sorted(same, key=lambda leaf: leaf.state != "PENDING")
-        tasks[name] = next(iter(same), None)
-
-
-def _fits(pod: Any, around: Any) -> bool:
-    """Whether a pod may be the attempt of a node: they began at once, and both run or ended."""
-    runs = around.state == "RUNNING"
-    return bool(
-        pod.start_time == around.start_time and (pod.state in ("PENDING", "RUNNING")) == runs
-    )
 
 
 def _children(task: Any) -> list[str]:

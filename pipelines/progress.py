@@ -1,24 +1,30 @@
-"""The progress of a run: what Kubeflow tells of its nodes, as the steps of the audit."""
+"""The progress of a run, as the steps of the audit: from its own files, and from Kubeflow.
+
+Kubeflow tells nothing new of a run's nodes once its Workflow passes 1 MB. So what a step has
+written in the run's place counts, and Kubeflow is asked only about steps that wrote nothing.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from scotoma import storage
-from scotoma.pipelines.nodes import executors, full_names, shard_of, steps_of
+from scotoma.pipelines.nodes import full_names, shard_of, steps_of
+from scotoma.run.step_logs import Try
 from scotoma.stages.steps import STEPS
 
-__all__ = ["ENDED", "Node", "Progress", "Task", "progress_of", "run_place", "shown_state"]
+__all__ = ["ENDED", "Progress", "Task", "progress_of", "run_place", "shown_state"]
 
 ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 NEVER = 1971  # Kubeflow writes year 1 or 1970 for what has not happened
-# By the name that a task has in the pipeline.
-TABLE = {step.component.replace("_", "-"): place for place, step in enumerate(STEPS.values())}
 NAMES = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
+# Those beside the table: the first step of a scheduled audit, and the exit step.
+ORDER = {name: place for place, name in enumerate(("begin-scheduled", *STEPS, "record-failure"))}
+Key = tuple[str, int | None]  # a step and its shard
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,9 @@ class Task:
         shard: Its shard; None for a step without.
         state: WAITING for steps before it, PENDING until its pod has started, RUNNING, SUCCEEDED,
             FAILED, or NOT RUN if the run has ended without it.
-        seconds: From its start to its end, or so far; None if it has not begun.
-        attempts: How often its container was started.
+        seconds: From its start to its end, or so far; None if it has not begun, or its end is not
+            known.
+        attempts: How often it was begun.
         pending_s: Seconds for which a pod of it has not started; None if none is awaited.
         error: What is known of its failure.
     """
@@ -51,21 +58,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Node:
-    """A node of the Workflow that Kubeflow made of a run.
-
-    Attributes:
-        name: As Kubeflow shows it.
-        state: As Kubeflow tells it; empty for what was never started.
-        seconds: From its start to its end, or so far.
-    """
-
-    name: str
-    state: str
-    seconds: float | None
-
-
-@dataclass(frozen=True)
 class Progress:
     """A run and its steps.
 
@@ -75,10 +67,12 @@ class Progress:
         state: Of the whole: PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED and others.
         run_uri: Place of the audit; empty for any other run.
         tasks: The steps, in the order of the table of steps.
-        nodes: All that Kubeflow tells, in the order of their start.
         pending_s: Seconds for which the run itself has not begun; None if it has.
         error: Kubeflow's message, if it failed.
         mlflow: MLflow's page of the run that Kubeflow's plugin made; empty if it made none.
+        unread: Why the files of the run cannot be read from here; Kubeflow alone is asked then.
+        nothing_new: The input since which nothing is new, of a scheduled audit that ended for that;
+            empty for all others.
     """
 
     run_id: str
@@ -86,10 +80,11 @@ class Progress:
     state: str
     run_uri: str
     tasks: tuple[Task, ...]
-    nodes: tuple[Node, ...]
     pending_s: float | None
     error: str
     mlflow: str = ""
+    unread: str = ""
+    nothing_new: str = ""
 
     @property
     def ended(self) -> bool:
@@ -97,28 +92,28 @@ class Progress:
         return self.state in ENDED
 
 
-def progress_of(run: Any, spec: Mapping[str, Any], now: datetime.datetime) -> Progress:
+def progress_of(
+    run: Any, spec: Mapping[str, Any], tries: Sequence[Try], now: datetime.datetime
+) -> Progress:
     """Read a run that KFP's client answered.
 
     Args:
         run: The run.
         spec: Its compiled pipeline; empty if Kubeflow no longer has it.
+        tries: What the logs in its place tell, those of earlier runs there too.
         now: The time of the answer.
     """
     details = (run.run_details.task_details if run.run_details else None) or ()
+    tries = [one for one in tries if one.began is None or one.began >= run.created_at]
     state = shown_state(run)
-    ended = state in ENDED
-    nodes = sorted(details, key=lambda task: (str(task.start_time), task.display_name or ""))
+    waits = state == "PENDING" and not (details or tries)
     return Progress(
         run_id=run.run_id,
         name=run.display_name or "",
         state=state,
         run_uri=run_place(run),
-        tasks=_tasks(details, steps_of(spec), now, ended=ended),
-        nodes=tuple(
-            Node(node.display_name or "", node.state or "", _seconds(node, now)) for node in nodes
-        ),
-        pending_s=None if ended or details else (now - run.created_at).total_seconds(),
+        tasks=_tasks(run, details, steps_of(spec), tries, now),
+        pending_s=(now - run.created_at).total_seconds() if waits else None,
         error=run.error.message or "" if run.error else "",
         mlflow=_mlflow_page(run),
     )
@@ -147,73 +142,108 @@ def run_place(run: Any) -> str:
 
 
 def _tasks(
-    details: Any, steps: dict[str, tuple[int | None, bool]], now: datetime.datetime, *, ended: bool
+    run: Any,
+    details: Sequence[Any],
+    steps: Mapping[str, int | None],
+    tries: Sequence[Try],
+    now: datetime.datetime,
 ) -> tuple[Task, ...]:
     """The steps that have begun and those that wait, in order."""
-    names = full_names(details)
-    known = steps.keys() | TABLE.keys() | _with_executor(names)
-    tasks = {
-        (name, shard): Task(NAMES.get(name, name), shard, "NOT RUN" if ended else "WAITING")
-        for name, (shards, _) in steps.items()
+    tasks: dict[Key, Task] = {
+        (NAMES.get(step, step), shard): Task(NAMES.get(step, step), shard)
+        for step, shards in steps.items()
         for shard in ([None] if shards is None else range(shards))
     }
-    for path in names:
-        name = path.rpartition(".")[2]
-        step = name.removesuffix("-driver")
-        if step in known and (name == step or path.removesuffix("-driver") not in names):
-            shard = shard_of(path)
-            path = path.removesuffix("-driver")
-            task = _task(names, path, NAMES.get(step, step), shard, now)
+    names = full_names(details)
+    starting = {node.start_time for node in details if node.state == "PENDING"}
+    nodes: dict[Key, Any] = {}
+    for path in dict.fromkeys(name.removesuffix("-driver") for name in names):
+        step = path.rpartition(".")[2]
+        if step in steps or NAMES.get(step, step) in ORDER:
+            key = NAMES.get(step, step), shard_of(path)
+            nodes[key] = names.get(path)
+            task = _asked(key, nodes[key], names.get(f"{path}-driver"), starting, now)
             # An exit step that succeeded says nothing of the audit.
-            if step in TABLE or ".onExit" not in path or task.state != "SUCCEEDED":
-                tasks[step, shard] = task
+            if key[0] != "record-failure" or task.state != "SUCCEEDED":
+                tasks[key] = task
+    state, restarted = shown_state(run), _restarted(run)
+    for key, its in _by_task(tries).items():
+        tasks[key] = replace(tasks.get(key, Task(*key)), attempts=len(its))
+        if its[-1].state == "SUCCEEDED" or (its[-1].began or now) >= restarted:
+            tasks[key] = _written(key, its, nodes.get(key), state, now)
+    if state not in ENDED and not details:
+        _let_wait(tasks, tries, now)
+    for key, task in tasks.items():
+        if state in ENDED and task.state == "WAITING":
+            whole = state == "SUCCEEDED" and not details
+            tasks[key] = replace(task, state="SUCCEEDED" if whole else "NOT RUN")
+    return tuple(sorted(tasks.values(), key=_place))
 
-    def order(key: tuple[str, int | None]) -> tuple[int, str, int]:
-        name, shard = key
-        first = steps.get(name, (None, False))[1]  # of a scheduled audit, the step that begins it
-        return TABLE.get(name, -1 if first else len(TABLE)), name, -1 if shard is None else shard
 
-    return tuple(tasks[key] for key in sorted(tasks, key=order))
+def _place(task: Task) -> tuple[int, str, int]:
+    return ORDER.get(task.name, len(ORDER)), task.name, -1 if task.shard is None else task.shard
 
 
-def _with_executor(names: Mapping[str, Any]) -> set[str]:
-    """Names of steps that Kubeflow has started, even if nobody knows the pipeline."""
-    paths = (name.removesuffix(".executor") for name in names if name.endswith(".executor"))
-    return {path.removesuffix("(0)").rpartition(".")[2] for path in paths}
+def _by_task(tries: Sequence[Try]) -> dict[Key, list[Try]]:
+    written: dict[Key, list[Try]] = {}
+    for one in tries:
+        sharded = one.log.step in STEPS and STEPS[one.log.step].sharded
+        written.setdefault((one.log.step, one.log.shard if sharded else None), []).append(one)
+    return written
 
 
-def _task(
-    names: Mapping[str, Any], path: str, step: str, shard: int | None, now: datetime.datetime
+def _restarted(run: Any) -> datetime.datetime:
+    """When a run began, or was last retried."""
+    entries = [entry for entry in run.state_history or () if entry.state]
+    again = [
+        after.update_time for before, after in pairwise(entries)
+        if before.state in ENDED and after.state == "RUNNING"
+    ]  # fmt: skip
+    restarted: datetime.datetime = max(again, default=run.created_at)
+    return restarted
+
+
+def _written(
+    key: Key, its: Sequence[Try], node: Any, run_state: str, now: datetime.datetime
 ) -> Task:
-    """A step, from its own node and those of its driver and its containers."""
-    node, driver = names.get(path), names.get(f"{path}-driver")
+    """A step, from the logs of its tries; nothing in them says that a try was killed."""
+    last = its[-1]
+    state, seconds = last.state, None
+    if last.began:
+        seconds = ((last.ended or now) - last.began).total_seconds()
+        killed = node is not None and node.state == "FAILED" and node.end_time >= last.began
+        if state == "RUNNING" and (killed or run_state in ENDED):
+            state, seconds = "SUCCEEDED" if run_state == "SUCCEEDED" else "FAILED", None
+    return Task(*key, state, seconds, len(its), None, last.reason)
+
+
+def _let_wait(tasks: dict[Key, Task], tries: Sequence[Try], now: datetime.datetime) -> None:
+    """Let the next step be PENDING if none is at work, where Kubeflow tells of no step."""
+    ends = [one.ended for one in tries if one.ended]
+    ordered = sorted(tasks.values(), key=_place)
+    due = next((task for task in ordered if task.state != "SUCCEEDED"), None)
+    if due is not None and due.state == "WAITING" and ends:
+        pending_s = (now - max(ends)).total_seconds()
+        tasks[due.name, due.shard] = replace(due, state="PENDING", pending_s=pending_s)
+
+
+def _asked(
+    key: Key, node: Any, driver: Any, starting: set[datetime.datetime], now: datetime.datetime
+) -> Task:
+    """A step of which Kubeflow tells, from its own node and that of its driver.
+
+    Pods that start in the same second cannot be told apart: while one waits, all do.
+    """
     if driver is not None and driver.state == "FAILED":
         error = "Kubeflow could not start it: its driver failed"
-        return Task(step, shard, "FAILED", _seconds(driver, now), 0, None, error)
-    tried = executors(names, path)
+        return Task(*key, "FAILED", _seconds(driver, now), 0, None, error)
     begun = node if node is not None and node.start_time else driver
-    if begun is None:
-        return Task(step, shard, "PENDING")
-    if node is not None and not node.state:
-        return Task(step, shard, "NOT RUN")
-    pods = [names.get(f"{path}-driver(0)"), names.get(tried[-1]) if tried else None]
-    waiting = [pod for pod in pods if pod is not None and pod.state == "PENDING"]
-    state = "PENDING" if waiting or node is None else node.state
-    pending_s = max(((now - _since(pod)).total_seconds() for pod in waiting), default=None)
-    return Task(step, shard, state, _seconds(begun, now), len(tried) + _restarts(begun), pending_s)
-
-
-def _since(pod: Any) -> datetime.datetime:
-    """When a pod began to wait."""
-    times = [entry.update_time for entry in pod.state_history or () if entry.update_time]
-    since: datetime.datetime = max([pod.start_time, *times])
-    return since
-
-
-def _restarts(node: Any) -> int:
-    """How often a run was retried after this step had failed."""
-    states = [entry.state for entry in node.state_history or ()]
-    return sum(pair == ("FAILED", "RUNNING") for pair in pairwise(states))
+    if begun is None or (node is not None and not node.state):
+        return Task(*key, "PENDING" if begun is None else "NOT RUN")
+    waits = begun.start_time in starting and begun.state == "RUNNING"
+    state = "PENDING" if waits or node is None else node.state
+    pending_s = (now - begun.start_time).total_seconds() if waits else None
+    return Task(*key, state, _seconds(begun, now), int(node is not None), pending_s)
 
 
 def _seconds(node: Any, now: datetime.datetime) -> float | None:

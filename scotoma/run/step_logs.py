@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from scotoma import storage
@@ -24,13 +25,19 @@ from scotoma.errors import ScotomaError
 from scotoma.run.mirror import local_folder
 from scotoma.storage.files import written
 
-__all__ = ["FOLDER", "StepLog", "ended_well", "step_log", "step_logs"]
+__all__ = ["FOLDER", "StepLog", "Try", "last_tries", "step_log", "step_logs", "tries_of"]
 
 FOLDER = "logs"
 MOST_BYTES = 2**20  # of a log: the last ones
 COPY_S = 15.0  # between two copies of a log while its step runs: a killed pod loses no more
 WAKE_S = 0.2
-ENDED = "ended after"
+READERS = 16
+# The lines that `step_log` writes itself: the time, the step, what became of it, and its reason.
+NOTE = re.compile(
+    r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \S+ (begins|ended after|failed|is stopped)(?:: (.*))?",
+    re.MULTILINE,
+)
+ENDS = {"ended after": "SUCCEEDED", "failed": "FAILED", "is stopped": "FAILED"}
 
 
 @dataclass(frozen=True, order=True)
@@ -68,6 +75,40 @@ class StepLog:
         return storage.read_bytes(storage.join(place, self.name)).decode("utf-8", "replace")
 
 
+@dataclass(frozen=True)
+class Try:
+    """One try of one step, as its log tells.
+
+    Attributes:
+        log: Its log.
+        state: RUNNING, SUCCEEDED or FAILED. The log of a try that was killed says RUNNING for ever.
+        began: When it began; None if the log does not say.
+        ended: When it ended; None if the log does not say.
+        reason: Why it failed, in the step's own sentence; empty if it gave none.
+    """
+
+    log: StepLog
+    state: str
+    began: datetime.datetime | None
+    ended: datetime.datetime | None
+    reason: str
+
+    @classmethod
+    def read(cls, log: StepLog, text: str) -> Try:
+        r"""Read a log.
+
+        >>> begins = "2026-11-23T01:17:31Z train begins, attempt 1\n"
+        >>> one = Try.read(StepLog("train", 0, 1), f"{begins}2026-11-23T01:17:34Z train failed: x")
+        >>> one.state, (one.ended - one.began).seconds, one.reason
+        ('FAILED', 3, 'x')
+        """
+        notes = [(datetime.datetime.fromisoformat(at), *rest) for at, *rest in NOTE.findall(text)]
+        began = next((at for at, what, _ in notes if what == "begins"), None)
+        at, what, reason = notes[-1] if notes else (None, "", "")
+        state = ENDS.get(what, "RUNNING")
+        return cls(log, state, began, at if what in ENDS else None, reason)
+
+
 def step_logs(place: str) -> list[StepLog]:
     """List the logs of a run, by step, shard and attempt.
 
@@ -77,27 +118,50 @@ def step_logs(place: str) -> list[StepLog]:
     Raises:
         DataError: The place cannot be listed.
     """
-    names = storage.list_names(storage.join(place, FOLDER), folders=False)
-    matches = (re.fullmatch(r"([a-z_-]+)\.(\d+)\.(\d+)\.log", name) for name in names)
-    return sorted(StepLog(m[1], int(m[2]), int(m[3])) for m in matches if m)
+    return sorted(_named(storage.list_names(storage.join(place, FOLDER), folders=False)))
 
 
-def ended_well(text: str) -> bool:
-    r"""Whether a log says that its step ended; that of a step that was killed says nothing.
+def tries_of(place: str, known: dict[tuple[StepLog, str], Try]) -> list[Try]:
+    """Read what the logs of a run tell of its tries, by step, shard and attempt.
 
-    >>> ended_well("... train begins\n2026-11-23T01:17:31Z train ended after 3.1 s\n")
-    True
+    Args:
+        place: The run's folder or `s3://BUCKET/PREFIX`.
+        known: What was read before, by log and ETag; what is read now is added. No object is read
+            twice.
+
+    Raises:
+        DataError: The place cannot be listed, or a log cannot be read.
     """
-    return f" {ENDED} " in text.rstrip("\n").rpartition("\n")[2]
+    if storage.is_remote(place):
+        etags = storage.list_etags(storage.join(place, FOLDER))
+        logs = {log: etags[log.name.removeprefix(f"{FOLDER}/")] for log in _named(etags)}
+    else:
+        logs = dict.fromkeys(step_logs(place), "")
+    new = [(log, etag) for log, etag in logs.items() if not etag or (log, etag) not in known]
+    if new:
+        with ThreadPoolExecutor(min(READERS, len(new))) as pool:
+            texts = pool.map(lambda one: one[0].read(place), new)
+            known |= {one: Try.read(one[0], text) for one, text in zip(new, texts, strict=True)}
+    return [known[log, logs[log]] for log in sorted(logs)]
+
+
+def last_tries(tries: Iterable[Try]) -> list[Try]:
+    """Return the last of the tries of each step and shard."""
+    return list({(one.log.step, one.log.shard): one for one in tries}.values())
+
+
+def _named(names: Iterable[str]) -> list[StepLog]:
+    matches = (re.fullmatch(r"([a-z_-]+)\.(\d+)\.(\d+)\.log", name) for name in names)
+    return [StepLog(m[1], int(m[2]), int(m[3])) for m in matches if m]
 
 
 @contextlib.contextmanager
 def step_log(place: str, step: str, shard: int = 0) -> Iterator[None]:
     """Copy what the block and its child processes print into a log of the run.
 
-    The log holds the last MiB, without passwords. It is copied to the run while the block runs, and
-    when it ends, also by an error or SystemExit. What is printed still goes where it went. A log
-    that cannot be written stops nothing.
+    The log holds its first line and the last MiB, without passwords. It is copied to the run when
+    the block begins, while it runs, and when it ends, also by an error or SystemExit. What is
+    printed still goes where it went. A log that cannot be written stops nothing.
 
     Args:
         place: The run's folder or `s3://BUCKET/PREFIX`.
@@ -125,7 +189,7 @@ def step_log(place: str, step: str, shard: int = 0) -> Iterator[None]:
             _note(f"{step} failed\n{''.join(traceback.format_exception(error))}")
             raise
         else:
-            _note(f"{step} {ENDED} {time.monotonic() - began:.1f} s")
+            _note(f"{step} ended after {time.monotonic() - began:.1f} s")
 
 
 def _flush() -> None:
@@ -149,7 +213,7 @@ class _Copier:
         self.path = local_folder(place) / log.name
         self.sent_to = storage.join(place, log.name) if storage.is_remote(place) else ""
         self.ended = False
-        self.tail = bytearray()
+        self.head, self.tail = b"", bytearray()
 
     def __enter__(self) -> _Copier:
         _flush()
@@ -175,7 +239,7 @@ class _Copier:
             os.close(descriptor)
 
     def _copy(self) -> None:
-        due, changed = time.monotonic() + COPY_S, False
+        due, changed = 0.0, False  # at once: a log says that its step has begun
         while True:
             ended = self.ended  # before the last look: what was printed until then is there
             ready, _, _ = select.select([self.source], [], [], 0 if ended else WAKE_S)
@@ -194,12 +258,14 @@ class _Copier:
                 return
 
     def _write(self) -> None:
-        """Write the last MiB; from the start of a line, so that half a password is not shown."""
+        """Write the first line, and the last MiB in whole lines: no half of a password."""
         if len(self.tail) > MOST_BYTES:
+            self.head = self.head or bytes(self.tail[: self.tail.find(b"\n") + 1])
             del self.tail[:-MOST_BYTES]
             del self.tail[: self.tail.find(b"\n") + 1]
         with contextlib.suppress(ScotomaError, OSError):
             with written(self.path) as temporary:
-                temporary.write_text(masked(self.tail.decode("utf-8", "replace")), "utf-8")
+                text = (self.head + self.tail).decode("utf-8", "replace")
+                temporary.write_text(masked(text), "utf-8")
             if self.sent_to:
                 storage.upload(self.path, self.sent_to)

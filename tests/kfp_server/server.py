@@ -68,14 +68,21 @@ class KfpServer:
         self.faults: list[Fault] = []
         self.lock = threading.Lock()
         self.silence_s = 5.0
+        self.listen()
+
+    def listen(self, port: int = 0) -> None:
+        """Answer at a port, or at any that is free."""
         handler = type("Handler", (_Handler,), {"kfp": self})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._http.daemon_threads = True
-        self.address = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.port = self._http.server_address[1]
+        self.address = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
+        self.open = True
 
     def close(self) -> None:
+        self.open = False
         self._http.shutdown()
         self._http.server_close()
 
@@ -180,6 +187,9 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query))
         content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not self.kfp.open:  # a connection that was kept ends with the server
+            self.close_connection = True
+            return
         with self.kfp.lock:
             self.kfp.requests.append(f"{self.command} {parts.path}")
             fault = self.kfp.fault_for(self.kfp.requests[-1])

@@ -21,6 +21,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from scotoma.pipelines.nodes import LARGEST_BYTES, workflow_bytes
 from tests.kfp_server.argo import Fate, Node, details, fnv, nodes
 
 __all__ = ["RECORDED", "Refused", "Store", "recorded"]
@@ -78,6 +79,8 @@ class Store:
             a ScheduledWorkflow of them that has forgotten its parameters.
         controller_log: What the controller of schedules writes of times at which no run began.
         gone: Runs whose Workflow was deleted: nothing of them changes any more.
+        stale: Whether a Workflow that Argo has compressed keeps the details that it had; else it
+            has none.
     """
 
     outcome: str = "SUCCEEDED"
@@ -87,6 +90,7 @@ class Store:
     looks: int = 3
     elapsed_s: float | None = None
     multi_user: bool = False
+    stale: bool = False
     plugin: bool = False
     experiments: dict[str, Thing] = field(default_factory=dict)
     pipelines: dict[str, Thing] = field(default_factory=dict)
@@ -379,7 +383,17 @@ class Store:
         if run_id in self.replayed or run["state"] == "PENDING":
             return run
         base = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=elapsed_s)
-        told = details(self.nodes(run), run_id, _workflow(run), base, elapsed_s)
+        version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
+        built = self.nodes(run)
+        begun = sorted(node.start_s for node in built if node.start_s <= elapsed_s)
+        compressed_s = [
+            start_s for number, start_s in enumerate(begun, 1)
+            if workflow_bytes(version["pipeline_spec"], number) > LARGEST_BYTES
+        ]  # fmt: skip
+        if compressed_s and not self.stale:
+            return {**run, "run_details": {}}
+        known_s = compressed_s[0] - 1 if compressed_s else elapsed_s
+        told = details(built, run_id, _workflow(run), base, known_s)
         tasks = sorted(told, key=lambda task: task["task_id"])
         return {**run, "run_details": {"task_details": tasks}}
 

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from scotoma.audit import as_text
+from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.config import parse_config
+from scotoma.pipelines import faults
 from tests.audits import gate_file
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
@@ -30,7 +32,7 @@ REFUSED = {"message": "source.data holds no train-*.parquet; correct it", "exit_
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "audit.yaml"
-    path.write_text(CONFIG)
+    path.write_text(f"{CONFIG}kubeflow: {{shards: 2}}\n")  # small enough for Kubeflow to tell of
     return path
 
 
@@ -55,6 +57,7 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
 ) -> None:
     rules, out = tmp_path / "gate.yaml", tmp_path / "made" / "pipeline.yaml"
     rules.write_text(RULES)
+    config.write_text(CONFIG)
     code, printed, err = scotoma(
         "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
     )
@@ -148,13 +151,20 @@ def test_wait_survives_a_server_that_is_away_for_a_while(
     assert (code, json.loads(out)["exit_code"]) == (0, 0)
 
 
-def test_waiting_that_ends_early_says_that_the_run_goes_on(kfp: KfpServer, config: Path) -> None:
+def test_waiting_that_ends_early_says_that_the_run_goes_on(
+    kfp: KfpServer, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = submitted(config)
-    kfp.fail(500, "GET .*runs/", times=100)
+    monkeypatch.setattr(pipeline_wait, "OUTAGE_S", 0.2)
+    kfp.store.looks, first = 1000, len(kfp.requests)
+    monkeypatch.setattr(
+        pipeline_wait.time, "sleep", lambda _s: kfp.fail(500, "GET .*runs/", times=100_000)
+    )
     code, out, err = scotoma("pipeline", "status", run_id, "--wait")
     assert (code, out) == (5, "")
     assert err.strip().endswith(f"the run continues: scotoma pipeline status {run_id} --wait")
-    assert err.count("\n") == 1
+    assert err.count("; waiting for it, up to 0 minutes\n") == 1
+    assert len(kfp.requests) - first > 2 * faults.ATTEMPTS
 
 
 def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
@@ -165,6 +175,25 @@ def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
     code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
     assert (code, out) == (4, "")
     assert err.splitlines()[-1] == f"scotoma: {REFUSED['message']}"
+
+
+@pytest.mark.parametrize("verdict", [0, 1])
+def test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own(
+    kfp: KfpServer, config: Path, s3: Any, verdict: int
+) -> None:
+    kfp.store.outcome, kfp.store.failing = "FAILED", "log-tracking"
+    why = "MLflow at http://mlflow:5000 does not answer"
+    s3.put("run/error.json", json.dumps({"message": why, "exit_code": 5}).encode())
+    place = leave_verdict(s3, "run", verdict)
+    code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    (run_id,) = kfp.store.runs
+    note = f"audited, not logged: {why}; scotoma pipeline retry {run_id} logs it"
+    assert (code, out, err.splitlines()[-1]) == (7, "# The verdict\n", note)
+    assert scotoma("pipeline", "status", run_id)[2] == f"{note}\n"
+    gate = json.loads(scotoma("pipeline", "status", run_id, "--wait", "--json", "--quiet")[1])
+    assert gate["exit_code"] == verdict
+    code, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
+    assert (code, out) == (verdict, "# The verdict\n")
 
 
 def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path, s3: Any) -> None:

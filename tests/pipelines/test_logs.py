@@ -18,7 +18,9 @@ ENDED = "2026-11-23T01:17:31Z {} ended after 3.0 s\n"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "audit.yaml"
-    path.write_text(CONFIG + f"kubeflow: {{volume: {{claim: audits, mount: {tmp_path}}}}}\n")
+    path.write_text(
+        CONFIG + f"kubeflow: {{shards: 2, volume: {{claim: audits, mount: {tmp_path}}}}}\n"
+    )
     return path
 
 

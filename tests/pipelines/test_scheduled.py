@@ -16,14 +16,19 @@ import pytest
 from scotoma import storage
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError
+from scotoma.pipelines import audit
 from scotoma.run import Run
 from scotoma.run.sources import Sources, write_sources
 from scotoma.stages import execute
 from scotoma.stages.cluster import schedule as scheduled
 from scotoma.stages.cluster.failure import record_failure
+from scotoma.stages.cluster.schedule import SKIPPED
 from scotoma.stages.inputs.changed import look
 from scotoma.stages.steps import STEPS, Step
-from tests.pipelines.test_schedule import CONFIG
+from tests.commands import scotoma
+from tests.kfp_server.argo import hook_state
+from tests.kfp_server.server import KfpServer
+from tests.pipelines.test_schedule import CONFIG, TINY
 
 ALIASED = """\
 project: aliased
@@ -119,15 +124,49 @@ def test_nothing_new_is_skipped_and_logged(schedule: Schedule) -> None:
     schedule.rules = "version: 1\nrules:\n- {id: cie, metric: cie_share_excess, max: 0.05}\n"
     schedule.audit("job-1")
     assert schedule.begin("job-2") == scheduled.NOTHING
-    schedule.fail("job-2", "COMPLETE")  # the exit step runs, and finds nothing
+    schedule.fail("job-2", hook_state("SKIPPED"))  # the exit step runs, and finds nothing
     assert schedule.failures == []
     assert schedule.skipped == [
         "nothing new: 2026-06 was audited before, with this configuration, gate and code"
     ]
-    assert not [name for name in schedule.s3.names() if "job-2" in name]
+    names = [name for name in schedule.s3.names() if "job-2" in name]
+    assert names == [f"audits/job-2/{name}" for name in ("logs/begin-scheduled.0.1.log", SKIPPED)]
     schedule.data("2026-08")
+    assert schedule.begin("job-2") == f"{schedule.root}/job-2"  # a retry of it
+    assert f"audits/job-2/{SKIPPED}" not in schedule.s3.names()
     schedule.audit("job-3")
     assert len(schedule.skipped) == 1
+
+
+def test_a_run_with_nothing_new_is_no_failure_and_says_since_when(
+    schedule: Schedule, kfp: KfpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubeflow tells its exit step what it tells that of a cancelled run."""
+    monkeypatch.setattr(
+        audit,
+        "compile_pipeline",
+        lambda config, path, **settings: path.write_text(TINY % ("x", "")),
+    )
+    monthly = tmp_path / "monthly.yaml"
+    monthly.write_text(schedule.config)
+    code, _, err = scotoma("pipeline", "schedule", monthly, "--out", schedule.root)
+    assert code == 0, err
+    first, second = (kfp.store.fire(*kfp.store.recurring) for _ in range(2))
+    schedule.data("2026-11-01")
+    schedule.audit(first)
+    assert schedule.begin(second) == scheduled.NOTHING
+    schedule.fail(second, hook_state("SKIPPED"))
+    kfp.store.elapsed_s = 9999.0
+    code, out, err = scotoma("pipeline", "status", second)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == ["nothing new since 2026-11-01"]
+    assert out.startswith("SUCCEEDED")
+    wait = "pipeline", "status", second, "--wait"
+    assert scotoma(*wait, "--quiet") == (0, "nothing new since 2026-11-01\n", "")
+    told = json.loads(scotoma(*wait, "--json")[1])
+    assert told == {"nothing_new_since": "2026-11-01"}
+    rows = json.loads(scotoma("pipeline", "list", "--json")[1])
+    assert (rows[0]["run_id"], rows[0]["verdict"]) == (second, "nothing new")
 
 
 def test_what_is_newest_and_was_replaced_is_audited_again(schedule: Schedule) -> None:
@@ -328,7 +367,9 @@ def test_kfp_runs_the_audit_of_what_is_new_and_no_other(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert [path.name for path in (tmp_path / "old").iterdir()] == ["schedule.json"], done.stderr
+    (skipped,) = (tmp_path / "old").glob(f"*/{SKIPPED}")
+    assert json.loads(skipped.read_text()) == {"newest": "2026-06"}, done.stderr
+    assert sorted(path.name for path in skipped.parent.iterdir()) == ["logs", SKIPPED]
     (place,) = (tmp_path / "new").iterdir()
     assert "label" in json.loads((place / "error.json").read_text())["message"]
     steps = re.findall(r"'([a-z-]+)'.{0,9} finished with status .{0,9}?([A-Z]{4,})", done.stdout)

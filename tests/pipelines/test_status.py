@@ -1,8 +1,12 @@
-"""`scotoma pipeline status` of the runs that were recorded on a real Kubeflow."""
+"""`scotoma pipeline status` of the runs that were recorded on a real Kubeflow.
+
+Their files are gone: what Kubeflow tells is all that is known.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -14,11 +18,17 @@ SHARDED = "train shard 0", "train shard 1"
 MEASURED = ("gather", "divergence", "bias", "slices", "verdict", "report")
 
 
-def shown(kfp: KfpServer, name: str, *options: str) -> list[tuple[str, ...]]:
+@pytest.fixture(autouse=True)
+def audits(s3: Any) -> None:
+    """The bucket of these runs."""
+    s3.client.create_bucket(Bucket="audits")
+
+
+def shown(kfp: KfpServer, name: str) -> list[tuple[str, ...]]:
     """The lines of a recorded run: state, step, and what stands behind it."""
-    code, out, err = scotoma("pipeline", "status", kfp.store.serve(name), *options)
+    code, out, err = scotoma("pipeline", "status", kfp.store.serve(name))
     assert code == 0
-    assert not err or "has not started for" in err
+    assert not err or "has not started for" in err or "the run failed at train shard 1;" in err
     lines = out.splitlines()
     return [(line[:10].strip(), line[12:36].strip(), line[36:].strip()) for line in lines]
 
@@ -29,23 +39,20 @@ def test_a_finished_run_has_a_line_a_step_and_shard_in_the_tables_order(kfp: Kfp
     assert [step for _, step, _ in steps] == ["prepare", *SHARDED, *MEASURED, "log"]
     assert {state for state, _, _ in steps} == {"SUCCEEDED"}
     assert steps[0][2] == "33 s"
-    assert len(shown(kfp, "run-succeeded", "--nodes")) == 90  # as many as Kubeflow tells, and one
     head, *steps = shown(kfp, "run-training-succeeded")
     order = [list(STEPS).index(step.partition(" ")[0]) for _, step, _ in steps]
     assert len(order) == 16
     assert order == sorted(order)
 
 
-def test_a_failed_step_is_told_from_what_never_ran_and_attempts_are_counted(
-    kfp: KfpServer,
-) -> None:
+def test_a_failed_step_is_told_from_what_never_ran(kfp: KfpServer) -> None:
     _, *steps = shown(kfp, "run-failed")
     states = {step: state for state, step, _ in steps}
     assert [states[shard] for shard in SHARDED] == ["SUCCEEDED", "FAILED"]
     assert {states[step] for step in MEASURED} == {"NOT RUN"}
     assert {behind for state, _, behind in steps if state == "NOT RUN"} == {""}
     _, *steps = shown(kfp, "run-retried")
-    assert ("SUCCEEDED", SHARDED[1], "10 s  2 attempts") in steps
+    assert ("SUCCEEDED", SHARDED[1], "10 s") in steps
     assert shown(kfp, "run-canceled")[0][0] == "CANCELED"
 
 
@@ -57,4 +64,3 @@ def test_what_runs_has_lasted_until_now(kfp: KfpServer) -> None:
     (task,) = values["tasks"]
     assert task["seconds"] > 3600
     assert task["pending_s"] == pytest.approx(task["seconds"], abs=5)
-    assert all(node["seconds"] >= 0 for node in values["nodes"])

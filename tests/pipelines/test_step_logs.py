@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from scotoma.run.step_logs import MOST_BYTES, StepLog, ended_well, step_logs
+from scotoma.run import step_logs as step_logs_module
+from scotoma.run.step_logs import MOST_BYTES, StepLog, Try, step_logs, tries_of
 from scotoma.storage import read_bytes
 from tests.pipelines.test_cluster import CONFIG
 
@@ -54,6 +55,14 @@ def log(place: str, attempt: int = 1) -> str:
     return StepLog("prepare", 0, attempt).read(place)
 
 
+def state(place: str, attempt: int = 1) -> tuple[str, str]:
+    """What a log tells of its try: how it ended, and why it failed."""
+    one = Try.read(StepLog("prepare", 0, attempt), log(place, attempt))
+    assert one.began
+    assert (one.ended is None) == (one.state == "RUNNING")
+    return one.state, one.reason
+
+
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, s3: Any, tmp_path: Path) -> str:
     return str(tmp_path / "run") if request.param == "folder" else str(s3.uri("run"))
@@ -70,18 +79,18 @@ def test_the_log_of_every_try_is_kept_without_passwords(place: str, tmp_path: Pa
     assert first.endswith(" prepare begins, attempt 1")
     assert lines == ["reads https://***@host/x?***", "below Python", "a child says ***"]
     assert " prepare ended after " in last
-    assert ended_well(log(place))
+    assert state(place) == ("SUCCEEDED", "")
 
     failing = task(place, tmp_path, "raise DataError('source.data is empty; fill it')")
     assert failing.wait() == 1
     assert step_logs(place) == [StepLog("prepare", 0, 1), StepLog("prepare", 0, 2)]
-    assert log(place, 2).splitlines()[1].endswith("prepare failed: source.data is empty; fill it")
+    assert state(place, 2) == ("FAILED", "source.data is empty; fill it")
     failing.communicate()
 
     failing = task(place, tmp_path, "1 / 0")
     failing.communicate()
     assert "ZeroDivisionError" in log(place, 3)
-    assert not ended_well(log(place, 3))
+    assert state(place, 3) == ("FAILED", "")
 
 
 def test_a_first_step_that_is_refused_leaves_its_log_and_can_be_tried_again(
@@ -95,7 +104,7 @@ def test_a_first_step_that_is_refused_leaves_its_log_and_can_be_tried_again(
     assert refused.returncode == 1
     assert "prepare failed: " in log(place), refused.stderr
     printed, _ = task(place, tmp_path, "pass").communicate()
-    assert ended_well(log(place, 2)), printed
+    assert state(place, 2) == ("SUCCEEDED", ""), printed
 
 
 def test_a_step_that_is_told_to_end_says_so_in_its_log(s3: Any, tmp_path: Path) -> None:
@@ -109,6 +118,7 @@ def test_a_step_that_is_told_to_end_says_so_in_its_log(s3: Any, tmp_path: Path) 
     lines = log(place).splitlines()
     assert lines[1] == "at work"
     assert lines[2].endswith("prepare is stopped by SIGTERM")
+    assert state(place) == ("FAILED", "")
     process.communicate()
 
 
@@ -122,7 +132,26 @@ def test_a_step_that_is_killed_leaves_what_it_printed_before(s3: Any, tmp_path: 
         time.sleep(0.1)
     process.kill()
     process.communicate()
-    assert not ended_well(log(place))
+    assert state(place) == ("RUNNING", "")
+
+
+def test_a_log_says_at_once_that_its_step_has_begun(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is read once by who looks again and again."""
+    place, known = str(s3.uri("run")), dict[Any, Any]()
+    monkeypatch.setattr(step_logs_module, "COPY_S", 3600.0)
+    with step_logs_module.step_log(place, "prepare"):
+        deadline = time.monotonic() + 40
+        while not tries_of(place, known):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert state(place) == ("RUNNING", "")
+        (one,) = known
+        reads: list[str] = []
+        monkeypatch.setattr(StepLog, "read", lambda log, place: reads.append(log.name) or "")
+        assert [one.state for one in tries_of(place, known)] == ["RUNNING"]
+        assert (list(known), reads) == ([one], [])
 
 
 def test_only_the_last_mebibyte_is_kept(tmp_path: Path) -> None:
@@ -130,8 +159,10 @@ def test_only_the_last_mebibyte_is_kept(tmp_path: Path) -> None:
     step = "[print(f'{n:07d} ' + 91 * 'x') for n in range(20_000)]"  # 2 MB
     task(place, tmp_path, step).communicate()
     text = read_bytes(f"{place}/logs/prepare.0.1.log").decode()
-    first, *_, before, last = text.splitlines()
-    assert MOST_BYTES - 200 < len(text) <= MOST_BYTES
-    assert len(first) == 99  # no half of a line, which may be half of a password
+    first, second, *_, before, last = text.splitlines()
+    assert MOST_BYTES - 200 < len(text) - len(first) - 1 <= MOST_BYTES
+    assert first.endswith(" prepare begins, attempt 1")
+    assert len(second) == 99  # no half of a line, which may be half of a password
     assert before.startswith("0019999")
-    assert ended_well(last)
+    assert " prepare ended after " in last
+    assert state(place)[0] == "SUCCEEDED"

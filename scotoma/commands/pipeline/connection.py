@@ -13,7 +13,7 @@ from rich.text import Text
 
 from scotoma.commands.check.forecast_text import duration_text
 from scotoma.commands.gate import print_out
-from scotoma.commands.pipeline.wait import verdict_of, watch
+from scotoma.commands.pipeline.wait import end_of, nothing_new, watch
 from scotoma.commands.shared.text_table import rendered_lines
 from scotoma.config import Kubeflow
 from scotoma.printable import printable
@@ -68,21 +68,19 @@ def run_link(cluster: KfpClient, run_id: str) -> str:
     return f"{cluster.endpoint}/#/runs/details/{run_id}"
 
 
-def run_table(run: Progress, *, nodes: bool = False) -> str:
-    """Format a line for the run and one for each step and shard, or for each node of Argo."""
+def run_table(run: Progress) -> str:
+    """Format a line for the run and one for each step and shard."""
     rows = [
         (task.state, task.label, duration_text(task.seconds), _attempts(task), task.error)
         for task in run.tasks
     ]
-    if nodes:
-        rows = [(n.state, n.name, duration_text(n.seconds), "", "") for n in run.nodes]
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for width, justify in COLUMNS:
         table.add_column(justify=justify, min_width=width, no_wrap=True)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     head = f"{run.state:<12}{printable(run.name)}  {run.run_uri}"
-    lines = rendered_lines(table, UNCUT)
+    lines = [nothing_new(run)] if run.nothing_new else rendered_lines(table, UNCUT)
     return "".join(f"{line.rstrip()}\n" for line in (head, *lines))
 
 
@@ -90,13 +88,23 @@ def _attempts(task: Task) -> str:
     return f"{task.attempts} attempts" if task.attempts > 1 else ""
 
 
-def wait_for_verdict(cluster: KfpClient, run_id: str, connection: Connection) -> int:
+def wait_for_verdict(
+    cluster: KfpClient, run_id: str, connection: Connection, *, known: bool = True
+) -> int:
     """Show the steps of a run until it has ended, then print its verdict.
 
+    Args:
+        cluster: Where it runs.
+        run_id: Its id.
+        connection: How to print.
+        known: Whether the cluster has answered before, so that no answer is an outage.
+
     Returns:
-        The exit code of `scotoma gate`.
+        The exit code of `scotoma gate`; `NOT_LOGGED` for an audit that is whole but for MLflow.
     """
-    run = watch(cluster, run_id, Console(stderr=True, quiet=connection.quiet))
-    code, text = verdict_of(run, as_json=connection.as_json)
+    run = watch(cluster, run_id, Console(stderr=True, quiet=connection.quiet), known=known)
+    code, text, note = end_of(run, cluster.namespace, as_json=connection.as_json)
+    if note:
+        connection.message(note)
     print_out(text, sys.stdout)
     return code

@@ -61,6 +61,7 @@ def _verdicts(audits: list[ListedAudit]) -> tuple[dict[str, str], str]:
     from scotoma import storage
     from scotoma.audit import parse_gate
     from scotoma.errors import ScotomaError
+    from scotoma.stages.cluster.schedule import SKIPPED
 
     verdicts: dict[str, str] = {}
     for audit in audits:
@@ -70,6 +71,8 @@ def _verdicts(audits: list[ListedAudit]) -> tuple[dict[str, str], str]:
         try:
             if storage.exists(address):
                 verdicts[audit.run_id] = parse_gate(storage.read_bytes(address), address).verdict
+            elif storage.exists(storage.join(audit.run_uri, SKIPPED)):
+                verdicts[audit.run_id] = "nothing new"
         except ScotomaError as error:  # such as no credentials, which all the others lack too
             return verdicts, str(error)
     return verdicts, ""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scotoma.commands.pipeline import options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scotoma.pipelines.progress import Progress
 
 __all__ = ["logs"]
@@ -38,7 +37,7 @@ def logs(
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.errors import ConfigError
     from scotoma.printable import printable
-    from scotoma.run.step_logs import step_logs
+    from scotoma.run.step_logs import last_tries
     from scotoma.stages.steps import named
 
     if step is not None:
@@ -47,12 +46,18 @@ def logs(
     cluster = connection.cluster()
     progress = cluster.progress(run)
     _refuse_elsewhere(progress)
-    last = {(log.step, log.shard): log for log in step_logs(progress.run_uri)}.values()
-    entries = _entries(progress.run_uri, (log for log in last if step in (None, log.step)), step)
+    last = last_tries(cluster.tries(progress.run_uri))
+    wanted = (
+        one.log for one in last
+        if one.log.step == step or (step is None and one.state != "SUCCEEDED")
+    )  # fmt: skip
+    entries = [asdict(log) | {"log": log.read(progress.run_uri)} for log in wanted]
     if not entries:
-        absent = step or _first_without_log(progress, {(log.step, log.shard) for log in last})
+        absent = step or _first_without_log(
+            progress, {(one.log.step, one.log.shard) for one in last}
+        )
         if absent is None:
-            steps = ", ".join(dict.fromkeys(log.step for log in last)) or "none has a log"
+            steps = ", ".join(dict.fromkeys(one.log.step for one in last)) or "none has a log"
             raise ConfigError(f"no step has failed; name one with --step: {steps}")
         labels = f"pipeline/runid={progress.run_id},scotoma/step={absent}"
         where = f"-n {cluster.namespace} " if cluster.namespace else ""
@@ -83,18 +88,6 @@ def _refuse_elsewhere(progress: Progress) -> None:
             "them there, or with kubectl logs --tail=-1 -l pipeline/runid="
             f"{progress.run_id},scotoma/step=STEP"
         )
-
-
-def _entries(place: str, logs: Iterable[Any], step: str | None) -> list[dict[str, Any]]:
-    """The logs of a step; of all, those that did not end well."""
-    from scotoma.run.step_logs import ended_well
-
-    texts = ((log, log.read(place)) for log in logs)
-    return [
-        {"step": log.step, "shard": log.shard, "attempt": log.attempt, "log": text}
-        for log, text in texts
-        if step is not None or not ended_well(text)
-    ]
 
 
 def _first_without_log(progress: Progress, logged: set[tuple[str, int]]) -> str | None:

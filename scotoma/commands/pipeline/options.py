@@ -39,6 +39,8 @@ ScheduleName = Annotated[
 Wait = Annotated[
     bool,
     typer.Option(
-        "--wait", help="Show the steps until the run ends; exit with the code of `scotoma gate`."
+        "--wait",
+        help="Show the steps until the run ends; exit with the code of `scotoma gate`, or with 7 "
+        "if only MLflow does not have the audit.",
     ),
 ]

@@ -35,7 +35,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     Returns:
         Lines for people; none while everything starts.
     """
-    from scotoma.pipelines.pods import pending_pods
+    from scotoma.stages.cluster.pods import pods_of
 
     where = f"-n {cluster.namespace} " if cluster.namespace else ""
     if (run.pending_s or 0.0) >= PATIENCE_S:
@@ -46,7 +46,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     late = pending_steps(run)
     if not late:
         return []
-    pods = pending_pods(run.run_id, cluster.namespace)
+    pods = [pod for pod in pods_of(run.run_id, cluster.namespace) if pod.pending]
     if any(pod.step for pod in pods):  # Kubeflow does not tell apart what starts at once
         blamed = {pod.step for pod in pods}
         late = [task for task in late if task.name in blamed or not task.attempts] or late
@@ -54,7 +54,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     for task in late:
         waits = f"{task.name} has not started for {duration_text(task.pending_s)}"
         step = task.name if task.attempts else ""  # else it is its driver, a pod of Kubeflow's
-        reasons = dict.fromkeys(pod.reason for pod in pods if pod.step == step)
+        reasons = dict.fromkeys(pod.pending for pod in pods if pod.step == step)
         if reasons:
             lines += [f"{waits}: {reason}" for reason in reasons]
             continue

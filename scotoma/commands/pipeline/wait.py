@@ -1,11 +1,12 @@
-"""The end of an audit on a cluster: show its steps until then, read its verdict or its error."""
+"""How an audit on a cluster goes on, and how it ends: its steps, its verdict, its error."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,50 +17,48 @@ from scotoma.audit import parse_gate
 from scotoma.commands.pipeline.pending import PATIENCE_S, pending_lines, pending_steps
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.printable import printable
+from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
 
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
-    from scotoma.pipelines.progress import Progress
+    from scotoma.pipelines.progress import Progress, Task
 
-__all__ = ["verdict_of", "watch"]
+__all__ = ["NOT_LOGGED", "end_of", "nothing_new", "state_lines", "watch"]
 
 POLL_S = 5.0
+OUTAGE_S = 600.0  # a rolling update of Kubeflow's API server takes minutes
+NOT_LOGGED = 7  # exit code of an audit that is whole, but that MLflow does not have
 STYLES = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "bold", "SKIPPED": "dim"}
 
 
-def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
+def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> Progress:
     """Show the steps of a run until it has ended.
 
     Args:
         cluster: Where it runs.
         run_id: Its id.
         console: Shows the current states; one line for each change if it is no terminal.
+        known: Whether the cluster has answered before, so that no answer is an outage.
 
     Returns:
         The run after its end.
 
     Raises:
-        ScotomaError: The cluster does not answer; the run goes on.
+        ScotomaError: The cluster does not answer for ten minutes; the run goes on.
     """
-    from scotoma.pipelines.faults import NotThere
-
     printed: dict[str, str] = {}
     told: set[str] = set()
     longest = 0.0
-    watched = False
     with Live(console=console, transient=True, auto_refresh=False) as live:
+
+        def say(text: str) -> None:
+            console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
         while True:
-            try:
-                run = cluster.progress(run_id)
-            except NotThere:
-                raise
-            except ScotomaError as error:
-                if isinstance(error, ConfigError) and not watched:
-                    raise
-                raise type(error)(
-                    f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
-                ) from error
-            watched = True
+            run = _ask_through_outages(cluster, run_id, say) if known else cluster.progress(run_id)
+            if run.unread and not known:
+                say(_unread(run))
+            known = True
             steps = _steps(run)
             if console.is_terminal:
                 live.update(Group(*map(_line, steps.items())), refresh=True)
@@ -71,58 +70,130 @@ def watch(cluster: KfpClient, run_id: str, console: Console) -> Progress:
             late = {task.name for task in pending_steps(run)}
             if late - told or (run.pending_s or 0.0) >= PATIENCE_S > longest:
                 for line in pending_lines(run, cluster):
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
+                    say(line)
             told, longest = told | late, run.pending_s or 0.0
             if run.ended:
                 return run
             time.sleep(POLL_S)
 
 
-def verdict_of(run: Progress, *, as_json: bool) -> tuple[int, str]:
-    """Read the verdict of a run that has ended.
+def _ask_through_outages(cluster: KfpClient, run_id: str, say: Callable[[str], None]) -> Progress:
+    """Ask until there is an answer, for ten minutes, and say so."""
+    from scotoma.pipelines.faults import Away, Unknown
+
+    until = None
+    while True:
+        try:
+            run = cluster.progress(run_id)
+        except (Away, Unknown) as error:
+            passes = isinstance(error, Away) or cluster.renewable
+            if until is None and passes:
+                until = time.monotonic() + OUTAGE_S
+                say(f"{error}; waiting for it, up to {OUTAGE_S / 60:.0f} minutes")
+            if not passes or time.monotonic() >= (until or 0.0):
+                raise type(error)(
+                    f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
+                ) from error
+            time.sleep(POLL_S)
+        else:
+            if until is not None:
+                say("Kubeflow answers again")
+            return run
+
+
+def state_lines(run: Progress, cluster: KfpClient) -> list[str]:
+    """Say what a table of steps does not: why steps have not started, why the run failed."""
+    lines = [_unread(run)] if run.unread and storage.is_remote(run.run_uri) else []
+    if run.state == "FAILED":
+        return [*lines, not_logged(run) or str(_failure(run, cluster.namespace))]
+    return [*lines, *pending_lines(run, cluster)]
+
+
+def nothing_new(run: Progress) -> str:
+    """The line for a scheduled audit that had nothing to do."""
+    return f"nothing new since {printable(run.nothing_new)}"
+
+
+def end_of(run: Progress, namespace: str, *, as_json: bool) -> tuple[int, str, str]:
+    """Read how a run that has ended has ended.
 
     Args:
         run: The run.
+        namespace: Of its pods, which may say why they ended.
         as_json: Return gate.json instead of the summary.
 
     Returns:
-        The exit code of its gate, and the text to print.
+        The exit code of its gate, the text to print, and a note. The code is `NOT_LOGGED` where
+        all is done but to log the audit to MLflow, and 0 where there was nothing new.
 
     Raises:
         ScotomaError: The run failed: the failed step's sentence, with its exit code.
     """
-    if run.state != "SUCCEEDED":
-        raise _failure(run)
+    if run.nothing_new:
+        values = {"nothing_new_since": run.nothing_new}
+        text = json.dumps(values) if as_json else nothing_new(run)
+        return 0, f"{text}\n", ""
+    note = not_logged(run)
+    if run.state != "SUCCEEDED" and not note:
+        raise _failure(run, namespace)
     if not storage.is_remote(run.run_uri):
         raise ConfigError(
-            f"the run succeeded, but --wait cannot read its verdict in {run.run_uri!r}; see "
+            f"the audit is whole, but --wait cannot read its verdict in {run.run_uri!r}; see "
             "gate.json there"
         )
     address = storage.join(run.run_uri, "gate.json")
     gate = parse_gate(storage.read_bytes(address), address)
     name = "gate.json" if as_json else "summary.md"
     text = storage.read_bytes(storage.join(run.run_uri, name)).decode()
-    return gate.exit_code, text
+    return NOT_LOGGED if note else gate.exit_code, text, note
 
 
-def _failure(run: Progress) -> ScotomaError:
-    """Why a run failed: the failed step's own sentence if it wrote one."""
+def not_logged(run: Progress) -> str:
+    """Why an audit is whole but not in MLflow; empty for all others."""
+    states = {task.name: task for task in run.tasks if task.state != "SUCCEEDED"}
+    if run.state != "FAILED" or states.keys() - {"record-failure"} != {"log"}:
+        return ""
+    reason = _recorded(run).get("message") or states["log"].error or "the step log failed"
+    return f"audited, not logged: {printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
+
+
+def _recorded(run: Progress) -> dict[str, Any]:
+    """What a step, or the exit step, has left of a failure; empty if nothing is there."""
     record = storage.join(run.run_uri, "error.json")
-    if run.state == "FAILED" and storage.is_remote(run.run_uri) and storage.exists(record):
-        error = json.loads(storage.read_bytes(record))
-        kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
-        return kinds[error["exit_code"]](error["message"])
+    if run.unread or not storage.exists(record):
+        return {}
+    error: dict[str, Any] = json.loads(storage.read_bytes(record))
+    return error
+
+
+def _failure(run: Progress, namespace: str) -> ScotomaError:
+    """Why a run failed: the failed step's own sentence, or what Kubernetes says of its pod."""
     if run.state == "CANCELED":
         return ScotomaError(
             f"the run was cancelled; scotoma pipeline retry {run.run_id} resumes it"
         )
+    error = _recorded(run) if run.state == "FAILED" else {}
     task = next((task for task in run.tasks if task.state == "FAILED"), None)
+    if task is not None and (not error or UNEXPLAINED in error["message"]):
+        error = _by_kubernetes(run, task, namespace) or error
+    if error:
+        kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
+        return kinds.get(error["exit_code"], ScotomaError)(error["message"])
     reason = printable(task.error or run.error) if task else printable(run.error)
     step = f" at {task.label}" if task else ""
     return ScotomaError(
         f"the run {run.state.lower()}{step}{f' ({reason})' if reason else ''}; see scotoma "
         f"pipeline logs {run.run_id}, then scotoma pipeline retry {run.run_id}"
     )
+
+
+def _by_kubernetes(run: Progress, task: Task, namespace: str) -> dict[str, Any]:
+    why = why_ended(run.run_id, task.name, namespace)
+    return {"message": why, "exit_code": ScotomaError.exit_code} if why else {}
+
+
+def _unread(run: Progress) -> str:
+    return f"{run.unread}; so the steps are shown as Kubeflow tells of them"
 
 
 def _steps(run: Progress) -> dict[str, str]:

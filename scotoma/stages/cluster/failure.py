@@ -14,14 +14,15 @@ from scotoma.run import Run, read_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.stages.cluster.begin import read_configuration
 from scotoma.stages.cluster.completeness import first_unfinished
-from scotoma.stages.cluster.schedule import place_of
+from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
+from scotoma.stages.cluster.schedule import SKIPPED, place_of
 from scotoma.stages.errors import leave_error
 from scotoma.stages.steps import STEPS
 
 __all__ = ["record_failure"]
 
-# What Kubeflow says to the exit step of a run that was terminated, and of one with a failed step.
-CANCELLED, FAILED = "RUNNING", "FAILED"
+# What Kubeflow says to the exit step of a run that was terminated; and of one with nothing to do.
+CANCELLED = "RUNNING"
 
 
 def record_failure(
@@ -30,27 +31,28 @@ def record_failure(
     """Record why an audit is not whole: in error.json, and as a run in MLflow if that is a server.
 
     Whether it is whole is judged by its own files alone. Nothing is recorded of one that is, nor
-    of a scheduled one that did not begin because there was nothing new: no step of that failed.
+    of a scheduled one whose first step has left word that there is nothing new.
 
     Args:
         run_uri: Folder of the run, or its `s3://BUCKET/PREFIX`; that of the schedule where it is
             scheduled.
         job: Id of the pipeline's run.
-        state: How Kubeflow says that the other steps ended; tells a cancellation from a failure,
-            and of a scheduled audit without files both from one that had nothing to do.
+        state: How Kubeflow says that the other steps ended; tells a cancellation from a failure.
         shards: Number of tasks that share the members.
         config: Configuration (YAML), for an audit that could not begin.
         scheduled: Whether the audit's folder lies below `run_uri` and is named by `job`.
     """
     place = place_of(run_uri, job) if scheduled else run_uri
     begun = storage.exists(storage.join(place, "config.yaml"))
+    if not begun and storage.exists(storage.join(place, SKIPPED)):
+        return
     refused = _recorded(place)
     if begun:
         run = Run.open(place)
         if not (step := first_unfinished(run, shards)):
             return
     else:
-        if not config or (scheduled and not refused and state not in (CANCELLED, FAILED)):
+        if not config:
             return
         uri = place if storage.is_remote(place) else ""
         run = Run(local_folder(place), read_configuration(config), uri)
@@ -61,12 +63,14 @@ def record_failure(
     else:
         shown = f" --step {step}" if step in STEPS else ""
         why = refused or (
-            f"the step {step} ended without saying why; see scotoma pipeline logs {job}{shown}, "
-            f"then scotoma pipeline retry {job}"
+            f"the step {step} {UNEXPLAINED}; see scotoma pipeline logs {job}{shown}, then scotoma "
+            f"pipeline retry {job}"
         )
+        if not refused or "SIGTERM" in refused:  # which says no more than that the pod was ended
+            why = why_ended(job, step) or why
     if cancelled:
         leave_error(ScotomaError(f"the audit was cancelled: {why}"), place)
-    elif not refused:
+    elif why != refused:
         leave_error(ScotomaError(why), place)
     if run.path("steps", "log.json").exists():  # of a whole audit that was begun again
         run.forget("log")

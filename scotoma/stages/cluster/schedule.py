@@ -19,15 +19,17 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import Sources, read_sources, write_sources
+from scotoma.run.step_logs import step_log
 from scotoma.stages.cluster.begin import begin_run, read_configuration, read_rules
 from scotoma.stages.errors import error_recorded
 from scotoma.stages.inputs.changed import look
 from scotoma.stages.inputs.newest import resolved
 from scotoma.stages.judging.terms import Judging
 
-__all__ = ["NOTHING", "begin", "place_of", "remember"]
+__all__ = ["NOTHING", "SKIPPED", "begin", "place_of", "remember"]
 
 NOTHING = "nothing"  # to do; an empty text is easily lost between steps
+SKIPPED = "skipped.json"  # in the place of an audit that had nothing to do
 
 
 def begin(root: str, job: str, config: str, rules: str) -> str:
@@ -41,24 +43,27 @@ def begin(root: str, job: str, config: str, rules: str) -> str:
 
     Returns:
         The place of the audit; `NOTHING` if the last finished audit was made of the same input,
-        configuration, rules and code. MLflow then gets a run `skipped`.
+        configuration, rules and code. The place then gets `skipped.json`, MLflow a run `skipped`.
 
     Raises:
         ScotomaError: The newest input cannot be read, or the place cannot be written. The reason is
             also left in `error.json` of the place.
     """
     run_uri = place_of(root, job)
-    with error_recorded("begin-scheduled", run_uri):
+    step = "begin-scheduled"
+    with step_log(run_uri, step), error_recorded(step, run_uri):
         return _begin(root, run_uri, read_configuration(config), read_rules(rules))
 
 
 def _begin(root: str, run_uri: str, scheduled: Config, gate: GateRules | None) -> str:
     audited, newest = resolved(scheduled, run_uri)
-    storage.remove(storage.join(run_uri, "error.json"))  # of an earlier try
+    for record in ("error.json", SKIPPED):  # of an earlier try
+        storage.remove(storage.join(run_uri, record))
     begun = storage.exists(storage.join(run_uri, "config.yaml"))
     seen = _seen(audited, read_sources(Mirror.of(root))) if newest and not begun else Sources()
     ingredients = _ingredients(audited, str(newest), gate, seen)
     if newest and not begun and _finished(root) == ingredients:
+        _write(run_uri, SKIPPED, {"newest": str(newest)})  # the exit step and `status` look for it
         _log_skip(Run(local_folder(run_uri), audited), str(newest))
         return NOTHING
     begin_run(run_uri, audited, gate, newest)
