@@ -30,7 +30,7 @@ SMALLEST = {
     "scale": "200x3x4",
     "score_alarms": "--audits 2 --worlds errors",
     "several_labels": "--audits 1",
-    "study": "--annotators 2 --answers 6 --paces 0.1 --per-arm 8 --studies 2",
+    "study": "--per-arm 8 --studies 2",
     "tracking": "3",
     "training": "--members 2 --steps 2 --only CPU-1",
     "verdict": "--worlds team --variants int8-1% --members 1 --harms none class-5 --audits 1",

@@ -31,7 +31,7 @@ LACKING = [
     ("s3", "report s3://bucket/run"),
     ("s3", "audit audit.yaml --out s3://bucket/run"),
     ("tracking", "trend elsewhere"),
-    ("study", "study serve elsewhere"),
+    ("study", "review elsewhere"),
 ]
 # Python imports a module of this name before any other.
 HIDING = """

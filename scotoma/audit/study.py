@@ -112,7 +112,7 @@ class ArmAnswers(Part):
         no: How many.
         cant_tell: How many.
         population_share: Share of the counted answer, weighted to all examples of the arm's kind;
-            None in arm C, which is matched, and where undefined.
+            None in an arm that is matched, and where undefined.
         population_low: Lower limit of its interval, items and annotators random.
         population_high: Upper limit.
         population_reason: Why something of it is undefined; empty otherwise.
@@ -241,7 +241,6 @@ class StudyFlow(Part):
     Attributes:
         sampled: Items in all arms.
         annotators: Annotators with an answer.
-        erased: Annotators whose answers were deleted.
         shown: Items that were answered or skipped, over annotators.
         answered: Answers to questions that count.
         cant_tell: "can't tell" among them.
@@ -252,7 +251,6 @@ class StudyFlow(Part):
 
     sampled: int
     annotators: int
-    erased: int
     shown: int
     answered: int
     cant_tell: int

@@ -1,28 +1,44 @@
-"""Where does a team walk through changed examples? A page, its data, its images, its verdicts."""
+"""Where does a team walk through changed examples? One small server on this machine."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import hmac
+import json
 import secrets
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from scotoma.errors import ScotomaError
+from scotoma.errors import ConfigError, ScotomaError
 from scotoma.review.verdicts import Review, Reviews, checked_review, last_reviews
-from scotoma.study.guard import Guard
-from scotoma.study.server import NOT_FOUND, cookie_name, json_content, page_routes, routed
-from scotoma.study.session import comment_line
+from scotoma.study.pages import page
+from scotoma.study.questions import comment_line
 
-__all__ = ["review_app"]
+__all__ = ["review_app", "serve"]
 
-PAGE = Path(__file__).with_name("page")
+HOST = "127.0.0.1"
+PAGE = Path(__file__).with_name("page") / "review.html"
+MOST_BYTES = 4096
+HEADERS = {
+    "content-security-policy": "frame-ancestors 'none'",  # the page itself holds the rest
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+}
+FIELDS = {"place", "verdict", "label", "comment"}
 
 
 def review_app(
@@ -33,11 +49,7 @@ def review_app(
     *,
     token: str,
     reviewer: str,
-    hosts: Sequence[str],
-    origins: Sequence[str],
-    secure: bool,
-    proxied: bool = False,
-) -> Guard:
+) -> Starlette:
     """Build the server of a review.
 
     Args:
@@ -47,101 +59,144 @@ def review_app(
         image: Finds the image of an example, PNG; empty where there is none.
         token: Opens the page once it is in the address behind `#`.
         reviewer: Who reviews, kept with each verdict.
-        hosts: Values of the header Host that are its own.
-        origins: Its own origins.
-        secure: Whether people reach it by HTTPS.
-        proxied: Whether they come through a proxy.
     """
-    served = _Served(cards, about, reviews, image, token, reviewer, secure)
-    routes = [
-        *page_routes(PAGE / "review.html", PAGE / "review.js"),
-        Route("/session", served.session, methods=["POST"]),
-        Route("/state", served.state),
-        Route("/image/{place:int}", served.image),
-        Route("/verdict", served.verdict, methods=["POST"]),
-    ]
-    return Guard(routed(routes), hosts, origins, proxied=proxied)
+    whole = page(PAGE, loads="img-src 'self' data:; connect-src 'self'")
+    session = secrets.token_urlsafe(32)
+    # Browsers share cookies of all ports of a host, so that each review has a name of its own.
+    cookie = f"scotoma-{hashlib.sha256(token.encode()).hexdigest()[:16]}"
 
+    def refuse_strangers(request: Request) -> None:
+        given = request.cookies.get(cookie, "")
+        if not hmac.compare_digest(given.encode(), session.encode()):
+            raise HTTPException(401, "open the link again")
 
-class _Served:
-    def __init__(
-        self,
-        cards: Sequence[Mapping[str, Any]],
-        about: Mapping[str, Any],
-        reviews: Reviews,
-        image: Callable[[str], bytes],
-        token: str,
-        reviewer: str,
-        secure: bool,
-    ) -> None:
-        self._cards, self._about, self._reviews = cards, about, reviews
-        self._image, self._token, self._reviewer = image, token, reviewer
-        self._cookie = cookie_name(token)
-        self._secure, self._session = secure, secrets.token_urlsafe(32)
+    async def home(_: Request) -> Response:
+        return _Reply(whole, media_type="text/html")
 
-    def _entered(self, request: Request) -> bool:
-        cookie = request.cookies.get(self._cookie, "")
-        return hmac.compare_digest(cookie.encode(), self._session.encode())
-
-    async def session(self, request: Request) -> Response:
-        """Take the token of the link, and give a session."""
-        content = await json_content(request)
-        token = content.get("token") if isinstance(content, dict) else None
-        if not isinstance(token, str) or not hmac.compare_digest(
-            token.encode("utf-8", "replace"), self._token.encode()
+    async def enter(request: Request) -> Response:
+        content = await _content(request)
+        given = content.get("token") if isinstance(content, dict) else None
+        if not isinstance(given, str) or not hmac.compare_digest(
+            given.encode("utf-8", "replace"), token.encode()
         ):
-            return JSONResponse({"error": "this link is not valid"}, 403)
-        response = JSONResponse({"ok": True})
-        response.set_cookie(
-            self._cookie, self._session,
-            httponly=True, samesite="strict", secure=self._secure, path="/",
-        )  # fmt: skip
-        return response
+            raise HTTPException(403, "this link is not valid")
+        reply = _json({"ok": True})
+        reply.set_cookie(cookie, session, httponly=True, samesite="strict", path="/")
+        return reply
 
-    async def state(self, request: Request) -> Response:
-        """All that the page shows, with the last verdict of each example."""
-        if not self._entered(request):
-            return JSONResponse({"error": "open the link again"}, 401)
-        last = last_reviews(self._reviews.rows)
+    async def state(request: Request) -> Response:
+        refuse_strangers(request)
+        last = last_reviews(reviews.rows)
         shown = {
             one: {"verdict": row.verdict, "label": row.label, "comment": row.comment, "by": row.by}
             for one, row in last.items()
         }
-        cards = [{**card, "review": shown.get(card["example_id"])} for card in self._cards]
-        return JSONResponse({"about": self._about, "cards": cards})
+        rows = [{**card, "review": shown.get(card["example_id"])} for card in cards]
+        return _json({"about": about, "cards": rows})
 
-    async def image(self, request: Request) -> Response:
-        """One image, by its place in the list."""
-        if not self._entered(request):
-            return JSONResponse({"error": "open the link again"}, 401)
+    async def picture(request: Request) -> Response:
+        refuse_strangers(request)
         place = request.path_params["place"]
         data = b""
-        if place < len(self._cards):
-            data = await run_in_threadpool(self._image, self._cards[place]["example_id"])
+        if place < len(cards):
+            data = await run_in_threadpool(image, cards[place]["example_id"])
         if not data:
-            return JSONResponse(NOT_FOUND, 404)
-        return Response(data, media_type="image/png")
+            raise HTTPException(404, "not found")
+        return _Reply(data, media_type="image/png")
 
-    async def verdict(self, request: Request) -> Response:
+    async def verdict(request: Request) -> Response:
         """Keep one verdict; the reply says that it is on the disk."""
-        if not self._entered(request):
-            return JSONResponse({"error": "open the link again"}, 401)
-        content = await json_content(request)
-        fields = {"place", "verdict", "label", "comment"}
-        if not isinstance(content, dict) or content.keys() != fields:
-            return JSONResponse({"error": "a verdict has place, verdict, label and comment"}, 400)
+        refuse_strangers(request)
+        content = await _content(request)
+        if not isinstance(content, dict) or content.keys() != FIELDS:
+            raise HTTPException(400, "a verdict has place, verdict, label and comment")
         place = content.pop("place")
-        if type(place) is not int or not 0 <= place < len(self._cards):
-            return JSONResponse({"error": "place is none of this list"}, 400)
+        if type(place) is not int or not 0 <= place < len(cards):
+            raise HTTPException(400, "place is none of this list")
         if not all(isinstance(value, str) for value in content.values()):
-            return JSONResponse({"error": "verdict, label and comment are texts"}, 400)
+            raise HTTPException(400, "verdict, label and comment are texts")
         content["comment"] = comment_line(content["comment"])
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        card = self._cards[place]
-        review = Review(card["example_id"], card["variant"], **content, by=self._reviewer, at=now)
+        card = cards[place]
+        review = Review(card["example_id"], card["variant"], **content, by=reviewer, at=now)
         try:
-            checked_review(review, tuple(self._about["classes"]))
-            self._reviews.add(review)
+            checked_review(review, tuple(about["classes"]))
+            reviews.add(review)
         except ScotomaError as error:
-            return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"saved": place})
+            raise HTTPException(400, str(error)) from error
+        return _json({"saved": place})
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _json({"error": error.detail}, error.status_code)
+
+    return Starlette(
+        routes=[
+            Route("/", home),
+            Route("/session", enter, methods=["POST"]),
+            Route("/state", state),
+            Route("/image/{place:int}", picture),
+            Route("/verdict", verdict, methods=["POST"]),
+        ],
+        # A page of another site whose name leads here gets nothing.
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
+        exception_handlers={HTTPException: refused},
+    )
+
+
+class _Reply(Response):
+    """A response with the headers that all have."""
+
+    def __init__(self, content: bytes, status_code: int = 200, *, media_type: str) -> None:
+        super().__init__(content, status_code, headers=HEADERS, media_type=media_type)
+
+
+def _json(content: Any, status: int = 200) -> JSONResponse:
+    return JSONResponse(content, status, headers=HEADERS)
+
+
+async def _content(request: Request) -> Any:
+    """The decoded body of a request from the own page; an empty object where it is no JSON."""
+    get = request.headers.get
+    if get("origin") != f"http://{get('host')}":
+        raise HTTPException(403, "only from its own page")
+    if get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "only application/json")
+    length = get("content-length", "")  # the server holds the body to it
+    if not (length.isascii() and length.isdecimal()) or int(length) > MOST_BYTES:
+        raise HTTPException(413, f"at most {MOST_BYTES:,} bytes")
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return {}
+
+
+def serve(app: Starlette, port: int, message: Callable[[str], None]) -> None:
+    """Serve on this machine until interrupted.
+
+    Args:
+        app: From `review_app`.
+        port: Port; 0 takes a free one.
+        message: Takes the address once it is listened on.
+
+    Raises:
+        ConfigError: The port is taken.
+    """
+    import uvicorn
+
+    # With the protocol named, connections send small answers at once (TCP_NODELAY).
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind((HOST, port))
+            taken.listen()
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} of {HOST} cannot be listened on: {error.strerror}; give another "
+                "--port"
+            ) from error
+        message(f"http://{HOST}:{taken.getsockname()[1]}")
+        config = uvicorn.Config(
+            app, lifespan="off", ws="none", log_config=None, access_log=False, server_header=False
+        )
+        uvicorn.Server(config).run(sockets=[taken])

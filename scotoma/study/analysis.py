@@ -27,13 +27,13 @@ from scotoma.study.answer_table import (
     counted_shares,
     shares_between,
 )
+from scotoma.study.answers import Event
 from scotoma.study.arms import mean_difference
 from scotoma.study.blinding import blinding_of
 from scotoma.study.effects import bootstrap_interval, difference, interaction, weighted_share
 from scotoma.study.mixed_model import odds_ratio
 from scotoma.study.plan import KeyEntry, Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, CONTRASTS, QUESTIONS, StudyQuestion
-from scotoma.study.store import Event
 from scotoma.study.taking_part import (
     consistency_of,
     plan_deviations,
@@ -54,7 +54,6 @@ def study_result(
     orders: Mapping[int, Orders],
     events: Sequence[Event],
     *,
-    erased: int = 0,
     deviations: Sequence[str] = (),
 ) -> StudyResult:
     """Analyse a study as its plan says.
@@ -64,7 +63,6 @@ def study_result(
         key: What each item is.
         orders: Of the annotators with events.
         events: All of them; of one annotator, place and question the last counts.
-        erased: Annotators whose events were deleted.
         deviations: What was not done as planned, beyond what the events show.
 
     Returns:
@@ -114,12 +112,12 @@ def study_result(
         primary=plan.primary,
         level=plan.level,
         conclusion=_conclusion(plan, found[plan.primary], asked),
-        scope=scope_of(len(table.people)),
+        scope=scope_of(plan, len(table.people)),
         still_cie=plan.still_cie,
         questions=tuple(results),
         blinding=blinding,
         balance=_balance(plan, key),
-        flow=study_flow(plan, table, erased, consistency, screened),
+        flow=study_flow(plan, table, consistency, screened),
         deviations=(*plan_deviations(plan, table), *deviations),
     )
 
@@ -218,11 +216,12 @@ def _arm(
     counts = counts_of(values, len(ANSWERS))
     found = annotator_agreement(counts, seed=plan.seed, level=plan.level)
     totals = counts.sum(axis=0)
-    items = [item for item, mine in zip(table.items, own, strict=True) if mine]
+    weights = [key[item].weight for item, mine in zip(table.items, own, strict=True) if mine]
     share = None
-    if arm != "C":
-        weights = np.array([key[item].weight for item in items], float)
-        share = weighted_share(counted_shares(values, one.counted), weights, level=plan.level)
+    if None not in weights:
+        share = weighted_share(
+            counted_shares(values, one.counted), np.array(weights, float), level=plan.level
+        )
     return ArmAnswers(
         arm=arm,
         yes=int(totals[YES]),
@@ -231,7 +230,7 @@ def _arm(
         population_share=share.value if share else None,
         population_low=share.low if share else None,
         population_high=share.high if share else None,
-        population_reason=share.reason if share else "arm C is matched, not drawn at random",
+        population_reason=share.reason if share else f"arm {arm} is matched, not drawn at random",
         items=int((values >= 0).any(axis=1).sum()),
         alpha=found.alpha,
         alpha_low=found.low,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.study.answers import Event
 from scotoma.study.plan import KeyEntry, Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, GUESS, StudyQuestion
-from scotoma.study.store import Event
 
 __all__ = [
     "CANT_TELL",

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from scotoma.errors import DataError
-
-__all__ = ["MOST_IMBALANCE", "WARNED_IMBALANCE", "Arms", "choose_arms", "mean_difference"]
+__all__ = [
+    "MOST_IMBALANCE",
+    "WARNED_IMBALANCE",
+    "Arms",
+    "choose_arms",
+    "matched_arms",
+    "mean_difference",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Seed = int | Sequence[int]
 WARNED_IMBALANCE, MOST_IMBALANCE = 0.1, 0.25  # standardised mean differences of agreement
 
 
@@ -23,7 +30,7 @@ class Arms:
     """Rows of a study's examples; no row is in two arms, and each arm has as many of a class.
 
     Attributes:
-        a: CIEs, at random.
+        a: CIEs.
         b: Non-CIEs at random, of the same classes.
         c: Contested non-CIEs: matched to `a` by class and nearest agreement, in the order of `a`.
     """
@@ -39,11 +46,10 @@ def choose_arms(
     agreement: Floats,
     per_arm: int,
     *,
-    seed: int,
+    seed: Seed,
     refused: Flags | None = None,
-    variant: str = "the variant",
 ) -> Arms:
-    """Draw the three arms.
+    """Draw the three arms, arm A at random from all CIEs.
 
     CIEs come in random order as long as their class has two non-CIEs for each; contested controls
     are matched without replacement, so that the differences of agreement add up to the least.
@@ -52,13 +58,9 @@ def choose_arms(
         cie: Whether an example is a CIE, shape (N,).
         classes: True class ids, shape (N,).
         agreement: Largest share of all votes of both populations on one class, shape (N,).
-        per_arm: Examples an arm, at least 2.
+        per_arm: Examples an arm, at most; as many as there are.
         seed: Same seed, same arms.
         refused: Examples that may be in no arm, shape (N,); None for none.
-        variant: Its name, for errors.
-
-    Raises:
-        DataError: There are fewer CIEs with controls than `per_arm`.
 
     >>> cie = np.arange(12) < 4
     >>> arms = choose_arms(cie, np.zeros(12, int), np.linspace(0.5, 1, 12), 3, seed=0)
@@ -67,11 +69,6 @@ def choose_arms(
     """
     allowed = np.ones(len(cie), bool) if refused is None else ~refused
     rng = np.random.default_rng(seed)
-    if not cie.any():
-        raise DataError(
-            f"{variant} has no changed examples (CIEs), so there is nothing to study; choose a "
-            "stronger compression with --variant"
-        )
     room = {
         int(one): int((allowed & ~cie & (classes == one)).sum()) // 2 for one in np.unique(classes)
     }
@@ -80,11 +77,6 @@ def choose_arms(
         if room[int(classes[row])]:
             room[int(classes[row])] -= 1
             drawn.append(int(row))
-    if len(drawn) < per_arm:
-        raise DataError(
-            f"{variant} has {len(drawn):,} changed examples with two unchanged ones of their class "
-            f"each, fewer than --per-arm {per_arm:,}; give --per-arm {len(drawn):,} or less"
-        )
     a = np.array(drawn[:per_arm], np.int64)
     b, c = np.empty_like(a), np.empty_like(a)
     for one in np.unique(classes[a]):
@@ -106,6 +98,75 @@ def _nearest(wanted: Floats, offered: Floats) -> Ints:
     costs = np.abs(wanted[:, None] - offered[order[near]])
     _, chosen = linear_sum_assignment(costs)
     return np.asarray(order[near[chosen]], np.int64)
+
+
+def matched_arms(
+    cie: Flags,
+    classes: Ints,
+    agreement: Floats,
+    per_arm: int,
+    *,
+    seed: Seed,
+    refused: Flags | None = None,
+) -> Arms:
+    """Draw the three arms, arm A from the CIEs that have an equally contested non-CIE.
+
+    For populations in which few non-CIEs are as contested as CIEs are. Pairs are those of the best
+    assignment in each class; the worst leave until agreement differs by less than 0.1 standard
+    deviations. Arm B is drawn at random before them.
+
+    Args:
+        cie: As for `choose_arms`.
+        classes: The same.
+        agreement: The same.
+        per_arm: Examples an arm, at most; as many as there are pairs.
+        seed: Same seed, same arms.
+        refused: Examples that may be in no arm, shape (N,); None for none.
+
+    >>> cie = np.arange(12) < 4
+    >>> agreement = np.array([0.5, 0.5, 0.6, 0.7] + [0.6, 0.7] + [1.0] * 6)
+    >>> arms = matched_arms(cie, np.zeros(12, int), agreement, 4, seed=1)
+    >>> sorted(agreement[arms.a]) == sorted(agreement[arms.c])
+    True
+    """
+    allowed = np.ones(len(cie), bool) if refused is None else ~refused
+    rng = np.random.default_rng(seed)
+    waiting: dict[int, Ints] = {}  # non-CIEs of a class for arm B, in random order
+    pairs: list[tuple[int, int]] = []
+    for one in np.unique(classes[cie & allowed]):
+        own = rng.permutation(np.flatnonzero(cie & allowed & (classes == one)))
+        others = rng.permutation(np.flatnonzero(allowed & ~cie & (classes == one)))
+        reserved = min(len(own), len(others) // 2)
+        waiting[int(one)], rest = others[:reserved], others[reserved:]
+        # Square roots: one exact match and one poor one are better than two that are half as poor.
+        costs = np.sqrt(np.abs(agreement[own][:, None] - agreement[rest]))
+        chosen = zip(*linear_sum_assignment(costs), strict=True)
+        found = [(int(own[i]), int(rest[j])) for i, j in chosen]
+        pairs += sorted(found, key=_gap(agreement))[:reserved]
+    kept = _balanced(pairs, agreement)
+    rows = rng.permutation(len(kept))[:per_arm]
+    a, c = (np.array([kept[row][side] for row in rows], np.int64) for side in (0, 1))
+    b = np.empty_like(a)
+    for name, ids in waiting.items():
+        at = np.flatnonzero(classes[a] == name)
+        b[at] = ids[: len(at)]
+    return Arms(a, b, c)
+
+
+def _gap(agreement: Floats) -> Callable[[tuple[int, int]], float]:
+    return lambda pair: abs(float(agreement[pair[0]] - agreement[pair[1]]))
+
+
+def _balanced(pairs: list[tuple[int, int]], agreement: Floats) -> list[tuple[int, int]]:
+    """The pairs without the worst ones, until both sides agree as much on average."""
+    kept = sorted(pairs, key=lambda pair: float(agreement[pair[0]] - agreement[pair[1]]))
+    while len(kept) > 1:
+        first, second = (agreement[[pair[side] for pair in kept]] for side in (0, 1))
+        difference = mean_difference(first, second)
+        if abs(difference) <= WARNED_IMBALANCE:
+            break
+        kept.pop(0 if difference < 0 else -1)
+    return kept
 
 
 def mean_difference(first: Floats, second: Floats) -> float:

@@ -6,20 +6,23 @@ What annotators see and know is then up to that project: results say so.
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from scotoma.errors import DataError
-from scotoma.study.plan import Orders, StudyPlan
-from scotoma.study.questions import ANSWERS, QUESTIONS
-from scotoma.study.session import COMMENT, LONGEST_COMMENT, LONGEST_MS, SKIP, comment_line
-from scotoma.study.store import Event
+from scotoma.study.plan import StudyPlan
+from scotoma.study.questions import (
+    ANSWERS,
+    COMMENT,
+    LONGEST_COMMENT,
+    LONGEST_MS,
+    QUESTIONS,
+    comment_line,
+)
 
-__all__ = ["Judgement", "events_of", "interface", "read_judgements", "tasks"]
+__all__ = ["Judgement", "interface", "read_judgements", "tasks"]
 
 TITLES = dict(zip(("Yes", "No", "Can't tell"), ANSWERS, strict=True))
 STUDY, ITEM = "scotoma_study", "scotoma_item"
@@ -30,16 +33,18 @@ class Judgement:
     """What one person said of one image in Label Studio.
 
     Attributes:
-        person: SHA-256 of who it was there.
+        annotation: Its id there.
+        updated: When it was last changed, ISO 8601.
+        person: Who it was there.
         item: The image.
-        source: Identifies the annotation and its state.
         answers: Answers by question, `comment` among them; empty where it was skipped.
         shown_ms: Time spent on it.
     """
 
-    person: bytes
+    annotation: str
+    updated: str
+    person: str
     item: str
-    source: str
     answers: dict[str, str]
     shown_ms: int
 
@@ -97,12 +102,12 @@ def interface(plan: StudyPlan) -> str:
 
 
 def read_judgements(
-    data: bytes, name: str, plan: StudyPlan, items: frozenset[str]
+    content: Sequence[Any], name: str, plan: StudyPlan, items: frozenset[str]
 ) -> list[Judgement]:
     """Read what Label Studio exported as JSON.
 
     Args:
-        data: The file.
+        content: The decoded file, a list of tasks.
         name: Its name, for errors.
         plan: The plan of the study that takes it.
         items: Ids of the images of its arms.
@@ -111,11 +116,10 @@ def read_judgements(
         DataError: It is no such export, or of another study, or holds what is not asked.
     """
     try:
-        content = json.loads(data)
         found = [one for task in content for one in _of_task(task, name, plan, items)]
     except DataError:
         raise
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise DataError(
             f"{name} must be tasks with annotations as Label Studio exports them (JSON, not "
             "JSON-MIN); export them again"
@@ -129,13 +133,12 @@ def _of_task(task: Any, name: str, plan: StudyPlan, items: frozenset[str]) -> It
     item, study = task["data"][ITEM], task["data"][STUDY]
     if study != plan.sha256:
         raise DataError(
-            f"{name} is of another study or an edited plan; import it into its own study"
+            f"{name} is of another study or an edited plan; name the folder of its own study"
         )
     if item not in items:
         raise DataError(f"{name} holds an image that is not in the study; export the tasks again")
     for annotation in task["annotations"]:
         who = annotation["completed_by"]
-        who = who["id"] if isinstance(who, dict) else who
         answers: dict[str, str] = {}
         for region in () if annotation.get("was_cancelled") else annotation["result"]:
             question, value = region["from_name"], region["value"]
@@ -145,35 +148,10 @@ def _of_task(task: Any, name: str, plan: StudyPlan, items: frozenset[str]) -> It
                 (choice,) = value["choices"]
                 answers[question] = TITLES[choice]
         yield Judgement(
-            person=hashlib.sha256(f"{STUDY}:{plan.sha256}:{who}".encode()).digest(),
+            annotation=str(annotation["id"]),
+            updated=str(annotation.get("updated_at") or ""),
+            person=str(who["id"] if isinstance(who, dict) else who),
             item=item,
-            source=f"{annotation['id']}:{annotation.get('updated_at', '')}",
             answers=answers,
             shown_ms=min(LONGEST_MS, max(0, round(1000 * (annotation.get("lead_time") or 0)))),
         )
-
-
-def events_of(judgement: Judgement, annotator: int, orders: Orders) -> list[Event]:
-    """The same as events of an annotator, whose keys tell whether they were taken before.
-
-    Args:
-        judgement: From `read_judgements`.
-        annotator: The number that the person has here.
-        orders: Of that annotator; the place of an image in them is where it comes first.
-    """
-    place = f"m{orders.main.index(judgement.item)}"
-    said = judgement.answers or {SKIP: "yes"}
-    return [
-        Event(
-            annotator=annotator,
-            key=hashlib.sha256(
-                "\n".join((judgement.source, judgement.item, question, value)).encode()
-            ).hexdigest()[:32],
-            place=place,
-            item=judgement.item,
-            question=question,
-            value=value,
-            shown_ms=judgement.shown_ms,
-        )
-        for question, value in sorted(said.items())
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,7 +39,12 @@ class ShownLabels:
 
 
 def pooled_labels(
-    true: Ints, shares: Floats, confused: Ints, *, seed: int, scores: Floats | None = None
+    true: Ints,
+    shares: Floats,
+    confused: Ints,
+    *,
+    seed: int | Sequence[int],
+    scores: Floats | None = None,
 ) -> ShownLabels:
     """Show the true class and, in random order, the two classes with most votes of all members.
 

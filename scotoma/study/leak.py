@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
-__all__ = ["REFUSED", "Leak", "auc_interval", "machine_leak"]
+from scotoma.study.questions import CONTRASTS
+
+__all__ = ["REFUSED", "Leak", "auc_interval", "contrast_leaks", "machine_leak"]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -71,6 +73,32 @@ def machine_leak(
             scores[held] = stats.rankdata(scores[held]) / (held.sum() + 1)
     auc, low, high = auc_interval(scores[first], scores[~first])
     return Leak(auc, low, high, (int(first.sum()), int((~first).sum())))
+
+
+def contrast_leaks(
+    labels: npt.NDArray[np.int64],
+    shown: Floats,
+    arms: npt.NDArray[np.str_],
+    *,
+    classes: int,
+    seed: int,
+) -> dict[str, Leak]:
+    """Measure the leak between arm A and each of the others.
+
+    Args:
+        labels: As for `machine_leak`, of the items of all arms.
+        shown: The same.
+        arms: Arm of each item, shape (N,).
+        classes: Number of classes.
+        seed: Of the folds.
+    """
+    found = {}
+    for first, second in CONTRASTS:
+        of = (arms == first) | (arms == second)
+        found[f"{first}-{second}"] = machine_leak(
+            labels[of], shown[of], arms[of] == first, classes=classes, seed=seed
+        )
+    return found
 
 
 def _features(labels: npt.NDArray[np.int64], shown: Floats, classes: int) -> Floats:

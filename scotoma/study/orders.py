@@ -8,9 +8,8 @@ import numpy as np
 
 from scotoma.study.plan import Orders
 
-__all__ = ["MOST_ANNOTATORS", "orders_for"]
+__all__ = ["orders_for"]
 
-MOST_ANNOTATORS = 50
 BLOCKS = (6, 9, 12)  # lengths of blocks in which arms are balanced; which comes next is random
 APART = 20  # images between the two showings of a repeated one, where there are as many
 
@@ -21,8 +20,8 @@ def orders_for(
     *,
     repeats: int,
     guesses: int,
-    seed: int,
-    annotators: int = MOST_ANNOTATORS,
+    seed: Sequence[int],
+    annotators: int,
 ) -> list[Orders]:
     """Order the items for every annotator, anew for each.
 
@@ -35,12 +34,12 @@ def orders_for(
         annotators: How many orders.
 
     >>> arms = {"A": ["a", "b"], "B": ["c", "d"], "C": ["e", "f"]}
-    >>> (one,) = orders_for(arms, ["p"], repeats=1, guesses=3, seed=0, annotators=1)
+    >>> (one,) = orders_for(arms, ["p"], repeats=1, guesses=3, seed=[0], annotators=1)
     >>> len(one.main), sorted(set(one.main)), len(one.guess)
     (7, ['a', 'b', 'c', 'd', 'e', 'f'], 3)
     """
     return [
-        _order(arms, practice, repeats, guesses, np.random.default_rng([seed, number]))
+        _order(arms, practice, repeats, guesses, np.random.default_rng([*seed, number]))
         for number in range(annotators)
     ]
 

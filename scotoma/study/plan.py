@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +16,28 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.run.records import read_json, write_json
 from scotoma.unreadable import reason
 
-__all__ = ["Arm", "KeyEntry", "MeasuredNumber", "Orders", "StudyFolder", "StudyPlan"]
+__all__ = [
+    "Arm",
+    "KeyEntry",
+    "MeasuredNumber",
+    "Orders",
+    "StudyFolder",
+    "StudyKey",
+    "StudyPlan",
+    "owner_only",
+]
 
 Arm = Literal["A", "B", "C"]
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Let files that are made meanwhile be readable for their owner alone."""
+    mask = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(mask)
 
 
 class _Part(BaseModel):
@@ -46,7 +67,12 @@ class StudyPlan(_Part):
         audit_sha256: SHA-256 of its audit.json.
         variant: Whose CIEs are studied.
         group: Attribute by whose values arms are stratified; empty for none.
+        changed: CIEs of the variant.
         per_arm: Images an arm.
+        matched: Arm A holds the CIEs that have an equally contested unchanged example; otherwise
+            it is drawn from all.
+        draws: How many plans were drawn.
+        kept: How many of them were blind and balanced; the first of these is this plan.
         seed: Decides arms, orders and bootstraps.
         classes: Number of classes.
         labels: Rule of the labels beside an image.
@@ -79,7 +105,11 @@ class StudyPlan(_Part):
     audit_sha256: str
     variant: str
     group: str
+    changed: int
     per_arm: int
+    matched: bool
+    draws: int
+    kept: int
     seed: int
     classes: int
     labels: Literal["pooled", "paper", "true"]
@@ -120,7 +150,7 @@ class KeyEntry(_Part):
         class_name: Its true class.
         group: Its group, such as `side=left`; empty unless the plan has groups.
         agreement: Largest share of all votes on one class.
-        weight: Examples of its stratum for which it stands; None in arm C, which is matched.
+        weight: Examples of its stratum for which it stands; None in an arm that is matched.
         label_rule: What named its third label.
     """
 
@@ -147,6 +177,18 @@ class Orders(_Part):
     guess: tuple[str, ...]
 
 
+class StudyKey(_Part):
+    """What every item is, and the order in which each annotator sees them.
+
+    Attributes:
+        items: By item id; practice images are none of them.
+        orders: Of annotators 1, 2 and so on.
+    """
+
+    items: dict[str, KeyEntry]
+    orders: tuple[Orders, ...]
+
+
 class StudyFolder:
     """The files of a study.
 
@@ -159,18 +201,13 @@ class StudyFolder:
 
     @property
     def key_file(self) -> Path:
-        """Item id to arm, for its owner alone; `serve` never opens it."""
+        """What every item is and who sees which when, for its owner alone."""
         return self.root / "key.json"
 
     @property
-    def items_file(self) -> Path:
-        """Images and labels by item id."""
-        return self.root / "items.parquet"
-
-    @property
-    def answers_file(self) -> Path:
-        """The database of answers."""
-        return self.root / "answers.sqlite"
+    def send(self) -> Path:
+        """Folder of the files for those who answer; nothing in it says which arm an item is of."""
+        return self.root / "send"
 
     @property
     def result_file(self) -> Path:
@@ -204,13 +241,12 @@ class StudyFolder:
             )
         return plan
 
-    def write_key(self, key: dict[str, KeyEntry]) -> None:
+    def write_key(self, key: StudyKey) -> None:
         """Write which item is what, readable for its owner alone."""
-        _write_private(
-            self.key_file, {one: entry.model_dump(mode="json") for one, entry in key.items()}
-        )
+        with owner_only():
+            write_json(self.key_file, key.model_dump(mode="json"), indent=None)
 
-    def key(self) -> dict[str, KeyEntry]:
+    def key(self) -> StudyKey:
         """Read which item is what.
 
         Raises:
@@ -218,61 +254,9 @@ class StudyFolder:
         """
         content = self._json("key.json", DataError)
         try:
-            return {name: KeyEntry.model_validate(entry) for name, entry in content.items()}
-        except (ValidationError, AttributeError) as error:
+            return StudyKey.model_validate(content)
+        except ValidationError as error:
             raise DataError(f"{self.key_file} is damaged; restore it from a backup") from error
-
-    @property
-    def offline_keys_file(self) -> Path:
-        """Keys that stamp answers given without the server, for its owner alone."""
-        return self.root / "offline_keys.json"
-
-    def write_offline_keys(self, keys: dict[int, bytes]) -> None:
-        """Write the key of each annotator who answers without the server."""
-        _write_private(self.offline_keys_file, {str(who): key.hex() for who, key in keys.items()})
-
-    def offline_keys(self) -> dict[int, bytes]:
-        """Read these keys; none where nobody answers without the server.
-
-        Raises:
-            DataError: The file is damaged.
-        """
-        if not self.offline_keys_file.exists():
-            return {}
-        content = self._json("offline_keys.json", DataError)
-        try:
-            return {int(who): bytes.fromhex(key) for who, key in content.items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{self.offline_keys_file} is damaged; restore it from a backup"
-            ) from error
-
-    def write_orders(self, orders: list[Orders]) -> None:
-        """Write the order of items for every annotator."""
-        rows = [one.model_dump(mode="json") for one in orders]
-        write_json(self.root / "orders.json", rows, indent=None)
-
-    def orders(self, annotator: int) -> Orders:
-        """Read the order of one annotator, counted from 1.
-
-        Raises:
-            ConfigError: There is no such annotator.
-        """
-        rows = self._json("orders.json", ConfigError)
-        if not 1 <= annotator <= len(rows):
-            raise ConfigError(
-                f"--annotator must be a number from 1 to {len(rows)}, got {annotator}"
-            )
-        return Orders.model_validate(rows[annotator - 1])
-
-    def every_order(self) -> dict[int, Orders]:
-        """Read the orders of all annotators, by number.
-
-        Raises:
-            ConfigError: There are none.
-        """
-        rows = self._json("orders.json", ConfigError)
-        return {number: Orders.model_validate(row) for number, row in enumerate(rows, 1)}
 
     def _json(self, name: str, kind: type[ConfigError] | type[DataError]) -> Any:
         path = self.root / name
@@ -282,12 +266,3 @@ class StudyFolder:
             raise kind(f"{path} is missing; name a folder that scotoma study new made") from error
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} is damaged; restore it from a backup") from error
-
-
-def _write_private(path: Path, content: Any) -> None:
-    """Write JSON that only its owner may read."""
-    mask = os.umask(0o077)
-    try:
-        write_json(path, content)
-    finally:
-        os.umask(mask)

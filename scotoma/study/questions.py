@@ -7,12 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ANSWERS", "CONTRASTS", "GUESS", "PRIMARY", "QUESTIONS", "StudyQuestion", "asked"]
+__all__ = [
+    "ANSWERS",
+    "COMMENT",
+    "CONTRASTS",
+    "GUESS",
+    "LONGEST_COMMENT",
+    "LONGEST_MS",
+    "QUESTIONS",
+    "SKIP",
+    "StudyQuestion",
+    "asked",
+    "comment_line",
+]
 
 ANSWERS = ("yes", "no", "cant-tell")
+COMMENT, SKIP = "comment", "skip"
+LONGEST_COMMENT = 500
+LONGEST_MS = 24 * 3600 * 1000
 GUESS = "guess"  # the second pass: was this image changed by compression?
 CONTRASTS = (("A", "B"), ("A", "C"))
-PRIMARY = ("q1", "A-C")
 
 
 @dataclass(frozen=True)
@@ -109,3 +123,12 @@ def asked(labels: int) -> tuple[StudyQuestion, ...]:
     ['q1', 'q2', 'q4', 'q5', 'q6']
     """
     return tuple(one for one in QUESTIONS if labels > 2 or one.key != "q3")
+
+
+def comment_line(text: str) -> str:
+    r"""A comment on one line, without characters that steer how others are shown.
+
+    >>> comment_line("one\n two \u202e\U0001f469\u200d\U0001f469")
+    'one two \U0001f469\U0001f469'
+    """
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())

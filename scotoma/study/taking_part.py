@@ -12,7 +12,14 @@ from scotoma.study.effects import FEWEST_ANNOTATORS
 from scotoma.study.plan import StudyPlan
 from scotoma.uncertainty.wilson_interval import wilson
 
-__all__ = ["consistency_of", "plan_deviations", "scope_of", "screened_people", "study_flow"]
+__all__ = [
+    "arm_a_words",
+    "consistency_of",
+    "plan_deviations",
+    "scope_of",
+    "screened_people",
+    "study_flow",
+]
 
 FEW = 5  # annotators below which the claim is about these annotators
 
@@ -46,7 +53,6 @@ def screened_people(
 def study_flow(
     plan: StudyPlan,
     table: AnswerTable,
-    erased: int,
     consistency: Mapping[int, float | None],
     screened: Sequence[int],
 ) -> StudyFlow:
@@ -56,7 +62,6 @@ def study_flow(
     return StudyFlow(
         sampled=len(table.items),
         annotators=len(table.people),
-        erased=erased,
         shown=int(seen.sum()),
         answered=int((stacked >= 0).sum()),
         cant_tell=int((stacked == CANT_TELL).sum()),
@@ -102,13 +107,29 @@ def plan_deviations(plan: StudyPlan, table: AnswerTable) -> list[str]:
     return found
 
 
-def scope_of(annotators: int) -> str:
-    """Say about whom a study of so many annotators speaks."""
+def scope_of(plan: StudyPlan, annotators: int) -> str:
+    """Say about whom, and about which images, a study of so many annotators speaks."""
     if annotators < FEWEST_ANNOTATORS:
-        return (
+        people = (
             f"{annotators} of {FEWEST_ANNOTATORS} annotators: descriptive only, nothing is claimed "
             "about others."
         )
-    if annotators < FEW:
-        return f"{annotators} annotators: the claim is about these annotators."
-    return f"{annotators} annotators, taken as drawn from people like them."
+    elif annotators < FEW:
+        people = f"{annotators} annotators: the claim is about these annotators."
+    else:
+        people = f"{annotators} annotators, taken as drawn from people like them."
+    return f"{people} {arm_a_words(plan)}"
+
+
+def arm_a_words(plan: StudyPlan) -> str:
+    """Say which images arm A holds.
+
+    Args:
+        plan: The plan.
+    """
+    if plan.matched:
+        return (
+            f"Arm A is {plan.per_arm:,} of the {plan.changed:,} changed images: those with an "
+            "equally contested unchanged one."
+        )
+    return f"Arm A is {plan.per_arm:,} of the {plan.changed:,} changed images, drawn at random."

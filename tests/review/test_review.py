@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from scotoma.review.measure import corrected_change
 from scotoma.review.verdicts import FILE, Review, open_reviews, read_reviews
 from scotoma.run import Run, checksums
 from tests.commands import scotoma
-from tests.study.serving import Client, serving
+from tests.review.serving import Client, serving
 
 VARIANT = "prune-0.9"
 pytestmark = pytest.mark.slow
@@ -215,7 +216,6 @@ def test_a_run_in_object_storage_is_reviewed_measured_and_shown(seen: Run, s3: A
             "holds no verdicts; make some with scotoma review",
         ),
         (("review", "{run}", "--variant", "int8"), 2, "--variant must be one of prune-0.9"),
-        (("review", "{run}", "--host", "0.0.0.0"), 2, "is reached by others: give --tls-cert"),
         (("review", "nowhere"), 2, "run nowhere holds no config.yaml"),
     ],
 )
@@ -233,6 +233,103 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Run:
     from tests.study.conftest import make_run
 
     return make_run(tmp_path_factory.mktemp("review") / "run", examples=160)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A reviewer who has entered."""
+    from tests.study.conftest import make_run
+
+    run = make_run(tmp_path_factory.mktemp("attacked") / "run", examples=160)
+    with serving("review", run.root, "--name", "Ada") as (address, _):
+        link, _, token = address.partition("/#")
+        one = Client(link)
+        reply = one.ask("POST", "/session", {"token": token})
+        one.cookie = reply.headers["set-cookie"].partition(";")[0]
+        assert all(word in reply.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
+        yield one
+
+
+VERDICT = {"place": 0, "verdict": "ambiguous", "label": "", "comment": ""}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Host": "evil.example"}, 400),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 400),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Cookie": "scotoma=forged"}, 401),
+        ({"Content_Length": "5000000"}, 413),
+        ({"Transfer_Encoding": "chunked"}, 413),
+    ],
+)
+def test_other_sites_and_strangers_leave_no_verdict(
+    client: Client, headers: dict[str, str], status: int
+) -> None:
+    before = client.ask("GET", "/state").content
+    chunked = {"body": b"0\r\n\r\n"} if "Transfer_Encoding" in headers else {"content": VERDICT}
+    reply = client.ask("POST", "/verdict", **chunked, **headers)
+    assert reply.status == status
+    assert "access-control-allow-origin" not in reply.headers
+    assert client.ask("GET", "/state").content == before
+
+
+def test_another_host_reads_nothing(client: Client) -> None:
+    for path in ("/", "/state", "/image/0", "/nowhere"):
+        reply = client.ask("GET", path, Host="evil.example")
+        assert reply.status == 400
+        assert b"secret-" not in reply.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/image/../../config.yaml",
+        "/image/..%2f..%2fconfig.yaml",
+        "/image/%2Fetc%2Fpasswd",
+        "/image/99999999999999999999",
+        "/image/-1",
+        "/reviews.parquet",
+        "/study.css",
+    ],
+)
+def test_no_path_comes_from_a_request(client: Client, path: str) -> None:
+    reply = client.ask("GET", path)
+    assert reply.status == 404
+    assert len(reply.body) < 50
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_no_other_method_is_answered(client: Client, method: str) -> None:
+    assert client.ask(method, "/state").status == 405
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b"{", b"[" * 4000, b"\xff", b'"\\ud800"', b'{"token": "\\ud800"}']
+)
+def test_what_is_no_verdict_is_refused(client: Client, body: bytes) -> None:
+    assert client.ask("POST", "/verdict", body=body).status == 400
+    assert client.ask("POST", "/session", body=body).status == 403
+
+
+def test_a_comment_is_one_line_of_text(client: Client) -> None:
+    comment = "'); DROP TABLE rows; -- \u202eright\tto left\ud800"
+    assert client.ask("POST", "/verdict", {**VERDICT, "comment": comment}).status == 200
+    kept = client.ask("GET", "/state").content["cards"][0]["review"]["comment"]
+    assert kept == "'); DROP TABLE rows; -- right to left"
+
+
+def test_the_page_loads_nothing_but_images_and_its_own_data(client: Client) -> None:
+    page = client.ask("GET", "/")
+    text = page.body.decode().replace("&#39;", "'")
+    assert "default-src 'none'; img-src 'self' data:; connect-src 'self'" in text
+    assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert b"secret-" not in page.body
 
 
 def test_verdicts_by_keyboard_are_kept_with_who_and_when(seen: Run, browser: Any) -> None:

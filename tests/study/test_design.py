@@ -1,12 +1,12 @@
-"""Arms, labels, orders and the plan: `scotoma study new` and `check`."""
+"""Arms, labels, orders and the plan: `scotoma study new`."""
 
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import stat
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -22,12 +22,14 @@ from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
-from scotoma.study.arms import choose_arms
+from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
 from scotoma.study.labels import most_confused, paper_labels, pooled_labels
-from scotoma.study.leak import machine_leak
-from scotoma.study.pictures import SIDE, displayed, padded
+from scotoma.study.leak import contrast_leaks, machine_leak
+from scotoma.study.pictures import SIDE, displayed, encoding_of, padded
 from scotoma.study.plan import StudyFolder
+from scotoma.study.search import DRAWS, draw_arms
 from tests.commands import scotoma
+from tests.study.answering import answered, page_data
 from tests.study.conftest import new_study, picture
 
 VARIANT = "prune-0.9"
@@ -100,8 +102,8 @@ def test_kept_scores_name_the_second_class_where_votes_name_one(
             write_scores(path, [(examples.ids[backwards], logits[backwards])], heads)
     new_study(run, tmp_path / "study")
     study = StudyFolder(tmp_path / "study")
-    key, classes = study.key(), examples.classes
-    items = dict(pl.read_parquet(study.items_file).select("id", "labels").iter_rows())
+    key, classes = study.key().items, examples.classes
+    items = shown_labels(study)
     by_scores = [one for one, entry in key.items() if entry.label_rule == "scores"]
     assert by_scores
     assert "confusions" not in {entry.label_rule for entry in key.values()}
@@ -135,10 +137,76 @@ def test_contested_controls_are_the_best_of_all_assignments() -> None:
     assert np.abs(agreement[arms.a] - agreement[arms.c]).sum() == pytest.approx(best)
 
 
-def test_fewer_cies_than_asked_offers_what_there_is() -> None:
+def test_of_fewer_cies_than_asked_there_are_as_many_as_can_be() -> None:
     cie = np.arange(20) < 5
-    with pytest.raises(DataError, match=r"give --per-arm 5 or less"):
-        choose_arms(cie, np.zeros(20, int), np.ones(20), 6, seed=0)
+    for rule in (choose_arms, matched_arms):
+        arms = rule(cie, np.zeros(20, int), np.ones(20), 6, seed=0)
+        assert sorted(arms.a) == [0, 1, 2, 3, 4]
+        assert len(set(arms.b) | set(arms.c)) == 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_matched_arms_hold_the_cies_that_have_a_counterpart_and_no_others(seed: int) -> None:
+    """Half of the CIEs are more contested than any non-CIE; arm B leaves enough for the rest."""
+    rng = np.random.default_rng(seed)
+    levels = [0.10, 0.15, 0.50, 0.55]
+    rows = [(one, True, level) for one in range(3) for level in levels for _ in range(4)]
+    rows += [(one, False, level) for one in range(3) for level in levels[2:] for _ in range(20)]
+    rows += [(one, False, 1.0) for one in range(3) for _ in range(60)]
+    table = [rows[place] for place in rng.permutation(len(rows))]
+    classes, cie, agreement = (np.array(column) for column in zip(*table, strict=True))
+    arms = matched_arms(cie, classes, agreement, len(rows), seed=seed)
+    assert sorted(arms.a) == np.flatnonzero(cie & (agreement >= 0.50)).tolist()
+    assert (agreement[arms.a] == agreement[arms.c]).all()
+    assert (classes[arms.a] == classes[arms.c]).all()
+    assert Counter(classes[arms.a]) == Counter(classes[arms.b])
+    assert not cie[np.concatenate([arms.b, arms.c])].any()
+    assert len({*arms.a, *arms.b, *arms.c}) == 3 * len(arms.a)
+    assert agreement[arms.b].mean() > 0.65  # at random: no more contested than others are
+
+
+def drawn_with(leaks: Sequence[float], **options: bool) -> tuple[object, list[int]]:
+    """The draw, and which draws were measured, where the machine's AUC is planted."""
+    rng = np.random.default_rng(0)
+    cie, agreement = np.arange(300) < 60, rng.random(300)
+    measured = []
+
+    def auc(draws: Sequence[tuple[int, Arms]]) -> list[float]:
+        measured.extend(number for number, _ in draws)
+        return [leaks[number] for number, _ in draws]
+
+    draw = draw_arms(
+        cie, np.zeros(300, int), agreement, 20, seed=0, leaks=auc,
+        clashes=lambda rows: np.zeros(len(rows), bool), **options,
+    )  # fmt: skip
+    return draw, measured
+
+
+def test_the_first_blind_plan_is_taken_if_blind_ones_are_no_luck() -> None:
+    leaks = [0.7, 0.65, 0.58, *[0.7, 0.5] * 11]
+    draw, measured = drawn_with(leaks, allow_imbalance=True)
+    assert (draw.number, draw.kept, draw.matched) == (2, 12, False)
+    assert measured == list(range(DRAWS))
+    assert drawn_with(leaks, leaky=True, allow_imbalance=True)[0].number == 0
+    with pytest.raises(DataError, match=r"in all but 6 of 25 draws; give --labels true"):
+        drawn_with([0.7] * 19 + [0.5] * 6)
+
+
+def test_near_duplicates_are_replaced() -> None:
+    rng = np.random.default_rng(0)
+    cie, agreement = np.arange(300) < 60, rng.random(300)
+    twins = rng.integers(100, size=300)  # of which the second is refused
+
+    def clashes(rows: np.ndarray) -> np.ndarray:
+        seen = twins[rows]
+        return np.array([one in seen[:place] for place, one in enumerate(seen)])
+
+    draw = draw_arms(
+        cie, np.zeros(300, int), agreement, 10, seed=0, leaks=lambda draws: [0.5] * len(draws),
+        clashes=clashes, allow_imbalance=True,
+    )  # fmt: skip
+    rows = np.concatenate([draw.arms.a, draw.arms.b, draw.arms.c])
+    assert len(rows) == len(set(twins[rows])) == 30
 
 
 def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
@@ -178,18 +246,18 @@ def test_padded_images_have_one_length_and_the_same_pixels() -> None:
 
 def test_a_study_is_planned_and_its_key_is_for_its_owner_alone(planned: Path) -> None:
     folder = StudyFolder(planned)
-    plan, key = folder.plan(), folder.key()
+    plan, key = folder.plan(), folder.key().items
     assert Counter(entry.arm for entry in key.values()) == {"A": 8, "B": 8, "C": 8}
     assert stat.S_IMODE(folder.key_file.stat().st_mode) == 0o600
-    items = pl.read_parquet(folder.items_file)
-    assert items["image"].bin.size().n_unique() == 1
-    assert set(items.columns) == {"id", "image", "labels"}
-    orders = folder.orders(1)
+    sent = sorted(path.name for path in folder.send.iterdir())
+    pages = [f"annotator-{number}.html" for number in (1, 2, 3)]
+    assert sent == [*pages, "label-studio.json", "label-studio.xml"]
+    orders, other, _ = folder.key().orders
     assert len(orders.main) == 27
     assert set(orders.main) == key.keys()
     assert not set(orders.practice) & key.keys()
     assert Counter(key[one].arm for one in orders.guess) == {"A": 2, "B": 2, "C": 2}
-    assert orders.main != folder.orders(2).main
+    assert orders.main != other.main
     assert plan.leak.keys() == {"A-B", "A-C"}
 
 
@@ -197,40 +265,57 @@ def test_the_same_seed_draws_the_same_examples(seen_run: Run, tmp_path: Path) ->
     keys = []
     for name in ("one", "two"):
         new_study(seen_run, tmp_path / name)
-        key = StudyFolder(tmp_path / name).key()
+        key = StudyFolder(tmp_path / name).key().items
         keys.append(sorted((entry.arm, entry.example_id) for entry in key.values()))
         assert not key.keys() & {entry.example_id for entry in key.values()}
     assert keys[0] == keys[1]
 
 
-def test_check_prints_what_new_found(planned: Path) -> None:
-    code, out, err = scotoma("study", "check", planned, "--json")
-    assert code == 0, err
-    found = json.loads(out)["leak"]
-    assert found == StudyFolder(planned).plan().model_dump()["leak"]
+def shown_labels(folder: StudyFolder) -> dict[str, list[str]]:
+    """Labels beside each image, as the page of the first annotator has them."""
+    shown: dict[str, list[str]] = page_data(folder.root)["labels"]
+    return shown
+
+
+def test_a_run_with_few_cies_gets_a_plan_that_is_blind_and_balanced(
+    seen_run: Run, tmp_path: Path
+) -> None:
+    """Of its 58 CIEs 26 have an equally contested control; drawn at random, no 10 have."""
+    command = ("study", "new", seen_run.root, "--variant", VARIANT, "--out", tmp_path / "study")
+    code, out, err = scotoma(*command)
+    assert (code, err) == (0, "")
+    plan = StudyFolder(tmp_path / "study").plan()
+    assert plan.matched
+    assert 20 <= plan.per_arm < plan.changed == 58
+    assert abs(plan.imbalance) <= 0.25
+    assert all(one.value <= 0.60 for one in plan.leak.values())
+    assert 7 <= plan.kept <= plan.draws == DRAWS
+    assert f"Arm A is {plan.per_arm} of the 58 changed images: those with an equally" in out
+    population = population_of(seen_run, VARIANT, define_on="all", group="")
+    classes, agreement = population.examples.labels, population.agreement
+    at_random = [choose_arms(population.cie, classes, agreement, 20, seed=s) for s in range(50)]
+    gaps = [mean_difference(agreement[one.a], agreement[one.c]) for one in at_random]
+    assert np.mean(np.abs(gaps) <= 0.25) < 0.1
 
 
 def test_the_true_label_can_stand_alone(seen_run: Run, tmp_path: Path) -> None:
     plan = new_study(seen_run, tmp_path / "study", "--labels", "true")["plan"]
     assert plan["questions"] == ["q1", "q2", "q4", "q5", "q6"]
-    items = pl.read_parquet(tmp_path / "study" / "items.parquet")
-    assert items["labels"].list.len().unique().to_list() == [1]
-    shown = {entry.label_rule for entry in StudyFolder(tmp_path / "study").key().values()}
+    folder = StudyFolder(tmp_path / "study")
+    assert {len(names) for names in shown_labels(folder).values()} == {1}
+    shown = {entry.label_rule for entry in folder.key().items.values()}
     assert shown == {"none"}
 
 
-def test_check_refuses_a_study_whose_images_tell_the_arm(planned: Path, tmp_path: Path) -> None:
-    """Arms of two sizes, of which labels, order and number of bytes say nothing."""
-    folder = StudyFolder(shutil.copytree(planned, tmp_path / "study"))
-    key, items = folder.key(), pl.read_parquet(folder.items_file)
-    sizes = [32 if one in key and key[one].arm == "A" else 64 for one in items["id"]]
-    images = padded([encoded(Image.new("RGB", (side, side))) for side in sizes])
-    items.with_columns(pl.Series("image", images)).write_parquet(folder.items_file)
-    folder.write_plan(folder.plan().model_copy(update={"leaky": False}))
-    code, out, err = scotoma("study", "check", folder.root)
-    assert (code, out.count("not blind (above 0.60)")) == (4, 2)
-    assert "a machine tells the arms apart without pixels (AUC 1.00, at most 0.60)" in err
-    assert scotoma("study", "check", folder.root, "--leaky")[0] == 0
+def test_images_of_two_sizes_tell_the_arm() -> None:
+    """Labels, order and number of bytes say nothing of it."""
+    arms = np.repeat(["A", "B", "C"], 8)
+    images = padded(
+        [encoded(Image.new("RGB", (side, side))) for side in np.where(arms == "A", 32, 64)]
+    )
+    shown = np.array([[len(one), *encoding_of(one)] for one in images], float)
+    found = contrast_leaks(np.zeros((24, 3), int), shown, arms, classes=2, seed=0)
+    assert {name: one.auc for name, one in found.items()} == {"A-B": 1.0, "A-C": 1.0}
 
 
 def test_practice_images_are_like_no_other(seen_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +352,7 @@ def test_an_edited_plan_is_refused(planned: Path, tmp_path: Path) -> None:
     shutil.copytree(planned, folder)
     text = (folder / "plan.json").read_text()
     (folder / "plan.json").write_text(text.replace('"repeats": 3', '"repeats": 4'))
-    code, _, err = scotoma("study", "check", folder)
+    code, _, err = scotoma("study", "result", folder, *answered(planned, 1))
     assert code == 4
     assert "was edited after it was written" in err
 
@@ -276,7 +361,6 @@ def test_an_edited_plan_is_refused(planned: Path, tmp_path: Path) -> None:
     ("options", "code", "sentence"),
     [
         (("--variant", "prune-0.8"), 2, "--variant must be one of prune-0.9, got 'prune-0.8'"),
-        (("--per-arm", "5000"), 4, "fewer than --per-arm 5,000; give --per-arm"),
         (("--group", "age"), 2, "--group must be one of side, got 'age'"),
         (("--primary", "q9:A-C"), 2, "--primary must be a question"),
         (("--labels", "paper"), 2, "--labels paper is not blind"),

@@ -14,13 +14,10 @@ import pytest
 from scotoma.audit.study import read_study
 from scotoma.report.numbers import Interval, points
 from scotoma.run import Run, checksums
-from scotoma.study.plan import StudyFolder
-from scotoma.study.store import AnswerStore
 from tests.commands import scotoma
 from tests.review.test_review import reviewed
+from tests.study.answering import answered, result
 from tests.study.conftest import VARIANT, new_study
-from tests.study.serving import invite
-from tests.study.test_result import planted_events
 
 pytestmark = pytest.mark.slow
 
@@ -30,11 +27,8 @@ def finished(seen_run: Run, planned: Path, tmp_path_factory: pytest.TempPathFact
     """A finished audit with an answered study beside it; tests copy it."""
     root = shutil.copytree(seen_run.root, tmp_path_factory.mktemp("finished") / "run")
     study = shutil.copytree(planned, root / "studies" / VARIANT)
-    invite(study)
-    with AnswerStore.opened(study / "answers.sqlite") as store:
-        store.append(planted_events(StudyFolder(study), 3))
     checksums.seal(Run.open(root).mirror)
-    code, _, err = scotoma("study", "result", study)
+    code, _, err = scotoma("study", "result", study, *answered(study, 3))
     assert (code, err.count(f"; scotoma report {root} shows it\n")) == (0, 1)
     return root
 
@@ -117,10 +111,7 @@ def test_groups_of_a_study_are_on_the_page(seen_run: Run, tmp_path: Path) -> Non
     run = Run.open(shutil.copytree(seen_run.root, tmp_path / "run"))
     study = run.path("studies", "sides")
     new_study(run, study, "--group", "side")
-    invite(study)
-    with AnswerStore.opened(study / "answers.sqlite") as store:
-        store.append(planted_events(StudyFolder(study), 3))
-    assert scotoma("study", "result", study)[0] == 0
+    result(study, *answered(study, 3))
     rows = rows_of(drawn(run), "The same within groups of side")
     found = read_study(study / "result.json")
     assert [row[2] for row in rows] == 12 * ["side=left", "side=right"]

@@ -1,82 +1,59 @@
-"""What the answers of planted annotators give: `scotoma study result`, `erase`, the store."""
+"""What `scotoma study result` makes of answers: of the page, of Label Studio, and of neither."""
 
 from __future__ import annotations
 
-import secrets
+import csv
+import io
+import json
 import shutil
-import subprocess
-import sys
+import stat
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
 from scotoma.audit.study import read_study
-from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run
+from scotoma.study.answers import Event
 from scotoma.study.plan import StudyFolder
-from scotoma.study.store import AnswerStore, Event, back_up
 from tests.commands import scotoma
+from tests.study.answering import answer_file, answered, planted_events, result, sent
 from tests.study.conftest import new_study
-from tests.study.serving import invite
 
 pytestmark = pytest.mark.slow
 
 
-def planted_events(folder: StudyFolder, annotators: int) -> list[Event]:
-    """Answers in which label 1 is wrong on most of arm A, rarely elsewhere; all else is random."""
-    key, plan = folder.key(), folder.plan()
-    rng = np.random.default_rng(0)
-    events = []
-    for annotator in range(1, annotators + 1):
-        orders = folder.orders(annotator)
-        for number, item in enumerate(orders.main):
-            for question in plan.questions:
-                chance = 0.9 if key[item].arm == "A" else 0.1
-                chance = chance if question == "q1" else 0.5
-                value = "no" if rng.random() < chance else "yes"
-                events.append(event(annotator, f"m{number}", item, question, value))
-        for number, item in enumerate(orders.guess):
-            value = "yes" if key[item].arm == "A" else "no"
-            events.append(event(annotator, f"g{number}", item, "guess", value))
-    return events
-
-
-def event(annotator: int, place: str, item: str, question: str, value: str) -> Event:
-    return Event(annotator, secrets.token_hex(16), place, item, question, value, 1500)
-
-
 @pytest.fixture
-def answered(planned: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "study"
-    shutil.copytree(planned, folder)
-    invite(folder)
-    with AnswerStore.opened(folder / "answers.sqlite") as store:
-        store.append(planted_events(StudyFolder(folder), 3))
-    return folder
+def study(planned: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(planned, tmp_path / "study"))
 
 
-def test_a_planted_difference_is_shown_and_nothing_else(answered: Path) -> None:
-    code, out, err = scotoma("study", "result", answered)
-    assert code == 0, err
-    found = read_study(answered / "result.json")
+def test_a_planted_difference_is_shown_and_nothing_else(study: Path) -> None:
+    out = result(study, *answered(study, 3))
+    found = read_study(study / "result.json")
     effects = {(one.key, name): e for one in found.questions for name, e in one.effects.items()}
     shown = {name for name, one in effects.items() if (one.adjusted_p or 1) < 0.05}
     assert shown == {("q1", "A-B"), ("q1", "A-C")}
     primary = effects["q1", "A-C"]
     assert primary.low is not None
-    assert primary.low < 0.8 < (primary.high or 0)
+    assert primary.value == 0.75
+    assert 0.3 < primary.low < 0.75 < (primary.high or 0)
     assert primary.items == (8, 8)
     assert "more answers “label 1 is wrong or inadequate” among changed images" in out
-    assert found.flow.sampled == 24
-    assert found.flow.answered == 3 * 24 * 6
+    assert (found.flow.sampled, found.flow.answered) == (24, 3 * 24 * 6)
     assert found.blinding.bang["A"] is not None
     assert found.blinding.bang["A"][0] == found.blinding.bang["A"][2] == 1.0
     assert found.blinding.bang["A"][1] < 0.5  # 3 people and 2 images: few, though all were right
     assert found.blinding.james is not None
     assert found.blinding.james[0] == pytest.approx(0)
-    assert "3 annotators: the claim is about these annotators." in out
+    assert "3 annotators: the claim is about these annotators. Arm A is 8 of the " in out
+    odds = found.questions[0].odds["A-C"]
+    assert odds.low is not None
+    assert odds.low > 1
+    assert [one.groups for one in found.questions] == 6 * [{}]
 
 
 def test_groups_have_results_of_their_own_where_the_plan_has_groups(
@@ -84,14 +61,10 @@ def test_groups_have_results_of_their_own_where_the_plan_has_groups(
 ) -> None:
     folder = tmp_path / "study"
     new_study(seen_run, folder, "--group", "side")
-    key = StudyFolder(folder).key()
+    key = StudyFolder(folder).key().items
     arms = [Counter((e.class_name, e.group) for e in key.values() if e.arm == a) for a in "ABC"]
     assert arms[0] == arms[1] == arms[2]
-    invite(folder)
-    with AnswerStore.opened(folder / "answers.sqlite") as store:
-        store.append(planted_events(StudyFolder(folder), 3))
-    code, _, err = scotoma("study", "result", folder)
-    assert code == 0, err
+    result(folder, *answered(folder, 3))
     found = read_study(folder / "result.json")
     assert found.group == "side"
     left, right = found.questions[0].groups["A-C"]
@@ -103,48 +76,35 @@ def test_groups_have_results_of_their_own_where_the_plan_has_groups(
     assert left.interaction.value == pytest.approx(gap)
 
 
-def test_without_groups_in_the_plan_there_are_none(answered: Path) -> None:
-    scotoma("study", "result", answered)
-    found = read_study(answered / "result.json")
-    assert [one.groups for one in found.questions] == 6 * [{}]
-    odds = found.questions[0].odds["A-C"]
-    assert odds.low is not None
-    assert odds.low > 1
+def test_the_same_answers_give_the_same_bytes_in_any_order(study: Path) -> None:
+    files = answered(study, 3)
+    result(study, *files)
+    first = (study / "result.json").read_bytes()
+    result(study, *reversed(files))
+    assert (study / "result.json").read_bytes() == first
 
 
-def test_the_same_answers_give_the_same_bytes(answered: Path, planned: Path) -> None:
-    scotoma("study", "result", answered)
-    first = (answered / "result.json").read_bytes()
-    scotoma("study", "result", answered)
-    assert (answered / "result.json").read_bytes() == first
-
-
-def test_two_annotators_are_described_without_interval(answered: Path) -> None:
-    code, out, err = scotoma("study", "erase", answered, "--annotator", "3")
-    assert code == 0, err
-    assert out == "168 answers of annotator 3 are deleted\n"
-    scotoma("study", "result", answered)
-    found = read_study(answered / "result.json")
+def test_two_annotators_are_described_without_interval(study: Path) -> None:
+    result(study, *answered(study, 2))
+    found = read_study(study / "result.json")
     effect = found.questions[0].effects["A-C"]
     assert (effect.low, effect.p) == (None, None)
     assert effect.reason == "2 of 3 annotators needed to see how much they differ"
-    assert (found.flow.annotators, found.flow.erased) == (2, 1)
+    assert found.flow.annotators == 2
     assert "2 annotators answered; 3 were planned." in found.deviations
-    assert b'"annotator": 3' not in (answered / "answers.sqlite").read_bytes()
 
 
-def test_cant_tell_is_left_out_and_counted_three_ways(answered: Path) -> None:
-    folder = StudyFolder(answered)
-    key = folder.key()
-    unsure = [
-        event(1, f"m{n}", item, "q1", "cant-tell")
-        for n, item in enumerate(folder.orders(1).main)
-        if key[item].arm == "A"
+def test_cant_tell_is_left_out_and_counted_three_ways(study: Path) -> None:
+    key = StudyFolder(study).key()
+    events = planted_events(study, 1)
+    events += [
+        Event(1, f"m{n}", item, "q1", "cant-tell", 900)
+        for n, item in enumerate(key.orders[0].main)
+        if key.items[item].arm == "A"
     ]
-    with AnswerStore.opened(folder.answers_file) as store:
-        store.append(unsure)
-    scotoma("study", "result", answered)
-    question = read_study(answered / "result.json").questions[0]
+    others = [answer_file(study, one, planted_events(study, one)) for one in (2, 3)]
+    result(study, answer_file(study, 1, events), *others)
+    question = read_study(study / "result.json").questions[0]
     by_treatment = {one.treatment: one.value for one in question.sensitivity["A-B"]}
     assert question.arms[0].cant_tell == 8
     larger = by_treatment["can't tell counted for a larger difference"]
@@ -154,135 +114,243 @@ def test_cant_tell_is_left_out_and_counted_three_ways(answered: Path) -> None:
     assert smaller < (question.effects["A-B"].value or 0) <= larger + 0.1
 
 
-def test_nobody_has_answered_yet(planned: Path, tmp_path: Path) -> None:
+def test_a_matched_arm_stands_for_no_population(seen_run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "study"
-    shutil.copytree(planned, folder)
-    for _ in range(2):
-        code, _, err = scotoma("study", "result", folder)
-        assert code == 4
-        assert "has no answers yet" in err
-        invite(folder)
+    code, _, err = scotoma(
+        "study", "new", seen_run.root, "--variant", "prune-0.9", "--out", folder, "--quiet"
+    )
+    assert code == 0, err
+    plan = StudyFolder(folder).plan()
+    assert plan.matched
+    result(folder, *answered(folder, 3))
+    a, b, c = read_study(folder / "result.json").questions[0].arms
+    assert (a.population_share, c.population_share) == (None, None)
+    assert a.population_reason == "arm A is matched, not drawn at random"
+    assert b.population_share is not None
 
 
-def test_a_plan_changed_after_the_first_invitation_is_refused(answered: Path) -> None:
-    folder = StudyFolder(answered)
+def test_of_two_downloads_the_longer_counts_and_others_are_refused(study: Path) -> None:
+    events = planted_events(study, 1)
+    early, late = answer_file(study, 1, events[:20]), answer_file(study, 1, events)
+    others = [answer_file(study, one, planted_events(study, one)) for one in (2, 3)]
+    result(study, late, *others)
+    alone = (study / "result.json").read_bytes()
+    result(study, late, *others, early)
+    assert (study / "result.json").read_bytes() == alone
+    (study / "result.json").unlink()
+    other = answer_file(study, 1, [*events[:19], Event(**{**vars(events[19]), "shown_ms": 7})])
+    code, out, err = scotoma("study", "result", study, late, other)
+    assert (code, out) == (4, "")
+    assert "must be of two people, got annotator 1 in both" in err
+    assert not (study / "result.json").exists()
+
+
+def test_a_file_of_an_edited_plan_is_refused(study: Path) -> None:
+    files = answered(study, 1)
+    folder = StudyFolder(study)
     folder.write_plan(folder.plan().model_copy(update={"primary": ("q2", "A-B")}))
-    code, _, err = scotoma("study", "result", answered)
+    code, _, err = scotoma("study", "result", study, *files)
     assert code == 4
-    assert "the plan was changed after annotators were invited" in err
+    assert "must answer this study, whose plan is" in err
 
 
-def test_an_event_sent_twice_is_kept_once_and_a_forged_key_is_refused(tmp_path: Path) -> None:
-    one = event(1, "m0", "a", "q1", "yes")
-    with AnswerStore.opened(tmp_path / "answers.sqlite") as store:
-        store.append([one])
-        store.append([one])
-        assert store.events() == [one]
-        with pytest.raises(DataError, match="was saved before with another content"):
-            store.append([event(1, "m1", "b", "q1", "no"), Event(**{**vars(one), "value": "no"})])
-        assert store.events() == [one]
+def damaged(path: Path, change: Callable[[Any], Any]) -> Path:
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    return path
 
 
-def test_a_second_server_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    with AnswerStore.served(path):
-        code = (
-            "import sys; from pathlib import Path; from scotoma.study.store import AnswerStore\n"
-            "try:\n    AnswerStore.served(Path(sys.argv[1])).__enter__()\n"
-            "except Exception as error: print(error)"
-        )
-        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
-        assert "is served already" in done.stdout
-    with pytest.raises(ConfigError), AnswerStore.served(path), AnswerStore.served(path):
-        pass
+def test_other_and_damaged_files_are_refused_in_one_sentence(study: Path) -> None:
+    events = planted_events(study, 1)
+    first = sent(events[0])
+    turned = "no" if first["value"] == "yes" else "yes"
+    (study.parent / "deep.json").write_text("[" * 100_000)
+    (study.parent / "bytes.json").write_bytes(b"\xff\xfe")
+    cases = [
+        (answer_file(study, 1, events, study="0" * 64), "must answer this study"),
+        (answer_file(study, 9, events), "must be of an annotator from 1 to 3"),
+        (answer_file(study, 1, events, annotator=True), "must be of an annotator from 1 to 3"),
+        (answer_file(study, 1, events, consent=False), "holds no consent of annotator 1"),
+        (answer_file(study, 1, events, events=[]), "holds no answer yet"),
+        (answer_file(study, 1, events, events=5), "must hold study, annotator, consent"),
+        (
+            damaged(
+                answer_file(study, 1, events),
+                lambda one: one | {"content": one["content"].replace(first["value"], turned, 1)},
+            ),
+            "must be as the page left it, got another checksum",
+        ),
+        (damaged(answer_file(study, 1, events), lambda one: one | {"sha256": 5}), "checksum"),
+        (damaged(answer_file(study, 1, events), lambda _: 5), "must be answers that the page"),
+        (study / "plan.json", "must be answers that the page"),
+        (study.parent / "deep.json", "must be answers that the page"),
+        (study.parent / "bytes.json", "must be answers that the page"),
+        (study / "absent.json", "cannot be read"),
+        (study, "cannot be read"),
+    ]
+    for path, sentence in cases:
+        code, out, err = scotoma("study", "result", study, path)
+        assert (code in (2, 4), out) == (True, ""), sentence
+        assert sentence in err
+        assert err.count("\n") == 1
+        assert not (study / "result.json").exists()
 
 
-def test_a_server_knows_at_once_what_commands_beside_it_changed(answered: Path) -> None:
-    """Links given and withdrawn, people erased: also between a session and its answer."""
-    with AnswerStore.served(answered / "answers.sqlite") as store:
-        token = invite(answered, "--annotator", "2")["2"]
-        assert store.holder(token) == (2, False)
-        store.consent(2, "session")
-        store.append([event(2, "m0", "a", "comment", "secret remark")])
-        assert store.session("session") == 2
-        code, _, err = scotoma("study", "invite", answered, "--annotator", "2", "--revoke")
-        assert (code, err) == (0, "")
-        assert (store.holder(token), store.session("session")) == (None, None)
-        code, _, err = scotoma("study", "erase", answered, "--annotator", "2")
-        assert (code, err) == (0, "")
-        with pytest.raises(ConfigError, match="annotator 2 was erased"):
-            store.append([event(2, "m0", "a", "q1", "yes")])
-        assert store.events(2) == []
-        code, _, err = scotoma("study", "invite", answered, "--annotator", "2")
-        assert (code, "annotator 2 was erased" in err) == (2, True)
-        written = [one.read_bytes() for one in answered.glob("answers.sqlite*")]
-        assert not any(b"secret remark" in one for one in written)
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"item": "0" * 32}, "item is not at this place"),
+        ({"place": "m99999"}, "place is none of this annotator's"),
+        ({"place": "m-1"}, "place is none of this annotator's"),
+        ({"place": "m٠"}, "place is none of this annotator's"),
+        ({"question": "arm"}, "question is not asked here"),
+        ({"question": "guess"}, "question is not asked here"),
+        ({"value": "maybe"}, "value is not one of the answers"),
+        ({"value": ["yes"]}, "the fields of an answer must be texts"),
+        ({"shown_ms": -1}, "shown_ms must be whole milliseconds within a day"),
+        ({"shown_ms": True}, "shown_ms must be whole milliseconds within a day"),
+        ({"annotator": 2}, "an answer must have the fields"),
+        ({"question": "comment", "value": "x" * 501}, "a comment has at most 500 characters"),
+    ],
+)
+def test_an_answer_has_a_closed_set_of_values(
+    study: Path, changed: dict[str, Any], sentence: str
+) -> None:
+    one = sent(planted_events(study, 1)[0])
+    file = answer_file(study, 1, [], events=[one, {**one, **changed}])
+    code, _, err = scotoma("study", "result", study, file)
+    assert code == 4
+    assert f"answer 2: {sentence}" in err
 
 
-def test_a_damaged_database_is_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    path.write_bytes(b"no database" * 100)
-    with pytest.raises(DataError, match="is no whole database of answers"):
-        AnswerStore(path)
+def test_practice_alone_is_no_result(study: Path) -> None:
+    item = StudyFolder(study).key().orders[0].practice[0]
+    file = answer_file(study, 1, [Event(1, "p0", item, "q1", "yes", 900)])
+    code, _, err = scotoma("study", "result", study, file)
+    assert code == 4
+    assert "holds practice alone" in err
 
 
-WRITER = """
-import json, secrets, sys
-from pathlib import Path
-from scotoma.study.store import AnswerStore, Event, back_up
-with AnswerStore.opened(Path(sys.argv[1])) as store:
-    while True:
-        key = secrets.token_hex(16)
-        store.append([Event(1, key, "m0", "a", "q1", "yes", 5)])
-        print(key, flush=True)
-"""
+def test_answers_leave_as_csv_without_arms_that_no_spreadsheet_calculates(study: Path) -> None:
+    events = planted_events(study, 1)
+    item = StudyFolder(study).key().orders[0].main[0]
+    comments = [
+        "=cmd|' /C calc'!A0", "+1", "@SUM(1)", "plain",
+        "a family \U0001f469\u200d\U0001f467 \u202eright\tto left\ud800",
+    ]  # fmt: skip
+    events += [Event(1, "m0", item, "comment", text, 5) for text in comments]
+    result(study, answer_file(study, 1, events))
+    text = (study / "answers.csv").read_text()
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["question"] == "comment"]
+    assert [row["value"] for row in rows] == [
+        *(f"'{text}" for text in comments[:3]), "plain",
+        "a family \U0001f469\U0001f467 right to left",
+    ]  # fmt: skip
+    assert set(rows[0]) == {"annotator", "place", "item", "question", "value", "shown_ms"}
+    assert stat.S_IMODE((study / "answers.csv").stat().st_mode) == 0o600
 
 
-def killed_writers(path: Path, kills: int) -> None:
-    """Kill a writer again and again: what it acknowledged is there, once."""
-    rng = np.random.default_rng(0)
-    acknowledged: list[str] = []
-    for _ in range(kills):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True
-        ) as writer:
-            assert writer.stdout is not None
-            lines = [writer.stdout.readline() for _ in range(int(rng.integers(1, 40)))]
-            writer.kill()
-            lines += list(writer.stdout)
-        acknowledged += [line.strip() for line in lines if len(line) == 33]
-    with AnswerStore.opened(path) as store:
-        kept = [one.key for one in store.events()]
-    assert len(kept) == len(set(kept))
-    assert set(acknowledged) <= set(kept)
-    assert len(acknowledged) > kills
+def annotations(study: Path, people: int) -> list[dict[str, Any]]:
+    """What Label Studio exports of the tasks, see https://labelstud.io/guide/task_format."""
+    tasks = json.loads((study / "send" / "label-studio.json").read_text())
+    key = StudyFolder(study).key().items
+    exported = []
+    for number, task in enumerate(tasks):
+        arm = key[task["data"]["scotoma_item"]].arm
+        said = {"q1": "No" if arm == "A" else "Yes", "q2": "Yes", "q5": "Can't tell"}
+        regions = [
+            {"from_name": one, "to_name": "image", "type": "choices", "value": {"choices": [text]}}
+            for one, text in said.items()
+        ]
+        regions.append(
+            {"from_name": "comment", "to_name": "image", "type": "textarea",
+             "value": {"text": ["=HYPERLINK(1)"]}}
+        )  # fmt: skip
+        own = [
+            {"id": 100 * number + person, "completed_by": 7 + person, "lead_time": 4.288,
+             "was_cancelled": number == 0, "result": regions,
+             "updated_at": "2027-01-01T00:00:00Z"}
+            for person in range(people)
+        ]  # fmt: skip
+        exported.append({"id": number, "data": task["data"], "annotations": own})
+    return exported
 
 
-def test_killed_writers_lose_no_acknowledged_answer(tmp_path: Path) -> None:
-    killed_writers(tmp_path / "answers.sqlite", 2)
+def test_label_studio_takes_tasks_and_gives_answers_beside_those_of_the_page(study: Path) -> None:
+    tasks = json.loads((study / "send" / "label-studio.json").read_text())
+    assert len(tasks) == 24
+    assert all(one["data"]["image"].startswith("data:image/png;base64,") for one in tasks)
+    interface = ElementTree.parse(study / "send" / "label-studio.xml")
+    asked = [one.get("name") for one in interface.iter("Choices")]
+    assert asked == ["q1", "q2", "q3", "q4", "q5", "q6"]
+    back, later = study.parent / "back.json", study.parent / "later.json"
+    back.write_text(json.dumps(annotations(study, 3)))
+    result(study, back)
+    found = read_study(study / "result.json")
+    effect = found.questions[0].effects["A-C"]
+    assert effect.value is not None
+    assert effect.value > 0.8
+    assert (found.flow.annotators, found.flow.skipped) == (3, 3)
+    assert [one.annotator for one in found.flow.people] == [4, 5, 6]
+    assert any(
+        "3 annotators answered in Label Studio: their blinding" in d for d in found.deviations
+    )
+    changed = annotations(study, 3)
+    changed[1]["annotations"][0]["updated_at"] = "2027-01-02T00:00:00Z"
+    changed[1]["annotations"][0]["result"][1]["value"]["choices"] = ["No"]
+    later.write_text(json.dumps(changed))
+    result(study, later, back, *answered(study, 1))  # an annotation counts as it was last changed
+    found = read_study(study / "result.json")
+    assert found.flow.annotators == 4
+    outside = [arm for arm in found.questions[1].arms if arm.no > 0]
+    own = [one for one in planted_events(study, 1) if (one.question, one.value) == ("q2", "no")]
+    counted = {one.item for one in own if one.place in first_places(study)}
+    assert sum(arm.no for arm in outside) == len(counted) + 1
 
 
-@pytest.mark.thorough
-def test_200_killed_writers_lose_no_acknowledged_answer(tmp_path: Path) -> None:
-    killed_writers(tmp_path / "answers.sqlite", 200)
+def first_places(study: Path) -> set[str]:
+    """Places of annotator 1 at which an image is shown for the first time."""
+    main = StudyFolder(study).key().orders[0].main
+    return {f"m{main.index(item)}" for item in main}
 
 
-def test_a_link_can_be_withdrawn(answered: Path) -> None:
-    token = invite(answered, "--annotator", "1")["1"]
-    with AnswerStore.opened(answered / "answers.sqlite") as store:
-        assert store.holder(token) == (1, False)
-    code, out, _ = scotoma("study", "invite", answered, "--annotator", "1", "--revoke")
-    assert (code, out) == (0, "the link of annotator 1 no longer works\n")
-    with AnswerStore.opened(answered / "answers.sqlite") as store:
-        assert store.holder(token) is None
-    code, _, err = scotoma("study", "invite", answered, "--annotator", "99")
-    assert code == 2
-    assert "--annotator must be a number from 1 to 50, got 99" in err
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[5]", "must be tasks with annotations"),
+        ("[]", "holds no annotation yet"),
+        ('[{"data": {"scotoma_study": "0", "scotoma_item": "x"}}]', "is of another study"),
+    ],
+)
+def test_what_is_no_export_of_label_studio_is_refused(
+    study: Path, content: str, sentence: str
+) -> None:
+    path = study.parent / "back.json"
+    path.write_text(content)
+    code, _, err = scotoma("study", "result", study, path)
+    assert code == 4
+    assert sentence in err
 
 
-def test_a_backup_holds_what_was_saved(answered: Path, tmp_path: Path) -> None:
-    with AnswerStore.opened(answered / "answers.sqlite") as store:
-        back_up(answered / "answers.sqlite", tmp_path / "copy.sqlite")
-        expected = store.events()
-    with AnswerStore.opened(tmp_path / "copy.sqlite") as copy:
-        assert copy.events() == expected
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda one: one.update(lead_time=float("inf")),
+        lambda one: one.update(lead_time="4"),
+        lambda one: one.update(result=[{"from_name": "q1", "value": {"choices": ["Maybe"]}}]),
+        lambda one: one.update(result=[{"from_name": "q1", "value": {"choices": []}}]),
+        lambda one: one.update(result=5),
+        lambda one: one.pop("completed_by"),
+    ],
+    ids=["endless", "text", "other-choice", "no-choice", "no-list", "nobody"],
+)
+def test_a_damaged_annotation_is_one_sentence(
+    study: Path, damage: Callable[[dict[str, Any]], Any]
+) -> None:
+    content = annotations(study, 1)
+    damage(content[3]["annotations"][0])
+    path = study.parent / "back.json"
+    path.write_text(json.dumps(content))
+    code, _, err = scotoma("study", "result", study, path)
+    assert code == 4
+    assert "must be tasks with annotations" in err
+    assert err.count("\n") == 1

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from scotoma.commands.shared import options
-from scotoma.commands.study.serve import BehindProxy, Certificate, Host, PrivateKey
 
 __all__ = ["review"]
 
@@ -30,11 +29,9 @@ def review(
             "labels; `to-label`, changed examples without a verdict, the most changed first."
         ),
     ] = "",
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8766,
-    tls_cert: Certificate = None,
-    tls_key: PrivateKey = None,
-    behind_proxy: BehindProxy = "",
+    port: Annotated[
+        int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)
+    ] = 8766,
 ) -> None:
     """Walk through the examples that a variant changes, and say which labels are wrong.
 
@@ -45,8 +42,5 @@ def review(
 
     if export:
         export_reviews(run, variant, export)
-        return
-    from scotoma.commands.shared.web_server import Listening
-
-    listening = Listening.of(host, port, tls_cert, tls_key, behind_proxy)
-    serve_review(run, variant, unchanged, name, listening)
+    else:
+        serve_review(run, variant, unchanged, name, port)

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.web_server import Listening, listen
 from scotoma.commands.slices.search import harmless
 from scotoma.commands.study.population import resolved_variant
 from scotoma.datasets import AuditedExamples
@@ -35,9 +34,7 @@ def lots_of(run: Run, ids: list[str]) -> Any:
     return hash_ids(np.array(ids, str), run.config.population.seed + SALT)
 
 
-def serve_review(
-    place: str, variant: str | None, unchanged: int, reviewer: str, listening: Listening
-) -> None:
+def serve_review(place: str, variant: str | None, unchanged: int, reviewer: str, port: int) -> None:
     """Serve the changed examples of a variant until interrupted.
 
     Raises:
@@ -45,7 +42,7 @@ def serve_review(
     """
     needs("starlette", "study", "scotoma review")
     needs("uvicorn", "study", "scotoma review")
-    from scotoma.review.server import review_app
+    from scotoma.review.server import review_app, serve
     from scotoma.study.pictures import displayed
 
     run = open_run(place)
@@ -70,17 +67,13 @@ def serve_review(
         data = images_of(run, [example_id]).get(example_id, b"")
         return displayed(data, example_id) if data else b""
 
+    def tell(address: str) -> None:
+        sys.stdout.write(f"review {name} at {address}/#{token}\n")
+        sys.stdout.flush()
+
     with open_reviews(run) as reviews:
-
-        def app(port: int) -> object:
-            hosts, origins = listening.names(port)
-            return review_app(
-                cards, about, reviews, image, token=token, reviewer=printable(who),
-                hosts=hosts, origins=origins, secure=listening.secure,
-                proxied=bool(listening.proxy),
-            )  # fmt: skip
-
-        listen(listening, app, lambda address: f"review {name} at {address}/#{token}")
+        app = review_app(cards, about, reviews, image, token=token, reviewer=printable(who))
+        serve(app, port, tell)
 
 
 def export_reviews(place: str, variant: str | None, what: str) -> None:

@@ -1,10 +1,11 @@
-"""The command that plans a study: opens a run, draws the arms, writes the study's folder."""
+"""The command that plans a study: opens a run, finds the arms, writes what people answer."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,6 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.study.leaks import leaks_between, mean_places, refuse_leaks
 from scotoma.commands.study.population import (
     StudyPopulation,
     mean_scores,
@@ -27,9 +27,11 @@ from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
 from scotoma.run import Run
+from scotoma.run.records import write_json
 from scotoma.stages.report import images_of
 from scotoma.storage.files import file_digest, written
-from scotoma.study.arms import MOST_IMBALANCE, Arms, choose_arms, mean_difference
+from scotoma.study.arms import Arms, mean_difference
+from scotoma.study.label_studio import interface, tasks
 from scotoma.study.labels import (
     ShownLabels,
     most_confused,
@@ -38,17 +40,21 @@ from scotoma.study.labels import (
     true_label,
     two_classes,
 )
+from scotoma.study.leak import contrast_leaks
 from scotoma.study.orders import orders_for
-from scotoma.study.pictures import displayed, duplicates, padded, print_of
-from scotoma.study.plan import KeyEntry, StudyFolder, StudyPlan
+from scotoma.study.pages import study_page
+from scotoma.study.pictures import displayed, duplicates, encoding_of, padded, print_of
+from scotoma.study.plan import KeyEntry, MeasuredNumber, Orders, StudyFolder, StudyKey, StudyPlan
 from scotoma.study.questions import CONTRASTS, asked
+from scotoma.study.search import DRAWS, Draw, draw_arms
 
 __all__ = ["Wishes", "new_study"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 PRACTICE = 6
+LARGEST_MAIL = 25_000_000  # bytes: what most mail servers let through
 FACES, YES = "faces", ("true", "yes", "1", "1.0")  # a column, and what in it declares a face
-ROUNDS = 20  # in which near duplicates are replaced
 ANALYSIS = (
     "risk difference per question, arms A-B and A-C, t interval with two-way variance over items "
     "and annotators and Satterthwaite's degrees of freedom; Holm over all of them; \"can't tell\" "
@@ -79,10 +85,8 @@ class Wishes:
     leaky: bool
 
 
-def new_study(
-    place: str, wishes: Wishes, out: Path | None, *, as_json: bool, quiet: bool
-) -> StudyFolder:
-    """Draw the arms, write plan, key, items and orders, and say what the study can show.
+def new_study(place: str, wishes: Wishes, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Find the arms, write plan, key and the files to send, and say what the study can show.
 
     Raises:
         ScotomaError: The run has no images, labels or CIEs for it, or the study would not be blind.
@@ -99,53 +103,44 @@ def new_study(
     classes = len(population.examples.classes)
     questions = asked(1 if wishes.labels == "true" else min(classes, 3))
     primary = _primary(wishes, [one.key for one in questions])
-    arms, pictures = _drawn(run, population, variant, wishes)
-    imbalance = mean_difference(population.agreement[arms.a], population.agreement[arms.c])
-    if abs(imbalance) > MOST_IMBALANCE and not wishes.allow_imbalance:
-        raise DataError(
-            f"models agree {abs(imbalance):.2f} SD apart on arms A and C, more than "
-            f"{MOST_IMBALANCE}: there are too few contested unchanged examples; lower --per-arm, "
-            "or give --allow-imbalance"
-        )
-    rows = np.concatenate([arms.a, arms.b, arms.c])
-    practice = _practice(population, rows, pictures, run, wishes)
-    shown_rows = np.concatenate([rows, practice])
-    shown = _labels(run, population, shown_rows, wishes)
-    ids = [secrets.token_hex(16) for _ in shown_rows]
-    key = _key(population, arms, shown, ids)
-    named = {
-        arm: [one for one in ids[: len(rows)] if key[one].arm == arm] for arm in ("A", "B", "C")
-    }
-    orders = orders_for(
-        named,
-        ids[len(rows) :],
-        repeats=min(wishes.repeats, len(rows)),
-        guesses=min(wishes.guesses, len(rows)),
-        seed=wishes.seed,
-    )
-    names = np.array(population.examples.classes)
-    items = pl.DataFrame(
-        {
-            "id": ids,
-            "image": padded([pictures[population.examples.ids[row]] for row in shown_rows]),
-            "labels": names[shown.ids].tolist(),
-        }
-    ).sort("id")
-    places = mean_places([one.main for one in orders])
-    leaks = leaks_between(items, key, places, wishes.seed)
-    worst = max(one.value for one in leaks.values())
     if wishes.labels == "paper" and not wishes.leaky:
         raise ConfigError(
-            f"--labels paper is not blind (a machine tells the arms apart with AUC "
-            f"{worst:.2f}); give --leaky too, or --labels pooled"
+            "--labels paper is not blind: labels 2 and 3 differ exactly in arm A; give --leaky "
+            "too, or --labels pooled"
         )
-    refuse_leaks(leaks, allowed=wishes.leaky)
+    pictures: dict[str, bytes] = {}
+    labelling = _Labelling(run, population, wishes)
+    draw = _found(run, population, labelling, pictures, wishes)
+    arms, seed = draw.arms, (wishes.seed, draw.number)
+    rows = np.concatenate([arms.a, arms.b, arms.c])
+    practice = _practice(population, rows, pictures, run, wishes)
+    shown = [
+        labelling.shown(part, (*seed, number), labelling.scores(part))
+        for number, part in enumerate((rows, practice))
+    ]
+    ids = [secrets.token_hex(16) for _ in (*rows, *practice)]
+    orders = _orders(ids[: len(rows)], ids[len(rows) :], wishes, seed)
+    encoded = padded([pictures[population.examples.ids[row]] for row in (*rows, *practice)])
+    images = dict(zip(ids, encoded, strict=True))
+    names = np.array(population.examples.classes)
+    labels = dict(zip(ids, [row for one in shown for row in names[one.ids].tolist()], strict=True))
+    key = StudyKey(items=_key(population, draw, shown[0], ids), orders=tuple(orders))
+    places = _mean_places(orders, ids[: len(rows)])
+    sent = [[len(image), *encoding_of(image)] for image in encoded[: len(rows)]]
+    leaks = contrast_leaks(
+        shown[0].ids, np.column_stack([places, np.array(sent, float)]), _arm_names(arms),
+        classes=classes, seed=wishes.seed,
+    )  # fmt: skip
     plan = StudyPlan(
         project=run.config.project,
         audit_sha256=file_digest(run.path("audit.json")),
         variant=variant,
         group=wishes.group,
-        per_arm=wishes.per_arm,
+        changed=int(population.cie.sum()),
+        per_arm=len(arms.a),
+        matched=draw.matched,
+        draws=DRAWS,
+        kept=draw.kept,
         seed=wishes.seed,
         classes=classes,
         labels=wishes.labels,
@@ -161,8 +156,11 @@ def new_study(
         consistency_screen=0.7,
         time_screen_s=1.0,
         analysis=ANALYSIS,
-        leak=leaks,
-        imbalance=imbalance,
+        leak={
+            name: MeasuredNumber(value=one.auc, low=one.low, high=one.high)
+            for name, one in leaks.items()
+        },
+        imbalance=mean_difference(population.agreement[arms.a], population.agreement[arms.c]),
         leaky=wishes.leaky,
         contact=wishes.contact,
         purpose=wishes.purpose,
@@ -170,19 +168,39 @@ def new_study(
         faces=wishes.faces.strip(),
         blurred=wishes.blurred,
     )
-    with written(folder.items_file) as temporary:
-        items.write_parquet(temporary)
-    folder.write_key(key)
-    folder.write_orders(orders)
-    folder.write_plan(plan)  # last: a folder with a plan is whole
+    largest = _write(folder, plan, key, images, labels)
     if as_json:
         content = {"version": 1, "folder": str(folder.root), "sha256": plan.sha256}
         sys.stdout.write(json.dumps(content | {"plan": plan.model_dump(mode="json")}, indent=1))
         sys.stdout.write("\n")
     elif not quiet:
-        lines = [*balance_lines(key), *plan_lines(plan, str(folder.root))]
+        lines = [*balance_lines(key.items), *plan_lines(plan, wishes.per_arm, str(folder.root))]
+        if largest > LARGEST_MAIL:
+            lines.insert(-1, f"a page has {largest / 1e6:,.0f} MB, too large for most mail servers")
         sys.stdout.write("\n".join(lines) + "\n")
-    return folder
+
+
+def _write(
+    folder: StudyFolder,
+    plan: StudyPlan,
+    key: StudyKey,
+    images: dict[str, bytes],
+    labels: dict[str, list[str]],
+) -> int:
+    """Write a page a person, Label Studio's tasks, key and plan; bytes of the largest page."""
+    largest = 0
+    for annotator, orders in enumerate(key.orders, 1):
+        content = study_page(plan, orders, images, labels, annotator)
+        largest = max(largest, len(content))
+        with written(folder.send / f"annotator-{annotator}.html") as temporary:
+            temporary.write_bytes(content)
+    items = sorted(key.items)  # by random ids: an order that tells nothing
+    write_json(folder.send / "label-studio.json", tasks(plan, items, images, labels), indent=None)
+    with written(folder.send / "label-studio.xml") as temporary:
+        temporary.write_text(interface(plan), encoding="utf-8")
+    folder.write_key(key)
+    folder.write_plan(plan)  # last: a folder with a plan is whole
+    return largest
 
 
 def _refuse_faces(run: Run, population: StudyPopulation, wishes: Wishes) -> None:
@@ -235,34 +253,77 @@ def _pictures(run: Run, names: list[str], *, blur: bool) -> dict[str, bytes]:
     return {name: displayed(data, name) for name, data in encoded.items()}
 
 
-def _drawn(
-    run: Run, population: StudyPopulation, variant: str, wishes: Wishes
-) -> tuple[Arms, dict[str, bytes]]:
-    """Arms without two images that are the same or nearly so, and their images."""
-    refused = np.zeros(len(population.cie), bool)
-    pictures: dict[str, bytes] = {}
-    names = population.examples.ids
-    for _ in range(ROUNDS):
-        arms = choose_arms(
-            population.cie,
-            population.strata,
-            population.agreement,
-            wishes.per_arm,
-            seed=wishes.seed,
-            refused=refused,
-            variant=variant,
-        )
-        rows = np.concatenate([arms.a, arms.b, arms.c])
+def _found(
+    run: Run,
+    population: StudyPopulation,
+    labelling: _Labelling,
+    pictures: dict[str, bytes],
+    wishes: Wishes,
+) -> Draw:
+    """Arms that are blind and balanced, without two images that are nearly the same."""
+    names, classes = population.examples.ids, len(population.examples.classes)
+
+    def clashes(rows: Ints) -> npt.NDArray[np.bool_]:
         absent = [names[row] for row in rows if names[row] not in pictures]
-        pictures |= _pictures(run, absent, blur=wishes.blurred)
-        again = duplicates(np.stack([print_of(pictures[names[row]]) for row in rows]))
-        if not again.any():
-            return arms, pictures
-        refused[rows[again]] = True
-    raise DataError(
-        f"the images of {variant} hold too many near duplicates for {wishes.per_arm:,} an arm; "
-        "lower --per-arm"
+        pictures.update(_pictures(run, absent, blur=wishes.blurred))
+        return duplicates(np.stack([print_of(pictures[names[row]]) for row in rows]))
+
+    def leaks(draws: Sequence[tuple[int, Arms]]) -> list[float]:
+        parts = [np.concatenate([arms.a, arms.b, arms.c]) for _, arms in draws]
+        every, where = np.unique(np.concatenate(parts), return_inverse=True)
+        scores = labelling.scores(every)
+        ends = np.cumsum([len(rows) for rows in parts])[:-1]
+        worst = []
+        for (number, arms), rows, at in zip(draws, parts, np.split(where, ends), strict=True):
+            seed = (wishes.seed, number)
+            shown = labelling.shown(rows, (*seed, 0), None if scores is None else scores[at])
+            items = [str(item) for item in range(len(rows))]
+            places = _mean_places(_orders(items, [], wishes, seed), items)
+            found = contrast_leaks(
+                shown.ids, places[:, None], _arm_names(arms), classes=classes, seed=wishes.seed
+            )
+            worst.append(max(one.auc for one in found.values()))
+        return worst
+
+    return draw_arms(
+        population.cie,
+        population.strata,
+        population.agreement,
+        wishes.per_arm,
+        seed=wishes.seed,
+        leaks=leaks,
+        clashes=clashes,
+        allow_imbalance=wishes.allow_imbalance,
+        leaky=wishes.leaky,
     )
+
+
+def _arm_names(arms: Arms) -> npt.NDArray[np.str_]:
+    return np.repeat(["A", "B", "C"], len(arms.a))
+
+
+def _orders(
+    items: list[str], practice: list[str], wishes: Wishes, seed: tuple[int, int]
+) -> list[Orders]:
+    """Orders of all annotators; items are those of arm A, then B, then C."""
+    per_arm = len(items) // 3
+    return orders_for(
+        {arm: items[at * per_arm : (at + 1) * per_arm] for at, arm in enumerate("ABC")},
+        practice,
+        repeats=min(wishes.repeats, len(items)),
+        guesses=min(wishes.guesses, len(items)),
+        seed=seed,
+        annotators=wishes.annotators,
+    )
+
+
+def _mean_places(orders: Sequence[Orders], items: Sequence[str]) -> Floats:
+    """Mean place of each item in the orders, shape (items,)."""
+    total: dict[str, list[int]] = {item: [] for item in items}
+    for order in orders:
+        for place, item in enumerate(order.main):
+            total[item].append(place)
+    return np.array([np.mean(total[item]) for item in items])
 
 
 def _practice(
@@ -285,36 +346,43 @@ def _practice(
     return np.array(chosen, np.int64)
 
 
-def _labels(run: Run, population: StudyPopulation, rows: Ints, wishes: Wishes) -> ShownLabels:
-    true = population.examples.labels
-    classes = len(population.examples.classes)
-    if wishes.labels == "true":
-        return true_label(true[rows])
-    if classes == 2:
-        return two_classes(true[rows])
-    if wishes.labels == "paper":
-        scores = score(
-            population.dense.predicted[rows], population.compressed.predicted[rows], classes
-        )
+class _Labelling:
+    """What stands beside the images, by the rule that was asked for."""
+
+    def __init__(self, run: Run, population: StudyPopulation, wishes: Wishes) -> None:
+        self._run, self._population = run, population
+        self._true = population.examples.labels
+        self._classes = len(population.examples.classes)
+        self._rule = wishes.labels
+        self._pools = wishes.labels == "pooled" and self._classes > 2
+        if self._pools:
+            self._confused = most_confused(self._true, population.dense.predicted, self._classes)
+
+    def scores(self, rows: Ints) -> Floats | None:
+        """Mean scores of examples, where labels need them and every member kept them."""
+        return mean_scores(self._run, self._population, rows) if self._pools else None
+
+    def shown(self, rows: Ints, seed: Sequence[int], scores: Floats | None) -> ShownLabels:
+        """Labels of examples."""
+        true, population = self._true[rows], self._population
+        if self._pools:
+            votes = population.shares(rows)
+            return pooled_labels(true, votes, self._confused, seed=seed, scores=scores)
+        if self._rule == "true":
+            return true_label(true)
+        if self._classes == 2:
+            return two_classes(true)
+        members = (population.dense.predicted[rows], population.compressed.predicted[rows])
+        modal = score(*members, self._classes)
         return paper_labels(
-            true[rows],
-            scores.dense_modal.astype(np.int64),
-            scores.compressed_modal.astype(np.int64),
+            true, modal.dense_modal.astype(np.int64), modal.compressed_modal.astype(np.int64)
         )
-    confused = most_confused(true, population.dense.predicted, classes)
-    return pooled_labels(
-        true[rows],
-        population.shares(rows),
-        confused,
-        seed=wishes.seed,
-        scores=mean_scores(run, population, rows),
-    )
 
 
 def _key(
-    population: StudyPopulation, arms: Arms, shown: ShownLabels, ids: list[str]
+    population: StudyPopulation, draw: Draw, shown: ShownLabels, ids: list[str]
 ) -> dict[str, KeyEntry]:
-    labels, strata = population.examples.labels, population.strata
+    labels, strata, arms = population.examples.labels, population.strata, draw.arms
     key = {}
     position = 0
     for arm, rows in (("A", arms.a), ("B", arms.b), ("C", arms.c)):
@@ -322,13 +390,14 @@ def _key(
             alike = population.cie == population.cie[row]
             stratum = int((alike & (strata == strata[row])).sum())
             drawn = int((strata[rows] == strata[row]).sum())
+            random = arm == "B" or (arm == "A" and not draw.matched)
             key[ids[position]] = KeyEntry(
                 example_id=population.examples.ids[row],
                 arm=arm,
                 class_name=population.examples.classes[labels[row]],
                 group="" if population.groups is None else population.groups[row],
                 agreement=float(population.agreement[row]),
-                weight=None if arm == "C" else stratum / drawn,
+                weight=stratum / drawn if random else None,
                 label_rule=shown.rules[position],
             )
             position += 1

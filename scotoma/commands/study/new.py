@@ -15,13 +15,15 @@ __all__ = ["new"]
 def new(
     run: options.FinishedRun,
     variant: Annotated[str, typer.Option(help="Compressed variant whose changes are studied.")],
-    per_arm: Annotated[int, typer.Option(help="Images in each of the three arms.", min=2)] = 100,
+    per_arm: Annotated[
+        int, typer.Option(help="Images in each of the three arms, at most.", min=2)
+    ] = 100,
     group: Annotated[
         str, typer.Option(help="Attribute by whose values to stratify; adds results by group.")
     ] = "",
     seed: Annotated[int, typer.Option(help="Same seed, same study.", min=0, max=2**32 - 1)] = 0,
     annotators: Annotated[
-        int, typer.Option(help="People that you plan to ask.", min=1, max=50)
+        int, typer.Option(help="People that you plan to ask: a page for each.", min=1, max=50)
     ] = 5,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the study. Default: RUN/studies/VARIANT.")
@@ -46,7 +48,7 @@ def new(
     ] = "q1:A-C",
     contact: Annotated[
         str, typer.Option(help="Who asks, shown before the first image: a name and an address.")
-    ] = "the person who sent you the link",
+    ] = "the person who sent you this file",
     purpose: Annotated[
         str, typer.Option(help="Why, shown before the first image.")
     ] = "to learn which images a compressed image classifier treats differently",
@@ -72,10 +74,11 @@ def new(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw three arms of images and write the plan, before anyone is asked.
+    """Plan a study, and write one HTML file a person and tasks for Label Studio.
 
     A: changed examples (CIEs). B: unchanged ones at random. C: unchanged ones of the same classes
-    on which models disagree as much.
+    on which models disagree as much. Of 25 plans the first is taken that is balanced and whose arms
+    a machine cannot tell apart; where few unchanged examples are contested, arm A is matched.
     """
     from scotoma.commands.study.design import Wishes, new_study
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from scotoma.commands.shared import options
-from scotoma.commands.study.check import Study
 
 __all__ = ["result"]
 
 
-def result(study: Study, as_json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Open the key, analyse the answers as planned and write result.json.
+def result(
+    study: Annotated[Path, typer.Argument(help="Folder of a study that scotoma study new made.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Answers that came back, all of them: of the page or Label Studio."),
+    ],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Open the key, analyse the answers as planned, and write result.json and answers.csv.
 
-    `scotoma report RUN` then shows it, if the study is in RUN/studies.
+    FILES are what annotators downloaded from their page, and JSON exports of Label Studio; leave a
+    person out by leaving out their file. `scotoma report RUN` shows a study in RUN/studies.
     """
-    from scotoma.commands.study.answers import analyse
-    from scotoma.commands.study.text import result_lines
+    from scotoma.commands.study.analyse import analyse_study
 
-    found, path = analyse(study)
-    text = path.read_text(encoding="utf-8") if as_json else "\n".join(result_lines(found)) + "\n"
-    sys.stdout.write(text)
-    if not quiet:
-        studies = path.absolute().parents[1]
-        shown = f"; scotoma report {studies.parent} shows it" if studies.name == "studies" else ""
-        sys.stderr.write(f"written to {path}{shown}\n")
+    analyse_study(study, files, as_json=as_json, quiet=quiet)

@@ -13,11 +13,12 @@ from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.leak import REFUSED
 from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyPlan
+from scotoma.study.taking_part import arm_a_words
 
-__all__ = ["balance_lines", "leak_lines", "plan_lines", "result_lines"]
+__all__ = ["balance_lines", "plan_lines", "result_lines"]
 
 
-def leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
+def _leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
     """Say how well a machine tells the arms apart."""
     lines = []
     for contrast, leak in leaks.items():
@@ -26,6 +27,8 @@ def leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
             said += f", not blind (above {REFUSED:.2f})"
         elif leak.low > 0.5:
             said += ", warning: above 0.5"
+        elif leak.high < 0.5:
+            said += ": their labels are more alike than by chance"
         lines.append(said)
     lines.append(f"labels: {labels}" + (", not blind by construction" if labels == "paper" else ""))
     return lines
@@ -52,12 +55,14 @@ def balance_lines(key: Mapping[str, KeyEntry]) -> list[str]:
     return [*table_lines([*head, "models agree: A", "B", "C"], rows, right=len(head) - 1), ""]
 
 
-def plan_lines(plan: StudyPlan, folder: str) -> list[str]:
-    """Say what a study will be able to show, and what it still needs."""
+def plan_lines(plan: StudyPlan, asked: int, folder: str) -> list[str]:
+    """Say what a study will be able to show, and what to do next."""
     lines = [
         f"{3 * plan.per_arm:,} images in 3 arms of {plan.per_arm:,}, "
         f"{len(plan.questions)} questions, {plan.annotators} annotators planned",
-        *leak_lines(plan.leak, plan.labels),
+        arm_a_words(plan),
+        f"{plan.kept} of {plan.draws} plans drawn were blind and balanced; this is the first",
+        *_leak_lines(plan.leak, plan.labels),
         f"agreement of models, A minus C: {plan.imbalance:+.2f} standard deviations"
         + (
             ", warning: C is less contested than A"
@@ -69,28 +74,30 @@ def plan_lines(plan: StudyPlan, folder: str) -> list[str]:
         lines.append(
             f"{plan.still_cie:.0%} of arm A are CIEs of the other half of the members, too"
         )
-    lines += _detectable(plan)
-    lines += [f"plan {plan.sha256[:16]}", f"next: scotoma study invite {folder}"]
+    lines += _detectable(plan, exhausted=plan.per_arm < asked)
+    lines += [
+        f"plan {plan.sha256[:16]}",
+        f"next: send the files in {folder}/send, then: scotoma study result {folder} FILES",
+    ]
     return lines
 
 
-def _detectable(plan: StudyPlan) -> list[str]:
+def _detectable(plan: StudyPlan, *, exhausted: bool) -> list[str]:
+    """The smallest difference that the study would show, and what would make it smaller."""
     if plan.annotators < 3:
         return [
             f"{plan.annotators} of 3 annotators needed for intervals: results will be descriptive"
         ]
     now = smallest_difference(plan.per_arm, plan.annotators)
     if now is None:
-        return [
-            "too small to show any difference with 80% power; ask more people, take more images"
-        ]
-    people = smallest_difference(plan.per_arm, plan.annotators + 2)
-    images = smallest_difference(2 * plan.per_arm, plan.annotators)
-    better = "2 more annotators" if (people or 1) <= (images or 1) else "twice the images"
-    least = min(people or 1, images or 1)
+        return ["too small to show any difference with 80% power; ask more people"]
+    ways = {"2 more annotators": smallest_difference(plan.per_arm, plan.annotators + 2) or 1.0}
+    if not exhausted:
+        ways["twice the images"] = smallest_difference(2 * plan.per_arm, plan.annotators) or 1.0
+    better = min(ways, key=lambda name: ways[name])
     return [
         f"smallest difference shown with 80% power: {100 * now:.0f} points over a share of 17%; "
-        f"{100 * least:.0f} with {better}"
+        f"{100 * ways[better]:.0f} with {better}"
     ]
 
 

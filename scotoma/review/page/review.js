@@ -1,7 +1,8 @@
 "use strict";
 // The page of a review: filters above, one example below, a verdict by one key.
 (() => {
-  const { make, button, keys, post, zoom } = scotoma;
+  const { make, button, keys, zoom } = scotoma;
+  const post = (path, content) => fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(content), credentials: "same-origin" });
   const card = document.getElementById("card");
   const VERDICTS = [["model wrong", "Model wrong", "M"], ["label wrong", "Label wrong", "L"], ["ambiguous", "Ambiguous", "A"], ["ignore", "Ignore", "I"]];
   const WHAT = { became_wrong: "Became wrong", became_right: "Became right", wrong_either_way: "Wrong either way", unchanged: "Unchanged", no_label: "Changed" };

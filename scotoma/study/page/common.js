@@ -1,5 +1,5 @@
 "use strict";
-// What the pages of a study and of a review share: elements, keys, help, requests.
+// What the pages of a study and of a review share: elements, keys, help, storage.
 const scotoma = (() => {
   const help = document.getElementById("help");
   const letters = document.getElementById("letters");
@@ -34,23 +34,9 @@ const scotoma = (() => {
   }
   document.getElementById("help-button").addEventListener("click", () => help.showModal());
   document.getElementById("help-close").addEventListener("click", () => help.close());
-  letters.checked = localStorage.getItem(LETTERS) !== "off";
-  letters.addEventListener("change", () => localStorage.setItem(LETTERS, letters.checked ? "on" : "off"));
-
-  // Records in this browser, one name each, so that two tabs never write over each other.
-  const records = (prefix) => {
-    let last = 0;
-    const names = () => Object.keys(localStorage).filter((name) => name.startsWith(prefix)).sort();
-    return {
-      add(content) {
-        last = Math.max(last + 1, Date.now());
-        localStorage.setItem(`${prefix}${String(last).padStart(15, "0")}-${content.key}`, JSON.stringify(content));
-      },
-      all: () => names().map((name) => JSON.parse(localStorage.getItem(name))),
-      remove: ({ key }) => names().filter((name) => name.endsWith(`-${key}`)).forEach((name) => localStorage.removeItem(name)),
-      clear: () => names().forEach((name) => localStorage.removeItem(name)),
-    };
-  };
-  const post = (path, content) => fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(content), credentials: "same-origin" });
-  return { make, button, keys, post, records, zoom };
+  try { // a browser may keep nothing
+    letters.checked = localStorage.getItem(LETTERS) !== "off";
+    letters.addEventListener("change", () => localStorage.setItem(LETTERS, letters.checked ? "on" : "off"));
+  } catch { letters.checked = true; }
+  return { make, button, keys, zoom };
 })();

@@ -1,65 +1,67 @@
 "use strict";
-// The page of a study. Answers go to a server, or in a single file to `offline`.
+// The page of a study: one file that loads nothing. Answers stay in this browser, and leave it as a file.
 (() => {
-  const { make, button, keys, post, records, zoom } = scotoma;
-  const page = document.getElementById("page");
+  const { make, button, keys, zoom } = scotoma;
+  const page = document.getElementById("page"), status = document.getElementById("saved");
+  const state = JSON.parse(document.getElementById("data").textContent);
   const CHOICES = [["yes", "Yes", "Y"], ["no", "No", "N"], ["cant-tell", "Can’t tell", "U"]];
   const GUESS = "Has compression changed how models see this image?";
   const PARTS = { p: "Practice image", m: "Image", g: "Second pass: image" };
-  let state, part = "p", index = 0, current = 0, shownAt = 0, since = Date.now(), began = 0;
+  const KEEPS = "Kept in this browser", KEEPS_NOTHING = "This browser keeps nothing: its storage is off or full. Allow it for this file, and open the file again.";
+  const answered = {}; // by place, then by question
+  let part = "p", index = 0, current = 0, shownAt = 0, since = Date.now(), began = 0, downloaded = false;
 
   const show = (...children) => { page.replaceChildren(...children); page.focus({ preventScroll: true }); window.scrollTo(0, 0); };
-  const message = (title, text) => show(make("h1", {}, title), make("p", {}, text));
-  const hex = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  // Places are counted over the whole study; a file may hold some of them.
-  const placeOf = (number, name = part) => `${name}${state.first[name] + number}`;
+  const placeOf = (number = index, name = part) => `${name}${number}`;
+  const tell = (text, warns = false) => { status.className = warns ? "waiting" : ""; status.textContent = text; };
 
-  // --- saving: an answer waits here until it is known to be kept --------------------------------
-  let queue;
-  let sending = false;
-  let refused = 0, why = "";
-  const tell = () => {
-    const line = document.getElementById("saved"), waiting = queue.all().length;
-    const texts = [refused ? `${refused} refused (${why}): tell the person who asked you` : "", waiting ? `${waiting} not saved yet` : ""].filter(Boolean);
-    line.className = texts.length ? "waiting" : "";
-    line.textContent = texts.join("; ") || answered.saved;
-  };
-  async function send() {
-    if (sending) return;
-    sending = true;
-    let again = 0;
-    for (let [event] = queue.all(); event; [event] = queue.all()) {
-      const outcome = await answered.save(event).catch(() => "later");
-      if (outcome === "later") { again = 2000; break; }
-      if (outcome === "closed") { message("Please open your link again", "Your session has ended. Answers that are not saved yet wait in this browser."); break; }
-      if (outcome !== "saved") { refused += 1; why = outcome.refused; }
-      queue.remove(event);
-      tell();
-    }
-    sending = false;
-    if (again) setTimeout(send, again);
-  }
+  // --- what is kept: one name an answer, so that two tabs never write over each other -------------
+  // All local files share one storage, so names carry study and annotator.
+  const prefix = `scotoma-study-${state.study.slice(0, 16)}-${state.annotator}-`, CONSENT = `${prefix}consent`;
+  let last = 0;
+  const names = () => Object.keys(localStorage).filter((name) => name.startsWith(`${prefix}event-`)).sort();
+  const kept = () => names().map((name) => JSON.parse(localStorage.getItem(name)));
+  const note = ({ place, question, value }) => { (answered[place] ??= {})[question] = value; };
   function save(question, value) {
-    (state.answers[placeOf(index)] ??= {})[question] = value;
-    queue.add({ key: hex(), place: placeOf(index), item: state.parts[part][index], question, value, shown_ms: Math.min(Math.round(performance.now() - shownAt), 86400000) });
-    tell();
-    send();
+    const event = { place: placeOf(), item: state.parts[part][index], question, value, shown_ms: Math.min(Math.round(performance.now() - shownAt), 86400000) };
+    last = Math.max(last + 1, Date.now());
+    note(event);
+    try {
+      localStorage.setItem(`${prefix}event-${String(last).padStart(15, "0")}-${crypto.randomUUID()}`, JSON.stringify(event));
+      tell(KEEPS);
+    } catch { tell(KEEPS_NOTHING, true); }
   }
+  async function download() {
+    const events = kept(), content = JSON.stringify({ study: state.study, annotator: state.annotator, consent: localStorage.getItem(CONSENT) === "yes", events });
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(content));
+    const sha256 = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const file = new Blob([JSON.stringify({ format: "scotoma study answers", version: 1, content, sha256 })], { type: "application/json" });
+    const link = make("a", { href: URL.createObjectURL(file), download: `answers-${state.study.slice(0, 8)}-${state.annotator}.json` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    downloaded = true;
+    tell(`${events.length} answers downloaded`);
+    document.getElementById("clear")?.removeAttribute("disabled");
+  }
+  function clear() {
+    for (const name of [...names(), CONSENT]) localStorage.removeItem(name);
+    tell("Answers deleted from this browser");
+    document.getElementById("clear").disabled = true;
+  }
+  document.getElementById("download").addEventListener("click", download);
 
   // --- an image ----------------------------------------------------------------------------------
-  const answers = () => state.answers[placeOf(index)] ?? {};
+  const answers = () => answered[placeOf()] ?? {};
   const asked = (name = part) => (name === "g" ? [{ key: "guess", text: GUESS }] : state.questions);
   const complete = (number = index, name = part) => {
-    const own = state.answers[placeOf(number, name)] ?? {};
+    const own = answered[placeOf(number, name)] ?? {};
     return own.skip === "yes" || asked(name).every(({ key }) => own[key]);
   };
   function item() {
-    const id = state.parts[part][index], labels = state.labels[id], shown = `${PARTS[part]} ${state.first[part] + index + 1} of ${state.total[part]}`;
+    const id = state.parts[part][index], labels = state.labels[id], shown = `${PARTS[part]} ${index + 1} of ${state.parts[part].length}`;
     document.getElementById("progress").textContent = shown;
-    const picture = make("img", { src: answered.image(id), width: 256, height: 256, alt: "The image to be judged. Its content is not described here, because describing it would answer the questions." });
+    const picture = make("img", { src: `data:image/png;base64,${state.images[id]}`, width: 256, height: 256, alt: "The image to be judged. Its content is not described here, because describing it would answer the questions." });
     picture.addEventListener("load", () => requestAnimationFrame(() => { shownAt = performance.now(); }), { once: true });
-    const next = state.parts[part][index + 1];
-    if (next) new Image().src = answered.image(next);
     const own = answers();
     current = Math.max(0, asked().findIndex(({ key }) => !own[key]));
     const questions = asked().map(({ key, text }, number) =>
@@ -134,25 +136,29 @@
   function start() {
     const practised = state.parts.p.length, spent = began ? (Date.now() - began) / 60000 : 0;
     const pace = practised && spent ? Math.max(0.2, spent / practised) : 0.3;
-    show(make("h1", {}, "Ready"), make("p", {}, `${state.parts.m.length} images, about ${Math.max(1, Math.round(pace * state.parts.m.length))} minutes at your pace. ${answered.resuming}`), make("div", { class: "row" }, go("Start", item)));
+    show(make("h1", {}, "Ready"), make("p", {}, `${state.parts.m.length} images, about ${Math.max(1, Math.round(pace * state.parts.m.length))} minutes at your pace. Answers are kept in this browser: you may close this page and go on later, here.`), make("div", { class: "row" }, go("Start", item)));
   }
   function second() { show(make("h1", {}, "A second pass"), make("p", {}, `All questions are answered. Now ${state.parts.g.length} of these images once more, with one question each: do you think that compression has changed how models see it? Guess freely.`), make("div", { class: "row" }, go("Start", item))); }
-  function pause() { show(make("h1", {}, "Time for a pause"), make("p", {}, `You have judged images for ${state.pause_minutes} minutes. Rest your eyes; everything is saved.`), make("div", { class: "row" }, go("Go on", () => { since = Date.now(); item(); }))); }
+  function pause() { show(make("h1", {}, "Time for a pause"), make("p", {}, `You have judged images for ${state.pause_minutes} minutes. Rest your eyes; everything is kept.`), make("div", { class: "row" }, go("Go on", () => { since = Date.now(); item(); }))); }
   function end() {
     document.getElementById("progress").textContent = "Done";
-    show(make("h1", {}, "Thank you"), make("p", {}, "All images are judged."), ...answered.ending(make, button));
+    show(make("h1", {}, "Thank you"), make("p", {}, "All images are judged. Download your answers and send the file to the person who asked you. Once they have it, delete the answers from this browser."),
+      make("div", { class: "row" }, button("Download answers", "Enter", download, { class: "main", id: "next" }), button("Delete them from this browser", "", clear, { id: "clear", disabled: !downloaded })));
   }
-  function consent(texts, agree) {
+  function consent() {
+    const { contact, purpose, keep, faces } = state.consent;
     show(make("h1", {}, "Before you begin"),
-      make("dl", {}, ...[["Who asks", texts.contact], ["Why", texts.purpose], ["What is stored", "Your answers and how long each took; no address, no browser, no name."], ...(answered.note ? [["Where", answered.note]] : []), ["How long", texts.keep], ...(texts.faces ? [["Faces", `Images may show faces. Legal basis: ${texts.faces}`]] : []), ["Your right", "You may stop at any time, and have your answers deleted by the person who asks."], ["Content", "Images come from public or supplied collections and were not checked one by one. Skip any that you do not want to look at."]].map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text)))),
+      make("dl", {}, ...[["Who asks", contact], ["Why", purpose], ["What is stored", "Your answers and how long each took; no address, no browser, no name."], ["Where", "In this browser until you delete them there, where other pages opened from files on this computer can read them. Nothing is sent: you download a file and send it yourself."], ["How long", keep], ...(faces ? [["Faces", `Images may show faces. Legal basis: ${faces}`]] : []), ["Your right", "You may stop at any time, and have your answers deleted by the person who asks."], ["Content", "Images come from public or supplied collections and were not checked one by one. Skip any that you do not want to look at."]].map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text)))),
       make("div", { class: "row" }, button("I agree, begin", "Enter", agree, { class: "main", id: "next" })));
   }
-  function begin(found) {
-    state = found;
-    queue = records(`scotoma-study-${state.study}-${state.annotator}-queue-`);
-    for (const { place, question, value } of queue.all()) (state.answers[place] ??= {})[question] = value;
-    tell();
-    send();
+  function agree() {
+    try { localStorage.setItem(CONSENT, "yes"); } catch { return useless(); }
+    begin();
+  }
+  const useless = () => show(make("h1", {}, "This file cannot be answered here"), make("p", {}, KEEPS_NOTHING));
+  function begin() {
+    tell(KEEPS);
+    document.getElementById("download").hidden = false;
     for (const name of ["p", "m", "g"]) {
       const open = state.parts[name].findIndex((_, number) => !complete(number, name));
       if (open >= 0) {
@@ -189,35 +195,9 @@
     },
   });
 
-  // --- where answers go ---------------------------------------------------------------------------
-  const online = {
-    note: "",
-    failure: ["The server does not answer", "Check the connection and load this page again."],
-    saved: "All answers saved",
-    resuming: "Answers are saved as you give them: you may stop at any time and go on later, on another device too.",
-    image: (id) => `image/${id}`,
-    ending: () => [make("p", {}, "You may close this page once all answers are saved, as it says above.")],
-    async save(event) {
-      const reply = await post("answer", event);
-      if (reply.ok) return "saved";
-      if (reply.status === 401) return "closed";
-      return reply.status === 400 ? { refused: (await reply.json()).error } : "later";
-    },
-    async open() {
-      const token = location.hash.slice(1);
-      if (token) history.replaceState(null, "", location.pathname);
-      const reply = await fetch("state", { credentials: "same-origin" });
-      if (reply.ok && !token) return begin(await reply.json());
-      const enter = async () => {
-        const entered = await post("session", { token, consent: true });
-        if (entered.ok) begin(await (await fetch("state", { credentials: "same-origin" })).json());
-      };
-      const invited = token ? await post("invitation", { token }) : null;
-      if (!invited?.ok) return message("Please open your link", "This page needs the link that you were sent. It may have expired or been withdrawn: ask the person who sent it.");
-      const found = await invited.json();
-      return found.consented ? enter() : consent(found.consent, enter);
-    },
-  };
-  const answered = typeof offline === "undefined" ? online : offline;
-  answered.open({ begin, consent }).catch(() => message(...answered.failure));
+  try {
+    kept().forEach(note);
+    if (localStorage.getItem(CONSENT) === "yes") begin();
+    else consent();
+  } catch { useless(); }
 })();

@@ -10,12 +10,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-
-from tests.commands import scotoma
 
 
 @dataclass
@@ -35,7 +33,6 @@ class Client:
 
     address: str
     cookie: str = ""
-    last_headers: dict[str, str] = field(default_factory=dict)
 
     def ask(
         self, method: str, path: str, content: Any = None, body: bytes | None = None, **headers: str
@@ -54,26 +51,13 @@ class Client:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in sent.items():
                 connection.putheader(name, value)
-            if data is not None and "Content-Length" not in sent:
+            if data is not None and not {"Content-Length", "Transfer-Encoding"} & sent.keys():
                 connection.putheader("Content-Length", str(len(data)))
             connection.endheaders(data)
             got = connection.getresponse()
             return Reply(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
         finally:
             connection.close()
-
-    def enter(self, token: str) -> Reply:
-        """Consent and keep the cookie."""
-        reply = self.ask("POST", "/session", {"token": token, "consent": True})
-        self.cookie = reply.headers.get("set-cookie", "").partition(";")[0]
-        return reply
-
-
-def invite(folder: Path, *options: str, url: str = "http://x") -> dict[str, str]:
-    """Token of each annotator."""
-    code, out, err = scotoma("study", "invite", folder, "--json", "--url", url, *options)
-    assert code == 0, err
-    return {number: link.partition("#")[2] for number, link in json.loads(out)["links"].items()}
 
 
 @contextmanager

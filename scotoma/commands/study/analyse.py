@@ -1,0 +1,79 @@
+"""The command that analyses the answers to a study."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from scotoma.commands.slices.search import harmless
+from scotoma.commands.study.text import result_lines
+from scotoma.errors import ConfigError, DataError
+from scotoma.run.records import write_json
+from scotoma.storage.files import written
+from scotoma.storage.regular import open_regular
+from scotoma.study.analysis import study_result
+from scotoma.study.answers import LARGEST_BYTES, Event, read_submissions
+from scotoma.study.plan import StudyFolder, owner_only
+
+__all__ = ["analyse_study"]
+
+BLINDING = "their blinding is up to that project, and no image was shown twice or guessed about"
+
+
+def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) -> None:
+    """Analyse all answers to a study, print what they say and write it beside the plan.
+
+    Args:
+        root: Folder of the study.
+        files: What came back.
+        as_json: Print JSON.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ScotomaError: A file is not of this study, the plan was edited or the key is missing.
+    """
+    folder = StudyFolder(root)
+    plan, key = folder.plan(), folder.key()
+    given = read_submissions({str(path): _content(path) for path in files}, plan, key)
+    if not any(event.place[0] == "m" for event in given.events):
+        raise DataError(
+            f"{files[0]} holds practice alone, no answer that counts; ask for a file that does"
+        )
+    count = len(given.outside)
+    people = f"{count} annotator{'s' * (count != 1)}"
+    deviations = [f"{people} answered in Label Studio: {BLINDING}."] if count else []
+    found = study_result(plan, key.items, given.orders, given.events, deviations=deviations)
+    write_json(folder.result_file, found.model_dump(mode="json"))
+    _write_answers(root / "answers.csv", given.events)
+    text = folder.result_file.read_text(encoding="utf-8")
+    sys.stdout.write(text if as_json else "\n".join(result_lines(found)) + "\n")
+    if not quiet:
+        studies = folder.result_file.absolute().parents[1]
+        shown = f"; scotoma report {studies.parent} shows it" if studies.name == "studies" else ""
+        sys.stderr.write(f"written to {folder.result_file}{shown}\n")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST_BYTES:
+        raise DataError(f"{path} must be under {LARGEST_BYTES:,} bytes; name another file")
+    return content
+
+
+def _write_answers(path: Path, events: tuple[Event, ...]) -> None:
+    """Every answer and comment, without arms; what a spreadsheet would calculate is text."""
+    columns = list(Event.__dataclass_fields__)
+    numbers = ("annotator", "shown_ms")
+    table = pl.DataFrame(
+        [[getattr(event, name) for name in columns] for event in events],
+        schema={name: pl.Int64 if name in numbers else pl.String for name in columns},
+        orient="row",
+    )
+    with owner_only(), written(path) as temporary:
+        harmless(table).write_csv(temporary)
