@@ -15,7 +15,6 @@ from scotoma.robustness.amplification import (
 )
 from scotoma.robustness.chance import OnePair, corruption_draw_variance, one_pair
 from scotoma.robustness.corruption_error import CorruptionErrors, corruption_errors, errors_over
-from scotoma.robustness.disagreement import Disagreement, disagreement
 from scotoma.robustness.distortion import distortion, example_mean, structural_similarity
 from scotoma.robustness.losses import SCALES, Loss, Scale, loss, relative_robustness
 from scotoma.robustness.other_sets import OtherSet, other_set, set_accuracy
@@ -26,7 +25,6 @@ __all__ = [
     "Amplification",
     "Answered",
     "CorruptionErrors",
-    "Disagreement",
     "GroupTest",
     "Loss",
     "OnePair",
@@ -36,7 +34,6 @@ __all__ = [
     "amplified_loss",
     "corruption_draw_variance",
     "corruption_errors",
-    "disagreement",
     "distortion",
     "errors_over",
     "example_mean",

@@ -13,7 +13,6 @@ from scotoma.robustness import (
     RightAnswers,
     amplified_loss,
     corruption_errors,
-    disagreement,
     example_mean,
     group_contrast,
     group_tests,
@@ -198,16 +197,6 @@ def test_tests_are_adjusted_over_groups_and_families() -> None:
     assert noise.p_adjusted < 0.05 < blur.p_adjusted
     assert math.isnan(nobody.p_adjusted)
     assert "50 are needed" in nobody.contrast.reason
-
-
-def test_disagreement_counts_every_pair_of_members() -> None:
-    draw = np.random.default_rng(0).integers
-    dense, compressed = draw(0, 3, (50, 4)), draw(0, 3, (50, 5))
-    found = disagreement(dense, compressed, 3)
-    pairs = (dense[:, :, None] != compressed[:, None, :]).mean(axis=(1, 2))
-    assert found.flips == pytest.approx(pairs)
-    paired = disagreement(dense, compressed[:, :4], 3, paired=True)
-    assert paired.flips == pytest.approx((dense != compressed[:, :4]).mean(1))
 
 
 def test_structural_similarity_is_that_of_its_paper() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,35 @@ def test_confidence_is_that_of_the_scores(added: tuple[Path, dict[str, float]]) 
     each = [f["score"].to_numpy() - (f["predicted"].to_numpy() == truth) for f in fog]
     assert hazy == pytest.approx(np.mean([one[:, 2:4] for one in each]), abs=1e-6)
     assert "How sure the models are" in (added[0] / "report.html").read_text()
+
+
+def test_pictures_that_differ_are_counted_from_the_files(
+    added: tuple[Path, dict[str, float]],
+) -> None:
+    """Labels of every pair of models, and the most frequent ones, under each condition."""
+    run = Run.open(added[0])
+    report = read_audit(added[0] / "audit.json").robustness
+    assert report is not None
+    for variant, first in (("prune-0.9", 2), ("int8-static", 4)):
+        row = next(row for row in report.disagreement[variant] if row.severity == 5)
+        flips, cies, taxicab = [], [], []
+        for path in [
+            *run.path("robustness").glob("*-5.parquet"),
+            *run.path("robustness").glob("*-5-1.parquet"),
+        ]:
+            said = pl.read_parquet(path)["predicted"].to_numpy()
+            for labels in said.tolist():
+                dense, own = labels[:2], labels[first : first + 2]
+                pairs = zip(dense, own, strict=True) if first == 4 else product(dense, own)
+                flips.append(np.mean([a != b for a, b in pairs]))
+                modes = [
+                    min(one, key=lambda k, one=one: (-one.count(k), k)) for one in (dense, own)
+                ]
+                cies.append(modes[0] != modes[1])
+                taxicab.append(sum(abs(dense.count(k) - own.count(k)) for k in range(10)) / 4)
+        assert row.flips.value == pytest.approx(np.mean(flips))
+        assert row.cie_share.value == pytest.approx(np.mean(cies))
+        assert row.taxicab.value == pytest.approx(np.mean(taxicab))
 
 
 def test_energies_are_those_of_every_score(added: tuple[Path, dict[str, float]]) -> None:

@@ -13,7 +13,6 @@ __all__ = [
     "head_cross_entropy",
     "joint_cross_entropy",
     "lagrangian",
-    "loss_gap",
     "pair_means",
     "squared_gap",
 ]
@@ -158,14 +157,6 @@ def pair_means(
     cells = torch.where(labels == positive, groups, -1)
     means, _ = cell_losses(losses, cells, 2)
     return means[..., 0], means[..., 1]
-
-
-def loss_gap(
-    losses: torch.Tensor, labels: torch.Tensor, groups: torch.Tensor, *, positive: int
-) -> torch.Tensor:
-    """Compute l(1, 0) - l(1, 1): see `pair_means`."""
-    first, second = pair_means(losses, labels, groups, positive=positive)
-    return first - second
 
 
 def squared_gap(gap: torch.Tensor, eta: float | torch.Tensor) -> torch.Tensor:

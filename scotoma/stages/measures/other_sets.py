@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from scotoma.datasets import AuditedExamples
+from scotoma.divergence import score
 from scotoma.predictions import Predictions
-from scotoma.robustness import SCALES, disagreement, other_set, set_accuracy
+from scotoma.robustness import SCALES, other_set, set_accuracy
 from scotoma.run import Run
 from scotoma.stages.robustness.other_sets import set_file
 from scotoma.uncertainty import undefined
@@ -102,7 +103,7 @@ def hard_set_reports(
     for chosen in plan.config.hard_sets:
         half = min(predicted[name].shape[1] for name in ("dense", chosen)) // 2
         dense_half, chosen_half = (predicted[name][:, :half] for name in ("dense", chosen))
-        hard = disagreement(dense_half, chosen_half, len(examples.classes)).cie
+        hard = score(dense_half, chosen_half, len(examples.classes)).cie
         right = {
             name: own[:, half:] == examples.labels[:, None]
             for name, own in predicted.items()

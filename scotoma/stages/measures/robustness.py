@@ -15,6 +15,8 @@ from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config import Config
 from scotoma.corruptions import STANDARD, family_of
 from scotoma.datasets import AuditedExamples, Partition
+from scotoma.divergence import score
+from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
 from scotoma.published import common_corruptions
@@ -22,7 +24,6 @@ from scotoma.robustness import (
     RightAnswers,
     amplified_loss,
     corruption_errors,
-    disagreement,
     errors_over,
     example_mean,
     relative_robustness,
@@ -379,13 +380,28 @@ def _disagreement(
             ]
         else:
             pairs = [(dense[0], compressed[0])]
-        each = [disagreement(*pair, classes, paired=paired) for pair in pairs]
+        each = [_differing(*pair, classes, paired=paired) for pair in pairs]
         means = {
             name: example_mean(
-                np.mean([getattr(one, part) for one in each], axis=0),
-                clusters=answers.clusters, members=members, note=PICTURES, share=True,
+                np.mean([one[name] for one in each], axis=0), clusters=answers.clusters,
+                members=members, note=PICTURES, share=True,
             )
-            for name, part in (("cie_share", "cie"), ("taxicab", "taxicab"), ("flips", "flips"))
+            for name in each[0]
         }  # fmt: skip
         rows.append({"severity": severity} | means)
     return rows
+
+
+def _differing(
+    dense: Labels, compressed: Labels, classes: int, *, paired: bool
+) -> dict[str, Floats]:
+    """How far two populations differ on each picture, fractions; flips by pair of members."""
+    scores = score(dense, compressed, classes)
+    if not paired:
+        dense, compressed = dense[:, :, None], compressed[:, None, :]
+    apart = dense != compressed
+    return {
+        "cie_share": scores.cie.astype(np.float64),
+        "taxicab": scores.taxicab / (2 * scores.dense_members),
+        "flips": apart.reshape(len(apart), -1).mean(axis=1),
+    }
