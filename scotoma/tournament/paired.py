@@ -86,7 +86,7 @@ def paired_permutation_p(
         alternative="greater",
         vectorized=True,
         axis=0,
-        n_resamples=np.inf if len(columns) <= EXACT_UP_TO else draws,
+        n_resamples=2 ** len(columns) if len(columns) <= EXACT_UP_TO else draws,
         batch=max(1, AT_ONCE // columns.size),
         rng=np.random.Generator(np.random.Philox(key=seed)),
     )
