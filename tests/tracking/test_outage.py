@@ -33,6 +33,7 @@ def outage(service: str) -> Iterator[str]:
 
 
 def on_a_cluster(patch: pytest.MonkeyPatch) -> None:
+    patch.delenv("AWS_MAX_ATTEMPTS", raising=False)  # which no pod has
     for name, value in PATIENCE.items():
         patch.setenv(name, value)
 
