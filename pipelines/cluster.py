@@ -23,6 +23,7 @@ from scotoma import storage
 from scotoma.config import Kubeflow
 from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.pipelines.ending import end_at_once
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
@@ -187,8 +188,10 @@ class KfpClient:
     def cancel(self, run_id: str) -> None:
         """Stop the steps of a run; its exit step still runs, and it can be retried.
 
+        The second time also its exit step is ended, whose pod may never start.
+
         Raises:
-            ConfigError: It has ended, or Kubernetes no longer has it.
+            ConfigError: It has ended, or Kubernetes no longer has it, or may not be asked.
         """
         import kfp_server_api as api
 
@@ -197,6 +200,9 @@ class KfpClient:
             raise ConfigError(
                 f"the run {run_id} has ended ({run.state}); there is nothing to cancel"
             )
+        if run.state == "CANCELING":
+            end_at_once(_id(run_id), self.namespace)
+            return
         self.ask(
             lambda: runs.run_service_terminate_run(run_id=_id(run_id)),
             "cancel the run",

@@ -29,6 +29,7 @@ class Fate:
         driver: Step whose driver fails.
         stuck: Step whose pod never starts, and ends at its deadline; `*`: those of all steps.
         cancelled_s: Second in which it is terminated.
+        shut_s: Second in which its Workflow is shut down, the exit step with it.
         retried_s: Second in which a run whose step failed goes on, and succeeds.
     """
 
@@ -36,6 +37,7 @@ class Fate:
     driver: str = ""
     stuck: str = ""
     cancelled_s: float = math.inf
+    shut_s: float = math.inf
     retried_s: float | None = None
 
 
@@ -135,8 +137,9 @@ class _Building:
             if fate == "fails" and retried is not None:
                 return retried + length, "SUCCEEDED", True
             end = start + (deadline_s if fate == "stuck" else length)
-            if not self.in_hook and start < cancelled < end:
-                return cancelled + STOP_S, "FAILED", False
+            stopped = self.fate.shut_s if self.in_hook else min(cancelled, self.fate.shut_s)
+            if start < stopped < end:
+                return stopped + STOP_S, "FAILED", False
             return end, "FAILED" if fate in ("fails", "stuck") else "SUCCEEDED", False
 
         return run

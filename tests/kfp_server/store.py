@@ -13,7 +13,7 @@ import json
 import math
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +331,11 @@ class Store:
         run["state"] = "CANCELING"
         run["state_history"].append({"update_time": now(), "state": "CANCELING"})
         return {}
+
+    def shut_down(self, run_id: str) -> None:
+        """Patch `spec.shutdown` of a run's Workflow, as one may in Kubernetes: all its pods end."""
+        fate = self._fates.get(run_id) or self._fate()
+        self._fates[run_id] = replace(fate, shut_s=self._elapsed_s(self.runs[run_id]))
 
     def one(self, things: dict[str, Thing], key: str, kind: str) -> Thing:
         if key not in things:

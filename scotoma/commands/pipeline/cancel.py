@@ -14,7 +14,10 @@ def cancel(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Stop a run; what is finished stays, and `retry` resumes it."""
+    """Stop a run; what is finished stays, and `retry` resumes it.
+
+    Repeat the command to end its exit step too, where that cannot start.
+    """
     from scotoma.commands.pipeline.connection import Connection
 
     connection = Connection(endpoint, namespace, as_json, quiet)

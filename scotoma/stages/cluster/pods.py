@@ -5,19 +5,16 @@ Kubeflow tells neither: a step whose pod ran out of memory is just FAILED.
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from scotoma.stages.cluster.kubernetes_api import TIMEOUTS_S, kubernetes_api
 
 __all__ = ["UNEXPLAINED", "Pod", "pods_of", "why_ended"]
 
-TIMEOUTS_S = (3.0, 5.0)
-KUBEFLOW = "kubeflow"  # the namespace of an installation without users
-POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 UNEXPLAINED = "ended without saying why"  # what is said of a step where nothing else is known
 TRAINING = ("train", "prune", "predict", "robustness")  # placed by `kubeflow.training`
 STARTING = ("ContainerCreating", "PodInitializing")
@@ -84,35 +81,20 @@ def pods_of(run_id: str, namespace: str) -> list[Pod]:
         The pods that say why. None where there is neither a kubeconfig nor an account of a pod, or
         Kubernetes does not answer, or may not be asked.
     """
-    kubeconfig = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    if not any(Path(path).is_file() for path in kubeconfig.split(os.pathsep)):
-        kubeconfig = ""
-    if not (kubeconfig or "KUBERNETES_SERVICE_HOST" in os.environ):
-        return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its dependencies
         try:
-            return list(_asked(run_id, namespace, kubeconfig))
+            return list(_asked(run_id, namespace))
         except Exception:  # whatever keeps this user from asking: the usual causes are said then
             return []
 
 
-def _asked(run_id: str, namespace: str, kubeconfig: str) -> Iterator[Pod]:
-    from kubernetes import client, config
+def _asked(run_id: str, namespace: str) -> Iterator[Pod]:
+    api, there = kubernetes_api(namespace)
+    from kubernetes import client
 
-    settings = client.Configuration()
-    if kubeconfig:
-        config.load_kube_config(kubeconfig, client_configuration=settings)
-        _, current = config.list_kube_config_contexts(kubeconfig)
-        own = current["context"].get("namespace", "")
-    else:
-        config.load_incluster_config(client_configuration=settings)
-        own = POD_NAMESPACE.read_text(encoding="utf-8").strip() if POD_NAMESPACE.is_file() else ""
-    settings.retries = False
-    pods = client.CoreV1Api(client.ApiClient(settings)).list_namespaced_pod(
-        namespace or own or KUBEFLOW,
-        label_selector=f"pipeline/runid={run_id}",
-        _request_timeout=TIMEOUTS_S,
+    pods = client.CoreV1Api(api).list_namespaced_pod(
+        there, label_selector=f"pipeline/runid={run_id}", _request_timeout=TIMEOUTS_S
     )
     for pod in sorted(pods.items, key=lambda pod: str(pod.metadata.name)):
         step = (pod.metadata.labels or {}).get("scotoma/step", "")
