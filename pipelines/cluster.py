@@ -27,7 +27,7 @@ from scotoma.pipelines.ending import end_at_once
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
-from scotoma.pipelines.scheduled_runs import complete
+from scotoma.pipelines.scheduled_runs import complete_run
 from scotoma.pipelines.uploads import (
     filter_by_name,
     first,
@@ -137,7 +137,7 @@ class KfpClient:
         )
         now = self.time()
         spec = self._pipeline_of(run)
-        complete(run, spec)
+        complete_run(run, spec)
         name = spec.get("pipelineInfo", {}).get("name", "")
         if not run_place(run) or (name and name not in PIPELINES):
             raise ConfigError(
@@ -211,7 +211,7 @@ class KfpClient:
 
     def completed(self, run: Any) -> Any:
         """A run of a list, with the name and the place that its compiled pipeline gives it."""
-        complete(run, self._pipeline_of(run))
+        complete_run(run, self._pipeline_of(run))
         return run
 
     def _with_state(self, run_id: str, wanted: Callable[[str], bool]) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-__all__ = ["complete"]
+__all__ = ["complete_run"]
 
 
-def complete(run: Any, spec: Mapping[str, Any]) -> None:
+def complete_run(run: Any, spec: Mapping[str, Any]) -> None:
     """Give a run the parameters of its pipeline, and the name of its project and day.
 
     Args:
