@@ -8,10 +8,24 @@ from typing import TYPE_CHECKING, Any
 from scotoma._version import __version__
 
 if TYPE_CHECKING:
+    from scotoma.answers.arrays import pair_of as pair
     from scotoma.comparison import compare as compare
-    from scotoma.notebook import open_audit as open  # noqa: A004  as notebooks write it
+    from scotoma.notebook.asking import judge_pair as judge
+    from scotoma.notebook.asking import measure_pair as measure
+    from scotoma.notebook.asking import slices_of_pair as find_slices
+    from scotoma.notebook.opened import open_audit as open  # noqa: A004  as notebooks write it
 
-__all__ = ["__version__", "compare", "open"]
+__all__ = ["__version__", "compare", "find_slices", "judge", "measure", "open", "pair"]
+
+# Where each name is, which is imported on first use: numpy and polars take their time.
+HOMES = {
+    "compare": ("scotoma.comparison", "compare"),
+    "find_slices": ("scotoma.notebook.asking", "slices_of_pair"),
+    "judge": ("scotoma.notebook.asking", "judge_pair"),
+    "measure": ("scotoma.notebook.asking", "measure_pair"),
+    "open": ("scotoma.notebook.opened", "open_audit"),
+    "pair": ("scotoma.answers.arrays", "pair_of"),
+}
 
 # ONNX Runtime tells its makers what it runs, unless it finds this when it is loaded. Nothing of an
 # audit leaves the machine that its user has not sent.
@@ -24,13 +38,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import what notebooks use on first use: numpy and polars take their time."""
-    if name == "open":
-        from scotoma.notebook import open_audit
+    """Import what notebooks use on first use."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'scotoma' has no attribute {name!r}")
+    from importlib import import_module
 
-        return open_audit
-    if name == "compare":
-        from scotoma.comparison import compare
-
-        return compare
-    raise AttributeError(f"module 'scotoma' has no attribute {name!r}")
+    module, own = HOMES[name]
+    return getattr(import_module(module), own)

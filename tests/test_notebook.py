@@ -13,7 +13,7 @@ import pytest
 
 import scotoma
 from scotoma.errors import ConfigError, DataError
-from scotoma.notebook import OpenedAudit
+from scotoma.notebook.opened import OpenedAudit
 from tests.commands import scotoma as command
 from tests.external_predictions import write
 
@@ -53,8 +53,9 @@ def test_completion_shows_what_notebooks_use() -> None:
     completer, found = rlcompleter.Completer({"scotoma": scotoma}), []
     while (name := completer.complete("scotoma.", len(found))) is not None:
         found.append(name.rstrip("("))
-    assert set(found) >= {"scotoma.compare", "scotoma.open"}
-    assert {name for name in found if "._" not in name} == {"scotoma.compare", "scotoma.open"}
+    names = {name for name in found if "._" not in name}
+    assert names == {f"scotoma.{name}" for name in scotoma.__all__[1:]}
+    assert {"scotoma.judge", "scotoma.measure", "scotoma.pair"} <= names
 
 
 def test_a_printed_audit_is_a_line_and_one_for_each_variant(audit: OpenedAudit) -> None:

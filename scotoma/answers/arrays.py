@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma.answers.pair import Pair
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["columns_of", "group_columns", "series_of"]
+__all__ = ["columns_of", "group_columns", "pair_of", "series_of"]
 
 GROUP = "group"  # what an attribute is called that comes without a name
 NO_VALUES = ("NAType", "NaTType")  # of pandas, which is not imported
@@ -119,6 +120,90 @@ def group_columns(groups: Any, rows: int) -> dict[str, pl.Series]:
             )
         columns[name] = column.alias(name)
     return columns
+
+
+def pair_of(
+    y: Any,
+    dense: Any,
+    compressed: Any,
+    *,
+    groups: Any = None,
+    clusters: Any = None,
+    paired: bool = False,
+    features: Any = None,
+) -> Pair:
+    """Read answers that a notebook holds, and admit them.
+
+    Args:
+        y: True labels, text or numbers, shape (n,): a list, an array, or a column of pandas, polars
+            or Arrow; None where there are none. Examples without a label are left out.
+        dense: Predicted labels of the dense model, shape (n,). Of several models: shape (n, K), a
+            frame, a list of columns, or a mapping from a model's name to its column. Where a model
+            gives no answer it counts as wrong.
+        compressed: Predicted labels of the compressed model on the same rows.
+        groups: Attribute name to its value for every example, or a frame with a column an
+            attribute. More than 20 numbers form four bins; missing values form `(missing)`.
+        clusters: Id of each row's cluster, shape (n,), such as one person's; None where every row
+            is its own.
+        paired: Each compressed model was made from the dense model at the same place.
+        features: What else may describe a slice, as `groups`, but with numbers as they are.
+
+    Raises:
+        DataError: Columns that do not fit together, or answers that are no labels, such as
+            probabilities.
+
+    >>> pair = pair_of(["cat", "dog"], ["cat", "dog"], ["Cat", "Cat "], groups={"sex": ["f", "m"]})
+    >>> pair.examples.classes, pair.compressed.answers.tolist()
+    (('cat', 'dog'), [[0], [0]])
+    """
+    labels = None if y is None else series_of(y, "y")
+    rows = len(next(iter(columns_of(dense, "dense").values())) if labels is None else labels)
+    if not rows:
+        raise DataError("y must hold a label for each example, got none; pass the true labels")
+    sides: dict[str, dict[str, pl.Series]] = {}
+    for name, values in (("dense", dense), ("compressed", compressed)):
+        columns = columns_of(values, name, rows)
+        length = len(next(iter(columns.values())))
+        if length != rows:
+            raise DataError(
+                f"{name} must hold a label for each of the {rows:,} examples of y, got {length:,}; "
+                "pass the same examples in the same order"
+            )
+        _refuse_probabilities(columns, name)
+        sides[name] = columns
+    shared = sides["dense"].keys() & sides["compressed"].keys()
+    before, after = (
+        {f"{name} {model}" if model in shared else model: own for model, own in columns.items()}
+        for name, columns in sides.items()
+    )
+    if paired and len(before) != len(after):
+        raise DataError(
+            f"paired models must be as many on both sides, got {len(before)} and {len(after)}; "
+            "leave out those without a partner"
+        )
+    cluster = None if clusters is None else series_of(clusters, "clusters")
+    if cluster is not None and len(cluster) != rows:
+        raise DataError(
+            f"clusters must name one for each of the {rows:,} examples, got {len(cluster):,}"
+        )
+    described = pl.DataFrame(group_columns(features, rows)) if features is not None else None
+    return Pair.of(
+        labels, after, before, groups=group_columns(groups, rows), cluster=cluster, paired=paired,
+        features=described,
+    )  # fmt: skip
+
+
+def _refuse_probabilities(columns: dict[str, pl.Series], name: str) -> None:
+    """Refuse a column of probabilities for each class, which several models would look like."""
+    if len(columns) < 2 or not all(own.dtype.is_float() for own in columns.values()):
+        return
+    table = np.stack([own.to_numpy() for own in columns.values()], axis=1)
+    inside = bool(((table >= 0) & (table <= 1)).all())
+    if inside and bool((table % 1 != 0).any()) and np.allclose(table.sum(1), 1, atol=1e-3):
+        raise DataError(
+            f"{name} must hold labels, got a probability for each of {len(columns)} classes; pass "
+            "the class with the highest one, such as scores.argmax(axis=1)"
+        )
 
 
 def _own_name(values: Any) -> str:

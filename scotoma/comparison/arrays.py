@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import chance_note, class_skill, share_words
-from scotoma.answers.arrays import columns_of, group_columns, series_of
+from scotoma.answers.arrays import pair_of
 from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import Pair
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, score_table
@@ -189,7 +188,11 @@ def compare(
     >>> comparison.affected.select("group", "n", "rise").rows()
     [('sex=f', 200, 0.2)]
     """
-    pair = _admitted(y, dense, compressed, groups, clusters, paired=paired, reruns=reruns)
+    if paired and reruns:
+        raise DataError(
+            "reruns are of one model a side, and paired is for several; leave out one of them"
+        )
+    pair = pair_of(y, dense, compressed, groups=groups, clusters=clusters, paired=paired)
     assert pair.dense is not None
     labels, d, c = pair.labels, pair.coded(pair.dense), pair.coded(pair.compressed)
     skill = class_skill(d, labels, clusters=pair.examples.cluster, level=level)
@@ -231,62 +234,6 @@ def compare(
         ),
         admission=admission,
     )
-
-
-def _admitted(
-    y: Any, dense: Any, compressed: Any, groups: Any, clusters: Any, *, paired: bool, reruns: bool
-) -> Pair:
-    """Read what a notebook holds, and admit it as a pair."""
-    labels = series_of(y, "y")
-    rows = len(labels)
-    if not rows:
-        raise DataError("y must hold a label for each example, got none; pass the true labels")
-    sides: dict[str, dict[str, pl.Series]] = {}
-    for name, values in (("dense", dense), ("compressed", compressed)):
-        columns = columns_of(values, name, rows)
-        length = len(next(iter(columns.values())))
-        if length != rows:
-            raise DataError(
-                f"{name} must hold a label for each of the {rows:,} examples of y, got {length:,}; "
-                "pass the same examples in the same order"
-            )
-        _refuse_probabilities(columns, name)
-        sides[name] = columns
-    shared = sides["dense"].keys() & sides["compressed"].keys()
-    before, after = (
-        {f"{name} {model}" if model in shared else model: own for model, own in columns.items()}
-        for name, columns in sides.items()
-    )
-    if paired and reruns:
-        raise DataError(
-            "reruns are of one model a side, and paired is for several; leave out one of them"
-        )
-    if paired and len(before) != len(after):
-        raise DataError(
-            f"paired models must be as many on both sides, got {len(before)} and {len(after)}; "
-            "leave out those without a partner"
-        )
-    cluster = None if clusters is None else series_of(clusters, "clusters")
-    if cluster is not None and len(cluster) != rows:
-        raise DataError(
-            f"clusters must name one for each of the {rows:,} examples, got {len(cluster):,}"
-        )
-    return Pair.of(
-        labels, after, before, groups=group_columns(groups, rows), cluster=cluster, paired=paired
-    )
-
-
-def _refuse_probabilities(columns: dict[str, pl.Series], name: str) -> None:
-    """Refuse a column of probabilities for each class, which several models would look like."""
-    if len(columns) < 2 or not all(own.dtype.is_float() for own in columns.values()):
-        return
-    table = np.stack([own.to_numpy() for own in columns.values()], axis=1)
-    inside = bool(((table >= 0) & (table <= 1)).all())
-    if inside and bool((table % 1 != 0).any()) and np.allclose(table.sum(1), 1, atol=1e-3):
-        raise DataError(
-            f"{name} must hold labels, got a probability for each of {len(columns)} classes; pass "
-            "the class with the highest one, such as scores.argmax(axis=1)"
-        )
 
 
 def _outcomes(predicted: Ints, labels: Ints) -> Ints:

@@ -23,7 +23,7 @@ from scotoma.stages.measures.parity import parity, parity_inputs
 from scotoma.stages.measures.scored import changed_scores, is_scored
 from scotoma.storage.files import written
 
-__all__ = ["divergence"]
+__all__ = ["divergence", "score_divergence"]
 
 PERCENTILES = (90.0, 95.0, 99.0)
 
@@ -43,7 +43,7 @@ def divergence(run: Run) -> list[Path]:
             dense = read_predictions(run, "dense", examples)
 
             def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
-                scores, summary = _divergence(comparison, examples, shares, seed)
+                scores, summary = score_divergence(comparison, examples, shares, seed)
                 return scores, {
                     "divergence": summary,
                     "gallery": gallery_pairs(scores, examples, seed),
@@ -63,9 +63,20 @@ def divergence(run: Run) -> list[Path]:
     return [table, section]
 
 
-def _divergence(
+def score_divergence(
     comparison: PopulationPair, examples: AuditedExamples, shares: dict[str, float], seed: int
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Score every example of one comparison, and sum the scores up.
+
+    Args:
+        comparison: A compressed population beside the dense one.
+        examples: The test examples.
+        shares: Share of each group and binary column in the training examples; empty for none.
+        seed: Breaks ties.
+
+    Returns:
+        Rows of divergence.parquet, and its part of the section.
+    """
     from scotoma.divergence import (
         by_distance,
         excess,

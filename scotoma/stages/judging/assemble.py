@@ -27,7 +27,7 @@ from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
 from scotoma.uncertainty.rates import FEW
 
-__all__ = ["assemble"]
+__all__ = ["UNLABELLED", "adjusted_gaps", "assemble"]
 
 UNLABELLED = (
     "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
@@ -119,7 +119,7 @@ def _classified(run: Run) -> dict[str, Any]:
         "divergence": divergence.divergence,
         "classes": bias.classes,
         "subgroups": bias.subgroups,
-        "gaps": _adjusted(bias.gaps),
+        "gaps": adjusted_gaps(bias.gaps),
         "clarify": bias.clarify,
         "run_to_run": bias.run_to_run,
         "one_model": bias.one_model,
@@ -170,7 +170,7 @@ def _training_masks(examples: AuditedExamples, keys: tuple[str, ...]) -> list[np
     return [train.mask(key) if key in train.keys else empty for key in keys]
 
 
-def _adjusted(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
+def adjusted_gaps(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
     """The gaps with p-values adjusted by Holm over all of the audit: one table, one family.
 
     A gap of too few effective events can show no harm, and is no part of the family.

@@ -9,7 +9,6 @@ from typing import Any
 
 from scotoma.answers.admission import is_label
 from scotoma.bias import tally
-from scotoma.config import Config
 from scotoma.datasets import AuditedExamples, Partition
 from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
@@ -42,7 +41,7 @@ class AgainstLabels:
         table: How the rates are numbered.
         comparisons: Number of compressed variants.
         seed: Draws models for the one-model trap.
-        folder: Where the rates of each variant are left.
+        folder: Where the rates of each variant are left; None to leave none.
     """
 
     examples: AuditedExamples
@@ -53,16 +52,19 @@ class AgainstLabels:
     table: RateTable
     comparisons: int
     seed: int
-    folder: Path
+    folder: Path | None
 
     @classmethod
     def of(
         cls,
-        config: Config,
         examples: AuditedExamples,
         positive: int | None,
         dense: Predictions,
-        folder: Path,
+        advantaged: Mapping[str, str],
+        *,
+        comparisons: int,
+        seed: int,
+        folder: Path | None,
     ) -> AgainstLabels:
         """Measure the dense population; arguments as the attributes."""
         partition = examples.partition()
@@ -71,10 +73,10 @@ class AgainstLabels:
             partition=partition,
             positive=positive,
             dense=PopulationAccuracy.of(dense, examples, positive),
-            gaps=Gaps(examples, config.advantaged or {}, dense.predicted),
+            gaps=Gaps(examples, advantaged, dense.predicted),
             table=RateTable(partition.keys, examples.classes, positive),
-            comparisons=len(config.resolved_variants) - 1,
-            seed=config.population.seed,
+            comparisons=comparisons,
+            seed=seed,
             folder=folder,
         )
 
@@ -82,7 +84,8 @@ class AgainstLabels:
         """Measure one compressed population, and leave its rates in the folder."""
         paired, name = comparison.variant.paired, comparison.variant.name
         known = self._evidence(comparison)
-        self.table.frame(name, known).write_parquet(self.rates(name))
+        if self.folder is not None:
+            self.table.frame(name, known).write_parquet(self.rates(name))
         accuracy = PopulationAccuracy.of(
             comparison.compressed_members, self.examples, self.positive
         )
@@ -96,6 +99,7 @@ class AgainstLabels:
 
     def rates(self, variant: str) -> Path:
         """Name the file that `measures` leaves."""
+        assert self.folder is not None
         return self.folder / f"{variant}.parquet"
 
     def sections(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

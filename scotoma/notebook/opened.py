@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
+from scotoma.audit.rows import audit_rows
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.report.readable import with_group_names
@@ -238,6 +239,47 @@ class OpenedAudit:
             }
             for one in audit.variants
         )
+
+    @cached_property
+    def numbers(self) -> pl.DataFrame:
+        """A row an estimate, with the columns that `scotoma.measure` gives."""
+        return audit_rows(self.audit)
+
+    @cached_property
+    def tests(self) -> pl.DataFrame:
+        """A row a test of the gate: the change, its interval, the margin and the answer.
+
+        Columns `variant`, `rule`, `metric`, `group`, `class`, `where`, `verdict`, `change` (a
+        fraction) with `_low` and `_high`, `n`, `margin`, `relative` (per cent) with `_low` and
+        `_high`, `relative_margin`, `harm_p` (adjusted), `clear_p`, and `reason`.
+        """
+        rows = [
+            {
+                "variant": variant.name,
+                "rule": one.rule,
+                "metric": one.metric,
+                "group": one.group,
+                "class": one.class_name,
+                "where": one.where,
+                "verdict": one.verdict,
+                **_cells("change", one.absolute),
+                "n": None if one.absolute is None else one.absolute.n,
+                "margin": one.margins.absolute,
+                **_cells("relative", one.relative),
+                "relative_margin": one.margins.relative,
+                "harm_p": one.harm_p_adjusted,
+                "clear_p": one.noninferiority_p,
+                "reason": one.reason,
+            }
+            for variant in self.gate.variants
+            for one in variant.tests
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @property
+    def deciding(self) -> pl.DataFrame:
+        """The rows of `tests` that the verdict rests on: those of its own answer."""
+        return self.tests.filter(pl.col("verdict") == str(self.verdict))
 
     @cached_property
     def groups(self) -> pl.DataFrame:

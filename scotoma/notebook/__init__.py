@@ -1,0 +1,1 @@
+"""What a notebook uses: finished audits, and answers that it holds itself."""

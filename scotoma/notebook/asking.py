@@ -1,0 +1,152 @@
+"""What do answers that a notebook holds say? Measured, gate_of and searched without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from scotoma.answers.pair import Pair
+from scotoma.audit import Audit
+from scotoma.audit.rows import audit_rows
+from scotoma.config.gate import GateRules, load_rules, parse_rules
+from scotoma.errors import DataError
+from scotoma.notebook.opened import OpenedAudit
+from scotoma.slices import SliceReport, find_slices
+from scotoma.stages.in_memory import audit_in_memory, gate_of
+
+__all__ = ["judge_pair", "measure_pair", "slices_of_pair"]
+
+IN_MEMORY = "in memory"
+
+
+def measure_pair(
+    pair: Pair,
+    *,
+    positive: Any = None,
+    advantaged: Mapping[str, Any] | None = None,
+    clarify: bool = True,
+    run_to_run: bool = True,
+) -> pl.DataFrame:
+    """Measure everything that an audit of predictions measures but its slices.
+
+    Args:
+        pair: From `scotoma.pair`.
+        positive: The favourable class; None where every class counts alike.
+        advantaged: Attribute to the value that its others are compared with.
+        clarify: The 21 metrics of SageMaker Clarify.
+        run_to_run: The seven metrics of the fixed-seed study on every model.
+
+    Returns:
+        A row an estimate: question, variant, metric, group, class, condition, what (`dense`,
+        `compressed`, `absolute`, ...), value, low, high, n, models, effective_events, reason, note.
+        Rates and their changes are fractions, `relative` is in per cent.
+
+    Raises:
+        DataError: A class or an attribute that is not there.
+
+    >>> import scotoma
+    >>> y = [0, 1] * 300
+    >>> rows = scotoma.measure(scotoma.pair(y, y, [1, 1] * 150 + y[300:]), clarify=False)
+    >>> change = rows.filter(question="rates", metric="error", group="all", what="absolute")
+    >>> change["value"].item(), change["n"].item()
+    (0.25, 600)
+    """
+    return audit_rows(_audit(pair, positive, advantaged, clarify=clarify, run_to_run=run_to_run))
+
+
+def judge_pair(
+    pair: Pair,
+    rules: str | Path | GateRules | None = None,
+    *,
+    positive: Any = None,
+    advantaged: Mapping[str, Any] | None = None,
+    clarify: bool = False,
+) -> OpenedAudit:
+    """Judge a pair as the gate of an audit does.
+
+    Args:
+        pair: From `scotoma.pair`.
+        rules: A gate file, its text, or rules; None for those that hold where no file is given.
+        positive: The favourable class; None where every class counts alike.
+        advantaged: Attribute to the value that its others are compared with.
+        clarify: Measure Clarify's metrics, which rules may ask for.
+
+    Returns:
+        An audit as `scotoma.open` gives it: `.verdict`, `.deciding`, `.numbers`, `.groups`,
+        `.plot`.
+
+    Raises:
+        ConfigError: Rules that cannot be read.
+        DataError: As `measure_pair`.
+
+    >>> import scotoma
+    >>> y = [0, 1] * 300
+    >>> scotoma.judge(scotoma.pair(y, y, [1, 1] * 150 + y[300:])).verdict
+    'FAIL'
+    """
+    audit = _audit(pair, positive, advantaged, clarify=clarify, run_to_run=False)
+    return OpenedAudit(IN_MEMORY, audit, gate_of(audit, _rules(rules)))
+
+
+def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
+    """Find the slices that nobody named on which compressed models err more than dense ones.
+
+    Args:
+        pair: From `scotoma.pair`; groups, features and the class describe its examples. Without
+            labels, slices on which more answers change are found.
+        **settings: Of `scotoma.slices.find_slices`: mode, alpha, min_size, max_cross, seed, ...
+
+    Raises:
+        DataError: Nothing that could describe a slice.
+
+    >>> import scotoma
+    >>> y, sex = [0, 1] * 300, ["f", "m", "m"] * 200
+    >>> int8 = [1 - label if one == "f" else label for label, one in zip(y, sex)]
+    >>> scotoma.find_slices(scotoma.pair(y, y, int8, groups={"sex": sex})).slices[0].text
+    'sex = f'
+    """
+    own = pair.examples
+    features = dict(own.groups.values)
+    if own.features is not None:
+        features |= {one.name: one for one in own.features if one.name not in features}
+    if not features:
+        raise DataError("slices need groups or features that describe examples, got none")
+    compressed = pair.coded(pair.compressed)
+    if pair.dense is None:
+        raise DataError("slices need dense answers to compare with, got compressed ones alone")
+    dense = pair.coded(pair.dense)
+    outcome: dict[str, Any] = {"metric": "flip", "outcome": compressed != dense[:, :1]}
+    if own.labels is not None:
+        labels = pair.labels[:, None]
+        outcome = {
+            "outcome": compressed != labels, "baseline": dense != labels, "paired": pair.paired
+        }  # fmt: skip
+    return find_slices(pl.DataFrame(features), **outcome, clusters=own.cluster, **settings)
+
+
+def _audit(
+    pair: Pair,
+    positive: Any,
+    advantaged: Mapping[str, Any] | None,
+    *,
+    clarify: bool,
+    run_to_run: bool,
+) -> Audit:
+    return audit_in_memory(
+        pair,
+        positive=None if positive is None else str(positive),
+        advantaged={name: str(value) for name, value in (advantaged or {}).items()},
+        clarify=clarify,
+        run_to_run=run_to_run,
+    )
+
+
+def _rules(rules: str | Path | GateRules | None) -> GateRules | None:
+    if rules is None or isinstance(rules, GateRules):
+        return rules
+    if isinstance(rules, str) and "\n" in rules:
+        return parse_rules(rules, "the rules")
+    return load_rules(Path(rules))

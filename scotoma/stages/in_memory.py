@@ -1,0 +1,228 @@
+"""An audit of answers that are in memory, without a run: the same numbers and the same verdict."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma._version import __version__
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL
+from scotoma.answers.pair import UNANSWERED, Answers, Pair
+from scotoma.audit import Audit, GateFile, as_text
+from scotoma.audit.document import DENSE, VERSION
+from scotoma.audit.sections import BiasSection
+from scotoma.config.gate import GateRules, default_rules
+from scotoma.config.label import Label
+from scotoma.config.variants import Variant
+from scotoma.datasets import AuditedExamples
+from scotoma.errors import DataError
+from scotoma.inputs import Ints
+from scotoma.jsonable import jsonable
+from scotoma.predictions import Predictions, smallest_type
+from scotoma.printable import listed, quoted
+from scotoma.stages.divergence import score_divergence
+from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps
+from scotoma.stages.measures.harms import Harms
+from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.uncertainty import FEWEST_RUNS
+from scotoma.verdict import gate_file, judge
+
+__all__ = ["audit_in_memory", "gate_of"]
+
+RESERVED = ("example_id", "split", "label", "cluster", "features", "image")  # columns of examples
+
+
+def gate_of(audit: Audit, rules: GateRules | None = None) -> GateFile:
+    """Judge an audit by rules, or by those that hold where no file is given."""
+    applied = rules or default_rules(
+        positive=audit.examples.positive is not None,
+        groups=len(audit.groups) > 1,
+        shipped=audit.scope == "shipped",
+        labelled=audit.labelled,
+        unanswered=bool(audit.unanswered),
+    )
+    gate = judge(audit, applied, datetime.datetime.now(datetime.UTC).date())
+    return gate_file(gate, hashlib.sha256(as_text(audit).encode()).hexdigest())
+
+
+def audit_in_memory(
+    pair: Pair,
+    *,
+    project: str = "notebook",
+    positive: str | None = None,
+    advantaged: Mapping[str, str] | None = None,
+    clarify: bool = False,
+    run_to_run: bool = False,
+) -> Audit:
+    """Measure a pair as an audit of predictions does.
+
+    Args:
+        pair: Dense and compressed answers on the same examples.
+        project: What the audit is called.
+        positive: The favourable class; None where every class counts alike.
+        advantaged: Attribute to the value that its others are compared with.
+        clarify: Measure Clarify's metrics.
+        run_to_run: Measure fairness from run to run.
+
+    Raises:
+        DataError: No dense answers, a class that nobody names, or a group called as a column of
+            ours is.
+    """
+    if pair.dense is None:
+        raise DataError("a pair must hold dense answers to be measured, got compressed ones alone")
+    coded = _Coded.of(pair)
+    if positive is not None and positive not in coded.classes:
+        raise DataError(
+            f"positive must be one of {listed(list(coded.classes))}, got {quoted(positive)}"
+        )
+    examples = _examples(pair, coded)
+    for attribute, value in (advantaged or {}).items():
+        if attribute not in examples.attributes or not (examples.table[attribute] == value).any():
+            raise DataError(
+                f"advantaged must name a group of the pair, got {quoted(attribute)}: "
+                f"{quoted(value)}; groups are {listed(list(pair.examples.groups.masks))}"
+            )
+    name = pair.compressed.variant
+    variant = Variant(
+        name=name, kind="predictions", derived_from=DENSE if pair.paired else "", bits=None
+    )
+    dense, compressed = (
+        coded.predictions(side, own, examples)
+        for side, own in ((pair.dense, DENSE), (pair.compressed, name))
+    )
+    comparison = PopulationPair(variant, dense, compressed)
+    harms = Harms(
+        examples=examples, dense=dense, comparisons=1,
+        label=Label(column="label", positive=positive), advantaged=advantaged or {},
+        clarify=clarify, run_to_run=run_to_run,
+    )  # fmt: skip
+    section = harms.section({name: harms.measures(comparison)}, pair.notes)
+    bias = BiasSection.model_validate(jsonable(section))
+    _, divergence = score_divergence(comparison, examples, {}, 0)
+    members = {DENSE: dense.predicted.shape[1], name: compressed.predicted.shape[1]}
+    clusters = examples.clusters
+    return Audit.model_validate(
+        jsonable(_header(examples, pair, members, project, positive, clusters))
+        | {
+            **{part: getattr(bias, part) for part in PARTS},
+            "divergence": {name: jsonable(divergence)},
+            "gaps": adjusted_gaps(bias.gaps),
+            "gallery": {name: ()},
+            "parity": {},
+            "slices": {},
+            "unanswered": bias.unanswered or None,
+            "fingerprint": {"answers": bias.answers},
+            "admission": [note.as_dict() for note in dict.fromkeys(bias.admission)],
+        }
+    )
+
+
+PARTS = ("accuracy", "classes", "subgroups", "clarify", "run_to_run", "one_model", "collapsed")
+
+
+def _header(
+    examples: AuditedExamples,
+    pair: Pair,
+    members: Mapping[str, int],
+    project: str,
+    positive: str | None,
+    clusters: Ints | None,
+) -> dict[str, Any]:
+    partition, n = examples.partition(), examples.table.height
+    plain = {"mode": "", "sparsity": None, "bits": None}
+    return {
+        "version": VERSION,
+        "scotoma": __version__,
+        "project": project,
+        "config_sha256": "",
+        "deterministic": False,
+        "scope": "population" if min(members.values()) >= FEWEST_RUNS else "shipped",
+        "seed": 0,
+        "level": 0.95,
+        "examples": {
+            "train": 0,
+            "test": n,
+            "clusters": n if clusters is None else int(clusters.max()) + 1,
+            "dataset_sha256": "",
+            "classes": examples.classes,
+            "positive": positive,
+            "notes": (),
+            "unlabelled": "" if examples.labelled else UNLABELLED,
+        },
+        "groups": [
+            {"key": key, "name": name, "n": int(mask.sum()), "train": 0}
+            for key, name, mask in zip(
+                partition.keys, partition.names, partition.masks, strict=True
+            )
+        ],
+        "variants": [
+            {
+                "name": name,
+                "kind": "dense" if name == DENSE else "predictions",
+                **plain,
+                "paired": name != DENSE and pair.paired,
+                "derived_from": DENSE if name != DENSE and pair.paired else None,
+                "members": size,
+            }
+            for name, size in members.items()
+        ],
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Coded:
+    """Class ids as an audit has them: labels, then answers that are no label, then no answer.
+
+    Attributes:
+        classes: Their names by id.
+        places: Id of each class of the pair, that of a missing answer last.
+        labels: How many of them are labels.
+    """
+
+    classes: tuple[str, ...]
+    places: Ints
+    labels: int
+
+    @classmethod
+    def of(cls, pair: Pair) -> _Coded:
+        own, truth = pair.examples.classes, pair.examples.labels
+        known = np.ones(len(own), bool)
+        if truth is not None:
+            known = np.isin(np.arange(len(own)), truth)
+        order = [*np.flatnonzero(known), *np.flatnonzero(~known)]
+        names = [own[place] if known[place] else f"{own[place]}{NO_LABEL}" for place in order]
+        places = np.empty(len(own) + 1, np.int64)
+        places[order], places[UNANSWERED] = np.arange(len(own)), len(own)
+        silent = pair.classes[len(own) :]
+        return cls((*names, *([NO_ANSWER] if silent else [])), places, int(known.sum()))
+
+    def predictions(self, side: Answers, name: str, examples: AuditedExamples) -> Predictions:
+        codes = self.places[side.answers]
+        members = tuple(range(codes.shape[1]))
+        small: Any = codes.astype(smallest_type(len(self.classes)))
+        return Predictions(name, tuple(examples.ids), members, self.classes, small)
+
+
+def _examples(pair: Pair, coded: _Coded) -> AuditedExamples:
+    """The examples of a pair as a table."""
+    own, groups = pair.examples, pair.examples.groups
+    if taken := [name for name in groups.values if name in RESERVED]:
+        raise DataError(
+            f"groups must have names of their own, got {quoted(taken[0])}; call the attribute "
+            "something else"
+        )
+    ids = [str(row) for row in range(own.size)] if own.ids is None else own.ids
+    columns: dict[str, Any] = {"example_id": ids, "split": ["test"] * own.size}
+    if own.labels is not None:
+        named = np.array(coded.classes, dtype=object)
+        columns["label"] = pl.Series(named[coded.places[own.labels[:, 0]]], dtype=pl.String)
+    if own.cluster is not None:
+        columns["cluster"] = own.cluster
+    table = pl.DataFrame(columns | dict(groups.values))
+    return AuditedExamples(table, coded.classes, tuple(groups.values), groups.crossed)
