@@ -72,7 +72,8 @@ class KfpClient:
         self.settings = settings
         self.client = client_of(self.endpoint)
         self._specs: dict[str, Any] = {}
-        self._tries: dict[tuple[StepLog, str], Try] = {}
+        self._known: dict[tuple[StepLog, str], Try] = {}
+        self._tries: list[Try] = []
         self._unread, self._unread_until = "", 0.0
 
     def submit(
@@ -146,7 +147,7 @@ class KfpClient:
             )
         place = run_place(run)
         tries, unread = self._read(place)
-        progress = replace(progress_of(run, spec, tries, now), unread=unread)
+        progress = progress_of(run, spec, tries, now, unread)
         skipped = storage.join(place, "skipped.json")
         scheduled = "root" in (run.runtime_config.parameters or {})
         if scheduled and progress.ended and not unread and storage.exists(skipped):
@@ -162,16 +163,16 @@ class KfpClient:
         """
         if not storage.is_remote(place) and not Path(place).is_dir():
             raise DataError(f"{place} is on a volume that this machine does not have")
-        return tries_of(place, self._tries)
+        return tries_of(place, self._known)
 
     def _read(self, place: str) -> tuple[list[Try], str]:
-        """What the logs of a run tell, or why they cannot be read; that is not tried each time."""
+        """What the logs of a run tell, and why they cannot be read now; that is tried seldom."""
         if time.monotonic() >= self._unread_until:
             try:
-                return self.tries(place), ""
+                self._tries, self._unread = self.tries(place), ""
             except ScotomaError as error:
                 self._unread, self._unread_until = str(error), time.monotonic() + UNREAD_S
-        return [], self._unread
+        return self._tries, self._unread
 
     def retry(self, run_id: str) -> None:
         """Run the failed steps of an ended run again, and those after them."""

@@ -19,7 +19,9 @@ from scotoma.stages.steps import STEPS
 
 __all__ = ["ENDED", "Progress", "Task", "progress_of", "run_place", "shown_state"]
 
+OPEN = ("WAITING", "PENDING", "RUNNING")
 ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
+SKEW = datetime.timedelta(seconds=60)  # of a node's clock against Kubeflow's
 NEVER = 1971  # Kubeflow writes year 1 or 1970 for what has not happened
 NAMES = {step.component.replace("_", "-"): step.name for step in STEPS.values()}
 # Those beside the table: the first step of a scheduled audit, and the exit step.
@@ -35,7 +37,8 @@ class Task:
         name: Of the step, as in the table of steps.
         shard: Its shard; None for a step without.
         state: WAITING for steps before it, PENDING until its pod has started, RUNNING, SUCCEEDED,
-            FAILED, or NOT RUN if the run has ended without it.
+            FAILED, NOT RUN if the run has ended without it, or UNKNOWN if it has ended and neither
+            its files nor Kubeflow tell.
         seconds: From its start to its end, or so far; None if it has not begun, or its end is not
             known.
         attempts: How often it was begun.
@@ -93,7 +96,11 @@ class Progress:
 
 
 def progress_of(
-    run: Any, spec: Mapping[str, Any], tries: Sequence[Try], now: datetime.datetime
+    run: Any,
+    spec: Mapping[str, Any],
+    tries: Sequence[Try],
+    now: datetime.datetime,
+    unread: str = "",
 ) -> Progress:
     """Read a run that KFP's client answered.
 
@@ -102,9 +109,10 @@ def progress_of(
         spec: Its compiled pipeline; empty if Kubeflow no longer has it.
         tries: What the logs in its place tell, those of earlier runs there too.
         now: The time of the answer.
+        unread: Why the logs cannot be read.
     """
     details = (run.run_details.task_details if run.run_details else None) or ()
-    tries = [one for one in tries if one.began is None or one.began >= run.created_at]
+    tries = [one for one in tries if one.began is None or one.began >= run.created_at - SKEW]
     state = shown_state(run)
     waits = state == "PENDING" and not (details or tries)
     return Progress(
@@ -112,10 +120,11 @@ def progress_of(
         name=run.display_name or "",
         state=state,
         run_uri=run_place(run),
-        tasks=_tasks(run, details, steps_of(spec), tries, now),
+        tasks=_tasks(run, details, steps_of(spec), tries, now, unread=bool(unread)),
         pending_s=(now - run.created_at).total_seconds() if waits else None,
         error=run.error.message or "" if run.error else "",
         mlflow=_mlflow_page(run),
+        unread=unread,
     )
 
 
@@ -147,6 +156,8 @@ def _tasks(
     steps: Mapping[str, int | None],
     tries: Sequence[Try],
     now: datetime.datetime,
+    *,
+    unread: bool,
 ) -> tuple[Task, ...]:
     """The steps that have begun and those that wait, in order."""
     tasks: dict[Key, Task] = {
@@ -169,14 +180,17 @@ def _tasks(
     state, restarted = shown_state(run), _restarted(run)
     for key, its in _by_task(tries).items():
         tasks[key] = replace(tasks.get(key, Task(*key)), attempts=len(its))
-        if its[-1].state == "SUCCEEDED" or (its[-1].began or now) >= restarted:
+        if its[-1].state == "SUCCEEDED" or (its[-1].began or now) >= restarted - SKEW:
             tasks[key] = _written(key, its, nodes.get(key), state, now)
     if state not in ENDED and not details:
         _let_wait(tasks, tries, now)
-    for key, task in tasks.items():
-        if state in ENDED and task.state == "WAITING":
-            whole = state == "SUCCEEDED" and not details
-            tasks[key] = replace(task, state="SUCCEEDED" if whole else "NOT RUN")
+    if state in ENDED:
+        open_ = {key: task for key, task in tasks.items() if task.state in OPEN}
+        stale = not details or any(task.state != "WAITING" for task in open_.values())
+        ended = "UNKNOWN" if stale and unread else "NOT RUN"
+        if stale and state == "SUCCEEDED":
+            ended = "SUCCEEDED"
+        tasks |= {key: Task(*key, ended, attempts=task.attempts) for key, task in open_.items()}
     return tuple(sorted(tasks.values(), key=_place))
 
 

@@ -6,8 +6,7 @@ ScotomaError            5  internal
 └── DataError           4  examples, labels, attributes or predictions
     └── UnreachableError 4  they are where this machine cannot read
 
-`scotoma verify` ends with 6 where the evidence is valid and states FAIL, and `scotoma pipeline ...
---wait` with 7 where the audit is whole and MLflow does not have it: these are no errors.
+`scotoma verify` ends with 6 where the evidence is valid and states FAIL: that is no error.
 
 Each message is one sentence: subject, rule, value found, way out.
 """

@@ -177,23 +177,25 @@ def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
     assert err.splitlines()[-1] == f"scotoma: {REFUSED['message']}"
 
 
-@pytest.mark.parametrize("verdict", [0, 1])
+@pytest.mark.parametrize(("verdict", "code"), [(0, 7), (1, 7), (1, 5)])
 def test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own(
-    kfp: KfpServer, config: Path, s3: Any, verdict: int
+    kfp: KfpServer, config: Path, s3: Any, verdict: int, code: int
 ) -> None:
+    """Also if its step was killed, or a fault of ours ended it."""
     kfp.store.outcome, kfp.store.failing = "FAILED", "log-tracking"
-    why = "MLflow at http://mlflow:5000 does not answer"
-    s3.put("run/error.json", json.dumps({"message": why, "exit_code": 5}).encode())
+    why = "the audit is complete but not logged: MLflow at http://mlflow:5000 does not answer"
+    message = why if code == 7 else why.partition(": ")[2]
+    s3.put("run/error.json", json.dumps({"message": message, "exit_code": code}).encode())
     place = leave_verdict(s3, "run", verdict)
-    code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    ended, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
     (run_id,) = kfp.store.runs
-    note = f"audited, not logged: {why}; scotoma pipeline retry {run_id} logs it"
-    assert (code, out, err.splitlines()[-1]) == (7, "# The verdict\n", note)
+    note = f"{why}; scotoma pipeline retry {run_id} logs it"
+    assert (ended, out, err.splitlines()[-1]) == (7, "# The verdict\n", note)
     assert scotoma("pipeline", "status", run_id)[2] == f"{note}\n"
     gate = json.loads(scotoma("pipeline", "status", run_id, "--wait", "--json", "--quiet")[1])
     assert gate["exit_code"] == verdict
-    code, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
-    assert (code, out) == (verdict, "# The verdict\n")
+    ended, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
+    assert (ended, out) == (verdict, "# The verdict\n")
 
 
 def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path, s3: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections import Counter
@@ -48,7 +49,7 @@ def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> 
     """
     printed: dict[str, str] = {}
     told: set[str] = set()
-    longest = 0.0
+    longest, unread = 0.0, ""
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def say(text: str) -> None:
@@ -56,9 +57,9 @@ def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> 
 
         while True:
             run = _ask_through_outages(cluster, run_id, say) if known else cluster.progress(run_id)
-            if run.unread and not known:
+            if run.unread and not unread and storage.is_remote(run.run_uri):
                 say(_unread(run))
-            known = True
+            known, unread = True, run.unread
             steps = _steps(run)
             if console.is_terminal:
                 live.update(Group(*map(_line, steps.items())), refresh=True)
@@ -153,16 +154,20 @@ def not_logged(run: Progress) -> str:
     states = {task.name: task for task in run.tasks if task.state != "SUCCEEDED"}
     if run.state != "FAILED" or states.keys() - {"record-failure"} != {"log"}:
         return ""
-    reason = _recorded(run).get("message") or states["log"].error or "the step log failed"
-    return f"audited, not logged: {printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
+    record = _recorded(run)
+    reason = record.get("message") or states["log"].error or "the step log failed"
+    if record.get("exit_code") != NOT_LOGGED:
+        reason = f"the audit is complete but not logged: {reason}"
+    return f"{printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
 
 
 def _recorded(run: Progress) -> dict[str, Any]:
     """What a step, or the exit step, has left of a failure; empty if nothing is there."""
     record = storage.join(run.run_uri, "error.json")
-    if run.unread or not storage.exists(record):
-        return {}
-    error: dict[str, Any] = json.loads(storage.read_bytes(record))
+    error: dict[str, Any] = {}
+    with contextlib.suppress(ScotomaError):  # who cannot read it says so elsewhere
+        if storage.exists(record):
+            error = json.loads(storage.read_bytes(record))
     return error
 
 
@@ -193,7 +198,7 @@ def _by_kubernetes(run: Progress, task: Task, namespace: str) -> dict[str, Any]:
 
 
 def _unread(run: Progress) -> str:
-    return f"{run.unread}; so the steps are shown as Kubeflow tells of them"
+    return f"{run.unread}; so the steps may be further on than shown"
 
 
 def _steps(run: Progress) -> dict[str, str]:
