@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Seed = int | Sequence[int]
 WARNED_IMBALANCE, MOST_IMBALANCE = 0.1, 0.25  # standardised mean differences of agreement
+CANDIDATES = 10  # CIEs for which a match is sought, for each image of an arm
+EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,35 +69,55 @@ def choose_arms(
     >>> bool(cie[arms.a].all()), bool(cie[arms.b].any()), arms.c.tolist()
     (True, False, [4, 5, 7])
     """
-    allowed = np.ones(len(cie), bool) if refused is None else ~refused
     rng = np.random.default_rng(seed)
-    room = {
-        int(one): int((allowed & ~cie & (classes == one)).sum()) // 2 for one in np.unique(classes)
-    }
+    changed, others = _pools(cie, classes, refused, rng)
+    room = {name: len(rows) // 2 for name, rows in others.items()}
     drawn: list[int] = []
-    for row in rng.permutation(np.flatnonzero(cie & allowed)):
-        if room[int(classes[row])]:
-            room[int(classes[row])] -= 1
+    for row in changed:
+        name = int(classes[row])
+        if len(drawn) < per_arm and room.get(name, 0):
+            room[name] -= 1
             drawn.append(int(row))
-    a = np.array(drawn[:per_arm], np.int64)
+    a = np.array(drawn, np.int64)
     b, c = np.empty_like(a), np.empty_like(a)
-    for one in np.unique(classes[a]):
-        own = np.flatnonzero(classes[a] == one)
-        others = rng.permutation(np.flatnonzero(allowed & ~cie & (classes == one)))
-        b[own], rest = others[: len(own)], others[len(own) :]
-        c[own] = rest[_nearest(agreement[a[own]], agreement[rest])]
+    for name in np.unique(classes[a]).tolist():
+        own = np.flatnonzero(classes[a] == name)
+        offered = rng.permutation(others[name])
+        b[own], rest = offered[: len(own)], offered[len(own) :]
+        c[own] = rest[_assigned(agreement[a[own]], agreement[rest], power=1.0)]
     return Arms(a, b, c)
 
 
-def _nearest(wanted: Floats, offered: Floats) -> Ints:
-    """Assign each wanted value an offered one, none twice, with the least sum of differences."""
+def _pools(
+    cie: Flags, classes: Ints, refused: Flags | None, rng: np.random.Generator
+) -> tuple[Ints, dict[int, Ints]]:
+    """Rows of CIEs in random order, and of other examples by class."""
+    allowed = np.ones(len(cie), bool) if refused is None else ~refused
+    changed = rng.permutation(np.flatnonzero(cie & allowed))
+    return changed, _by_class(np.flatnonzero(~cie & allowed), classes)
+
+
+def _by_class(rows: Ints, classes: Ints) -> dict[int, Ints]:
+    rows = rows[np.argsort(classes[rows], kind="stable")]
+    names, starts = np.unique(classes[rows], return_index=True)
+    return dict(zip(names.tolist(), np.split(rows, starts[1:]), strict=False))
+
+
+def _assigned(wanted: Floats, offered: Floats, *, power: float) -> Ints:
+    """Assign each wanted value an offered one, none twice, with the least sum of costs.
+
+    Args:
+        wanted: Values, shape (M,).
+        offered: Values, shape (N,), N >= M.
+        power: Of the differences, which makes them costs.
+    """
     order = np.argsort(offered, kind="stable")
     place = np.searchsorted(offered[order], wanted)
     # In one dimension nobody needs to look farther than as many neighbours as there are rivals.
     near = np.unique(
         np.clip(place[:, None] + np.arange(-len(wanted), len(wanted)), 0, len(offered) - 1)
     )
-    costs = np.abs(wanted[:, None] - offered[order[near]])
+    costs = np.abs(wanted[:, None] - offered[order[near]]) ** power
     _, chosen = linear_sum_assignment(costs)
     return np.asarray(order[near[chosen]], np.int64)
 
@@ -112,8 +134,9 @@ def matched_arms(
     """Draw the three arms, arm A from the CIEs that have an equally contested non-CIE.
 
     For populations in which few non-CIEs are as contested as CIEs are. Pairs are those of the best
-    assignment in each class; the worst leave until agreement differs by less than 0.1 standard
-    deviations. Arm B is drawn at random before them.
+    assignment in each class, by the square roots of differences: one exact match and one poor one
+    are better than two that are half as poor. The worst leave until agreement differs by less than
+    0.1 standard deviations. Arm B is drawn at random before them.
 
     Args:
         cie: As for `choose_arms`.
@@ -123,26 +146,23 @@ def matched_arms(
         seed: Same seed, same arms.
         refused: Examples that may be in no arm, shape (N,); None for none.
 
-    >>> cie = np.arange(12) < 4
-    >>> agreement = np.array([0.5, 0.5, 0.6, 0.7] + [0.6, 0.7] + [1.0] * 6)
-    >>> arms = matched_arms(cie, np.zeros(12, int), agreement, 4, seed=1)
-    >>> sorted(agreement[arms.a]) == sorted(agreement[arms.c])
-    True
+    >>> cie = np.arange(24) < 4
+    >>> agreement = np.array([0.1, 0.1, 0.6, 0.7] + [0.6, 0.7] * 5 + [1.0] * 10)
+    >>> arms = matched_arms(cie, np.zeros(24, int), agreement, 4, seed=0)
+    >>> sorted(agreement[arms.a].tolist()), sorted(agreement[arms.c].tolist())
+    ([0.6, 0.7], [0.6, 0.7])
     """
-    allowed = np.ones(len(cie), bool) if refused is None else ~refused
     rng = np.random.default_rng(seed)
+    changed, others = _pools(cie, classes, refused, rng)
     waiting: dict[int, Ints] = {}  # non-CIEs of a class for arm B, in random order
     pairs: list[tuple[int, int]] = []
-    for one in np.unique(classes[cie & allowed]):
-        own = rng.permutation(np.flatnonzero(cie & allowed & (classes == one)))
-        others = rng.permutation(np.flatnonzero(allowed & ~cie & (classes == one)))
-        reserved = min(len(own), len(others) // 2)
-        waiting[int(one)], rest = others[:reserved], others[reserved:]
-        # Square roots: one exact match and one poor one are better than two that are half as poor.
-        costs = np.sqrt(np.abs(agreement[own][:, None] - agreement[rest]))
-        chosen = zip(*linear_sum_assignment(costs), strict=True)
-        found = [(int(own[i]), int(rest[j])) for i, j in chosen]
-        pairs += sorted(found, key=_gap(agreement))[:reserved]
+    for name, rows in _by_class(changed[: CANDIDATES * per_arm], classes).items():
+        offered = rng.permutation(others.get(name, EMPTY))
+        own = rows[: len(offered) // 2]
+        waiting[name], rest = offered[: len(own)], offered[len(own) :]
+        if len(own):
+            chosen = rest[_assigned(agreement[own], agreement[rest], power=0.5)]
+            pairs += zip(own.tolist(), chosen.tolist(), strict=True)
     kept = _balanced(pairs, agreement)
     rows = rng.permutation(len(kept))[:per_arm]
     a, c = (np.array([kept[row][side] for row in rows], np.int64) for side in (0, 1))
@@ -151,10 +171,6 @@ def matched_arms(
         at = np.flatnonzero(classes[a] == name)
         b[at] = ids[: len(at)]
     return Arms(a, b, c)
-
-
-def _gap(agreement: Floats) -> Callable[[tuple[int, int]], float]:
-    return lambda pair: abs(float(agreement[pair[0]] - agreement[pair[1]]))
 
 
 def _balanced(pairs: list[tuple[int, int]], agreement: Floats) -> list[tuple[int, int]]:

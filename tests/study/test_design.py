@@ -248,6 +248,8 @@ def test_a_study_is_planned_and_its_key_is_for_its_owner_alone(planned: Path) ->
     folder = StudyFolder(planned)
     plan, key = folder.plan(), folder.key().items
     assert Counter(entry.arm for entry in key.values()) == {"A": 8, "B": 8, "C": 8}
+    weighed = Counter(entry.arm for entry in key.values() if entry.weight is not None)
+    assert weighed == {"A": 8, "B": 8}  # drawn at random, from their classes
     assert stat.S_IMODE(folder.key_file.stat().st_mode) == 0o600
     sent = sorted(path.name for path in folder.send.iterdir())
     pages = [f"annotator-{number}.html" for number in (1, 2, 3)]

@@ -319,13 +319,17 @@ def first_places(study: Path) -> set[str]:
         ("[5]", "must be tasks with annotations"),
         ("[]", "holds no annotation yet"),
         ('[{"data": {"scotoma_study": "0", "scotoma_item": "x"}}]', "is of another study"),
+        (
+            '[{"data": {"scotoma_study": "PLAN", "scotoma_item": "x"}}]',
+            "holds an image that is not in the study; export the tasks again",
+        ),
     ],
 )
 def test_what_is_no_export_of_label_studio_is_refused(
     study: Path, content: str, sentence: str
 ) -> None:
     path = study.parent / "back.json"
-    path.write_text(content)
+    path.write_text(content.replace("PLAN", StudyFolder(study).plan().sha256))
     code, _, err = scotoma("study", "result", study, path)
     assert code == 4
     assert sentence in err
