@@ -23,6 +23,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
 from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
+from scotoma.study.detectable import smallest_difference
 from scotoma.study.labels import most_confused, paper_labels, pooled_labels
 from scotoma.study.leak import contrast_leaks, machine_leak
 from scotoma.study.pictures import SIDE, displayed, encoding_of, padded
@@ -192,6 +193,25 @@ def test_the_first_blind_plan_is_taken_if_blind_ones_are_no_luck() -> None:
         drawn_with([0.7] * 19 + [0.5] * 6)
 
 
+@pytest.mark.parametrize(("per_arm", "matched"), [(10, False), (40, True)])
+def test_arm_a_is_matched_where_contested_controls_run_short(per_arm: int, matched: bool) -> None:
+    """60 CIEs and 30 controls like them: enough for 10 at random, for 40 not."""
+    rng = np.random.default_rng(1)
+    cie = np.arange(500) < 60
+    agreement = np.where(np.arange(500) < 90, rng.normal(0.6, 0.1, 500), rng.normal(0.8, 0.02, 500))
+    draw = draw_arms(
+        cie, np.zeros(500, int), agreement, per_arm, seed=0,
+        leaks=lambda draws: [0.5] * len(draws), clashes=lambda rows: np.zeros(len(rows), bool),
+    )  # fmt: skip
+    assert draw.matched == matched
+    gaps = [
+        mean_difference(agreement[one.a], agreement[one.c])
+        for one in (choose_arms(cie, np.zeros(500, int), agreement, 40, seed=s) for s in range(9))
+    ]
+    assert 0.25 < min(map(abs, gaps)) < max(map(abs, gaps)) < 1.2
+    assert len(draw.arms.a) >= per_arm / 2
+
+
 def test_near_duplicates_are_replaced() -> None:
     rng = np.random.default_rng(0)
     cie, agreement = np.arange(300) < 60, rng.random(300)
@@ -292,7 +312,28 @@ def test_a_run_with_few_cies_gets_a_plan_that_is_blind_and_balanced(
     assert abs(plan.imbalance) <= 0.25
     assert all(one.value <= 0.60 for one in plan.leak.values())
     assert 7 <= plan.kept <= plan.draws == DRAWS
-    assert f"Arm A is {plan.per_arm} of the 58 changed images: those with an equally" in out
+    n = plan.per_arm
+    lines = out.splitlines()
+    said = lines[lines.index("") + 1 :]
+    assert [one for one in said if not one.startswith(("machine leak A-", "smallest diff"))] == [
+        f"{3 * n} images in 3 arms of {n}, 6 questions, 5 annotators planned",
+        f"Arm A is {n} of the 58 changed images: those with an equally contested unchanged one.",
+        f"{plan.kept} of 25 plans drawn were blind and balanced; this is the first",
+        "labels: pooled",
+        f"agreement of models, A minus C: {plan.imbalance:+.2f} standard deviations",
+        f"plan {plan.sha256[:16]}",
+        f"next: send the files in {tmp_path}/study/send, then: scotoma study result "
+        f"{tmp_path}/study FILES",
+    ]
+    leak = plan.leak["A-B"]
+    words = f"machine leak A-B: AUC {leak.value:.2f} [{leak.low:.2f}, {leak.high:.2f}]"
+    assert sum(one.startswith(words) for one in said) == 1
+    least = 100 * (smallest_difference(n, 5) or 0)
+    more = 100 * (smallest_difference(n, 7) or 0)  # more images there are none
+    assert (
+        f"smallest difference shown with 80% power: {least:.0f} points over a share of 17%; "
+        f"{more:.0f} with 2 more annotators"
+    ) in said
     population = population_of(seen_run, VARIANT, define_on="all", group="")
     classes, agreement = population.examples.labels, population.agreement
     at_random = [choose_arms(population.cie, classes, agreement, 20, seed=s) for s in range(50)]
