@@ -216,4 +216,7 @@ def _plain(finding: Finding) -> str:
     if not margins:
         return ""
     chosen = finding.deciding.kind if finding.deciding else margins[-1][0]
-    return next(interval(estimate, name) for name, estimate, _ in margins if name == chosen)
+    change = finding.question.change
+    assert change is not None
+    # A rule that names a relative margin alone may hang on the sampling margin, which is absolute.
+    return interval(change.relative if chosen == "relative" else change.absolute, chosen)

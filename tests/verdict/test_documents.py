@@ -217,6 +217,21 @@ def test_very_many_open_tests_are_cut_short(whole_audit: Any) -> None:
     assert "more are in gate.json" in page
 
 
+def test_a_rule_with_one_margin_may_hang_on_the_sampling_margin(whole_audit: Any) -> None:
+    """A rise is cleared within two standard errors too: points, whatever the rule names."""
+    audit = whole_audit({"men": 0.1, "women": 0.1}, n=4000)
+    for limits in ("relative: 0.05", "absolute: 0.005"):
+        text = f"rules: [{{id: fpr, metric: fpr, max_increase: {{{limits}}}}}]"
+        gate = judge(audit, parse_rules(text, "g"), TODAY)
+        findings = [f for variant in gate.variants for f in variant.findings]
+        opened = [f for f in findings if f.verdict in ("FAIL", "UNSURE")]
+        assert "absolute" in {f.deciding.kind for f in opened if f.deciding is not None}
+        lines = [line for line in markdown(gate).splitlines() if "| `fpr` |" in line]
+        for line, finding in zip(lines, opened, strict=True):
+            assert finding.deciding is not None
+            assert (" points |" in line) == (finding.deciding.kind == "absolute")
+
+
 def test_what_was_too_small_to_judge_is_named_once_with_its_size(whole_audit: Any) -> None:
     audit = whole_audit(n=4000, variants=("int8", "prune-0.9"))
     for rows in audit["subgroups"].values():
