@@ -138,7 +138,7 @@ def _ratio(
 ) -> Estimate:
     """Clarify's DI of a group against the one selected most, among the examples of both."""
     if itself:
-        n = int(mask.sum())
+        n = int(mask.sum()) if clusters is None else len(np.unique(clusters[mask]))
         return Estimate(1.0, 1.0, 1.0, n, hits.shape[1], np.nan, np.nan, level, scale="ratio")
     both = mask | top
     return all_metrics(

@@ -253,6 +253,11 @@ def combine(
         spread = spread + own**2 / (k - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(spread > 0, total**2 / spread, np.where(np.isnan(total), np.nan, np.inf))
+    # Where the whole is undefined, infinity is what a division by no example left of a part.
+    examples, members, residual, floor = (
+        np.where(np.isnan(total) & np.isinf(part), np.nan, part)
+        for part in (examples, members, residual, floor)
+    )
     fields = (total, examples, members, residual, df, floor)
     if np.ndim(total) == 0:
         return Variance(*(float(value) for value in fields))

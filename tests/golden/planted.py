@@ -24,6 +24,7 @@ __all__ = ["PLANTED", "Documents"]
 
 # Name of what a command wrote or printed: content. Tables are frames, all else is parsed JSON.
 Documents = dict[str, Any]
+Change = Callable[[pl.DataFrame], pl.DataFrame]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLASSES = ("bird", "cat", "dog")
@@ -95,7 +96,7 @@ def answers(
 def columns(said: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Answers as columns of a table, and which of them are whose."""
     names = {v: [f"{v}_{k:02d}" for k in range(own.shape[1])] for v, own in said.items()}
-    return {name: said[v][:, k] for v in said for k, name in enumerate(names[v])}, names
+    return {name: said[v][:, k].tolist() for v in said for k, name in enumerate(names[v])}, names
 
 
 def audited(home: Path, config: Mapping[str, Any], *options: str | Path) -> Documents:
@@ -133,9 +134,10 @@ def classes(
     options: Sequence[str | Path] = (),
     harm: float = 0.12,
     flips: float = 0.06,
+    change: Change = pl.DataFrame.clone,
     **config: Any,
 ) -> Documents:
-    """An audit of class answers in one wide table."""
+    """An audit of class answers in one wide table, which `change` may change before."""
     rng = np.random.default_rng(seed)
     table = people(rng, n, names, clusters)
     said = answers(rng, table, names, models, paired=paired, harm=harm, flips=flips)
@@ -146,7 +148,7 @@ def classes(
         }
     own, whose = columns(said)
     hard = table.pop("hard")
-    pl.DataFrame(table | own).write_parquet(home / "table.parquet")
+    change(pl.DataFrame(table | own)).write_parquet(home / "table.parquet")
     source = {
         "kind": "predictions", "files": "table.parquet", "examples": "table.parquet",
         "columns": whose,
@@ -201,7 +203,7 @@ def corrupted(
 
 def scores(
     home: Path, *, seed: int, models: int, measure: str = "given", clusters: bool = False,
-    lower: bool = True, paired: bool = False, **config: Any,
+    lower: bool = True, paired: bool = False, change: Change = pl.DataFrame.clone, **config: Any,
 ) -> Documents:  # fmt: skip
     """An audit of numbers: int8 is off by more on women."""
     n, rng = 240, np.random.default_rng(seed)
@@ -217,7 +219,7 @@ def scores(
         value = np.round(20 + off, 3) if measure == "given" else table["minutes"][:, None] + off
         own |= {f"{name}_{k:02d}": np.round(value[:, k], 3) for k in range(models)}
     whose = {v: [name for name in own if name.startswith(v)] for v in VARIANTS}
-    pl.DataFrame(table | own).write_parquet(home / "table.parquet")
+    change(pl.DataFrame(table | own)).write_parquet(home / "table.parquet")
     source: dict[str, Any] = {
         "kind": "scores", "files": "table.parquet", "examples": "table.parquet", "columns": whose,
         "measure": measure,
