@@ -15,13 +15,12 @@ from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.gpu import GPUS_VARIABLE
 from scotoma.own_code import is_code
+from scotoma.stages.cluster.pods import TRAINING
 from scotoma.stages.steps import STEPS
 from scotoma.tracking.connection import CREDENTIALS
 
-__all__ = ["CORE", "TRAINING", "check_for_cluster", "pipeline_config", "place", "places_read"]
+__all__ = ["CORE", "check_for_cluster", "pipeline_config", "place", "places_read"]
 
-# A GPU makes them faster.
-TRAINING = ("train-dense", "prune-magnitude", "predict-batch", "measure-robustness")
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",
@@ -67,7 +66,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> A
         task.set_container_image(image)
     if images.pull_secrets:
         kubernetes.set_image_pull_secrets(task, images.pull_secrets)
-    node = kubeflow.training if name in TRAINING else kubeflow.others
+    node = kubeflow.training if STEP_OF.get(name) in TRAINING else kubeflow.others
     if node.cpu:
         task.set_cpu_request(node.cpu).set_cpu_limit(node.cpu)
     if node.memory:

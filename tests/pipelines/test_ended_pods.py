@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from scotoma.pipelines.placing import STEP_OF
-from scotoma.pipelines.placing import TRAINING as TRAINING_COMPONENTS
 from scotoma.stages.cluster.failure import record_failure
-from scotoma.stages.cluster.pods import TRAINING
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import CONFIG, definition
@@ -142,7 +140,3 @@ def test_without_an_answer_the_logs_are_named(
     kubernetes(status=status)
     err = scotoma("pipeline", "status", run_id, "--wait")[2]
     assert f"the run failed at train shard 0; see scotoma pipeline logs {run_id}" in err
-
-
-def test_the_steps_of_each_section_are_those_that_are_placed_by_it() -> None:
-    assert {STEP_OF[component] for component in TRAINING_COMPONENTS} == {*TRAINING}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from tests.kfp_server.argo import PULL_S
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import client
 from tests.pipelines.test_commands import leave_verdict
+from tests.pipelines.test_pending import kubernetes, pod, waiting
+
+__all__ = ["kubernetes"]
 
 CONFIG = """\
 version: 1
@@ -230,7 +234,9 @@ def test_storage_that_is_away_while_waiting_loses_no_progress(
     assert len([state for name, state in lines if name == "prepare" if state == "SUCCEEDED"]) == 1
 
 
-def test_a_step_that_never_starts_is_told_from_one_that_waits(world: World) -> None:
+def test_a_step_that_never_starts_is_told_from_one_that_waits(
+    world: World, kubernetes: Callable[..., None]
+) -> None:
     world.kfp.store.stuck = "gather-shards"
     world.at(9999.0)
     code, out, err = scotoma("pipeline", "status", world.run_id)
@@ -241,6 +247,9 @@ def test_a_step_that_never_starts_is_told_from_one_that_waits(world: World) -> N
         return  # what Kubeflow told last is of other steps
     assert ["PENDING", "gather"] in lines
     assert err.startswith("gather has not started for ")
+    kubernetes(pod("gather", **waiting("ImagePullBackOff")))
+    err = scotoma("pipeline", "status", world.run_id)[2]
+    assert err.endswith(": ImagePullBackOff\n")
 
 
 def test_the_progress_is_told_as_json(world: World) -> None:

@@ -47,14 +47,11 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     if not late:
         return []
     pods = [pod for pod in pods_of(run.run_id, cluster.namespace) if pod.pending]
-    if any(pod.step for pod in pods):  # Kubeflow does not tell apart what starts at once
-        blamed = {pod.step for pod in pods}
-        late = [task for task in late if task.name in blamed or not task.attempts] or late
     lines = []
     for task in late:
         waits = f"{task.name} has not started for {duration_text(task.pending_s)}"
-        step = task.name if task.attempts else ""  # else it is its driver, a pod of Kubeflow's
-        reasons = dict.fromkeys(pod.pending for pod in pods if pod.step == step)
+        step = task.name if task.attempts else ""  # else it may be its driver, a pod of Kubeflow's
+        reasons = dict.fromkeys(pod.pending for pod in pods if pod.step in (step, task.name))
         if reasons:
             lines += [f"{waits}: {reason}" for reason in reasons]
             continue

@@ -22,7 +22,7 @@ from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
 
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
-    from scotoma.pipelines.progress import Progress, Task
+    from scotoma.pipelines.progress import Progress
 
 __all__ = ["NOT_LOGGED", "end_of", "nothing_new", "state_lines", "watch"]
 
@@ -179,8 +179,12 @@ def _failure(run: Progress, namespace: str) -> ScotomaError:
         )
     error = _recorded(run) if run.state == "FAILED" else {}
     task = next((task for task in run.tasks if task.state == "FAILED"), None)
-    if task is not None and (not error or UNEXPLAINED in error["message"]):
-        error = _by_kubernetes(run, task, namespace) or error
+    if (
+        task is not None
+        and (not error or UNEXPLAINED in error["message"])
+        and (why := why_ended(run.run_id, task.name, namespace))
+    ):
+        return ScotomaError(why)
     if error:
         kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
         return kinds.get(error["exit_code"], ScotomaError)(error["message"])
@@ -190,11 +194,6 @@ def _failure(run: Progress, namespace: str) -> ScotomaError:
         f"the run {run.state.lower()}{step}{f' ({reason})' if reason else ''}; see scotoma "
         f"pipeline logs {run.run_id}, then scotoma pipeline retry {run.run_id}"
     )
-
-
-def _by_kubernetes(run: Progress, task: Task, namespace: str) -> dict[str, Any]:
-    why = why_ended(run.run_id, task.name, namespace)
-    return {"message": why, "exit_code": ScotomaError.exit_code} if why else {}
 
 
 def _unread(run: Progress) -> str:

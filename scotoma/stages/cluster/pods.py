@@ -16,7 +16,7 @@ from scotoma.stages.cluster.kubernetes_api import TIMEOUTS_S, kubernetes_api
 __all__ = ["UNEXPLAINED", "Pod", "pods_of", "why_ended"]
 
 UNEXPLAINED = "ended without saying why"  # what is said of a step where nothing else is known
-TRAINING = ("train", "prune", "predict", "robustness")  # placed by `kubeflow.training`
+TRAINING = ("train", "prune", "predict", "robustness")  # `kubeflow.training` places them
 STARTING = ("ContainerCreating", "PodInitializing")
 ORDINARY = ("Completed", "Error")  # of a container: its step says more
 # What to raise, by a pattern of the reason; empty where nothing was too small.
