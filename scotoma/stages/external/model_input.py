@@ -53,6 +53,7 @@ def with_model_input(config: Config) -> Config:
     first = min((name for name in names if name.endswith(".onnx")), default="")
     if not first:
         return config  # refused where models are looked for
+    needs("onnx", "train", "source.kind onnx")  # before a model is brought here for nothing
     copy = folder_here(storage.StampedFiles(models, (f"dense/{first}",))) / "dense" / first
     size, layout, metadata = _of_model(copy)
     said = image_settings(read_beside(models, PROCESSOR))
