@@ -324,7 +324,7 @@ def test_what_cannot_be_estimated_is_nan_and_says_why(name: str, case: str) -> N
 
 def written(path: Path, ids: tuple[str, ...], variant: str = "dense") -> Path:
     votes = np.zeros((len(ids), 2), np.uint8)
-    Predictions(variant, ids, (0, 1), ("no", "yes"), votes).write(path)
+    Predictions(variant, votes, ids, (0, 1), ("no", "yes")).write(path)
     return path
 
 

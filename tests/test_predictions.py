@@ -37,7 +37,7 @@ def made(
 ) -> Predictions:
     array = np.asarray(predicted, dtype=np.uint16)
     ids = tuple(f"x{n}" for n in range(len(array))) if ids is None else ids
-    return Predictions(variant, ids, members, CLASSES, array, paired_with)
+    return Predictions(variant, array, ids, members, CLASSES, paired_with)
 
 
 def same(a: Predictions, b: Predictions) -> bool:
@@ -111,7 +111,7 @@ def test_a_matrix_of_another_shape_is_refused(
 
 
 def test_a_class_name_may_hold_a_line_break(tmp_path: Path) -> None:
-    before = Predictions("dense", ("x",), (0,), ("a\nb", "c"), np.ones((1, 1), np.uint16))
+    before = Predictions("dense", np.ones((1, 1), np.uint16), ("x",), (0,), ("a\nb", "c"))
     before.write(tmp_path / "p.parquet")
     assert same(Predictions.read(tmp_path / "p.parquet"), before)
 
@@ -181,7 +181,7 @@ def test_shards_of_different_variants_are_refused() -> None:
 
 def test_an_example_that_stands_twice_is_named() -> None:
     with pytest.raises(DataError, match="hold example 'b' twice; ids must be unique"):
-        Predictions("dense", ("a", "b", "b"), (0,), ("x", "y"), np.zeros((3, 1), np.uint16))
+        Predictions("dense", np.zeros((3, 1), np.uint16), ("a", "b", "b"), (0,), ("x", "y"))
 
 
 def test_a_member_that_stands_in_two_shards_is_refused() -> None:
@@ -190,7 +190,7 @@ def test_a_member_that_stands_in_two_shards_is_refused() -> None:
 
 
 def test_shards_that_count_classes_differently_are_refused() -> None:
-    other = Predictions("prune-0.5", ("x0",), (1,), CLASSES[::-1], np.zeros((1, 1), np.uint16))
+    other = Predictions("prune-0.5", np.zeros((1, 1), np.uint16), ("x0",), (1,), CLASSES[::-1])
     with pytest.raises(DataError):
         Predictions.gather([made([[0]], (0,)), other])
 
@@ -248,7 +248,7 @@ def test_class_ids_take_one_byte_where_they_fit(
 ) -> None:
     last = np.full((2, 1), classes - 1, np.uint16)
     names = tuple(map(str, range(classes)))
-    Predictions("dense", ("a", "b"), (0,), names, last).write(tmp_path / "p.parquet")
+    Predictions("dense", last, ("a", "b"), (0,), names).write(tmp_path / "p.parquet")
     assert pl.read_parquet_schema(tmp_path / "p.parquet")["predicted"] == pl.Array(kind, 1)
     found = Predictions.read(tmp_path / "p.parquet")
     assert found.predicted.tolist() == [[classes - 1], [classes - 1]]
@@ -339,7 +339,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_scores_are_kept_in_half_precision(tmp_path: Path) -> None:
     scores = np.array([[0.25, 1.0, 0.3333], [0.5, 0.75, 0.125]], np.float16)
     before = Predictions(
-        "dense", ("a", "b"), (0, 1, 2), CLASSES, np.zeros((2, 3), np.uint8), "", scores, ("ort",)
+        "dense", np.zeros((2, 3), np.uint8), ("a", "b"), (0, 1, 2), CLASSES, "", scores, ("ort",)
     )
     before.write(tmp_path / "p.parquet")
     assert pl.read_parquet_schema(tmp_path / "p.parquet")["score"] == pl.Array(pl.Float16, 3)
@@ -354,14 +354,14 @@ def test_gathered_scores_and_top5_follow_their_members() -> None:
     def part(member: int) -> Predictions:
         zeros, score = np.zeros((1, 1), np.uint8), np.full((1, 1), member, np.float16)
         top5 = np.full((1, 1, 5), member, np.uint8)
-        return Predictions("v", ("a",), (member,), CLASSES, zeros, "", score, top5=top5)
+        return Predictions("v", zeros, ("a",), (member,), CLASSES, "", score, top5=top5)
 
     gathered = Predictions.gather([part(2), part(0)])
     assert gathered.scores is not None
     assert gathered.scores.tolist() == [[0, 2]]
     assert gathered.top5 is not None
     assert gathered.top5.tolist() == [[[0] * 5, [2] * 5]]
-    bare = Predictions("v", ("a",), (1,), CLASSES, np.zeros((1, 1), np.uint8))
+    bare = Predictions("v", np.zeros((1, 1), np.uint8), ("a",), (1,), CLASSES)
     mixed = Predictions.gather([part(2), bare])
     assert mixed.scores is mixed.top5 is None  # not of every member
 

@@ -71,7 +71,7 @@ def audited(folder: Path, *, images: bool, harm: str, section: str = "") -> Run:
         wrong = rng.random((ROWS - 20, 5)) < 0.06 + more * bad[20:, None]
         predicted = (found.labels[:, None] + wrong) % 2
         Predictions(
-            variant, tuple(found.ids), tuple(range(5)), found.classes, predicted.astype(np.uint8)
+            variant, predicted.astype(np.uint8), tuple(found.ids), tuple(range(5)), found.classes
         ).write(run.predictions(variant))
     return run
 

@@ -257,10 +257,10 @@ def invented(tmp_path: Path) -> Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             Predictions(
                 variant,
+                predicted[:, list(shard.members)],
                 tuple(test.ids),
                 tuple(shard.members),
                 test.classes,
-                predicted[:, list(shard.members)],
             ).write(path)
     return run
 

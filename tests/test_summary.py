@@ -74,10 +74,10 @@ def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         predicted = np.where(wrong, (test.labels[:, None] + 1) % 5, test.labels[:, None])
         predictions = Predictions(
             variant,
+            predicted.astype(np.uint16),
             tuple(test.ids),
             tuple(range(10)),
             test.classes,
-            predicted.astype(np.uint16),
             "dense" if variant.startswith("int8") else "",
         )
         predictions.write(run.predictions(variant))

@@ -42,6 +42,7 @@ NO_ANSWER = "(no answer)"  # the class of a missing answer, behind those of the 
 NO_LABEL = " (no label)"  # ends the name of an answer that is no class, behind them, too
 SMALL = 0.2  # a skill that may be larger was measured on too few examples
 ROUNDING = 1e-12  # a skill below it is none
+WAY_OUT = "write both with the same names"
 CAUSES = "preprocessing, class order or labels are probably wrong"
 
 
@@ -197,13 +198,14 @@ def share_words(share: float) -> str:
 
 
 def unanswered_note(
-    silent: npt.NDArray[np.bool_], variant: str, *, labelled: bool = True
+    silent: npt.NDArray[np.bool_], subject: str, *, variant: str = "", labelled: bool = True
 ) -> tuple[AdmissionNote, ...]:
-    """Tell how many answers of a variant are missing, and what they count as.
+    """Tell how many answers are missing, and what they count as (rule 3).
 
     Args:
         silent: Where a model gave no answer, shape (N, K).
-        variant: Name of the variant.
+        subject: What messages call the models: a variant or a column.
+        variant: The variant that it is about.
         labelled: Whether the examples have labels.
 
     Returns:
@@ -219,8 +221,8 @@ def unanswered_note(
     of = f"{n:,} examples" if k == 1 else f"{n * k:,} questions ({n:,} examples, {k} models)"
     what = "wrong" if labelled else "changed, unless the other side gives none either"
     verb = "it counts" if count == 1 else "they count"
-    sentence = f"{variant} gives no answer to {count:,} of {of}: {verb} as {what}"
-    return (AdmissionNote(rule="unanswered", subject=variant, sentence=sentence, variant=variant),)
+    sentence = f"{subject} gives no answer to {count:,} of {of}: {verb} as {what}"
+    return (AdmissionNote(rule="unanswered", subject=subject, sentence=sentence, variant=variant),)
 
 
 def unasked_chance(reason: str, name: str = "dense") -> AdmissionNote:
@@ -341,8 +343,7 @@ def check_language(
     labels: Sequence[str],
     answers: Mapping[str, int],
     *,
-    variant: str = "",
-    way_out: str = "write both with the same names",
+    way_out: str = WAY_OUT,
 ) -> tuple[Translation, tuple[AdmissionNote, ...]]:
     """Admit the answers of one side, if they speak the language of the labels (rule 1).
 
@@ -350,7 +351,6 @@ def check_language(
         subject: What messages call the side, such as `column 'int8'`.
         labels: Distinct labels, and classes that models know beside them.
         answers: Distinct answers to how many rows have each.
-        variant: Whose PASS is blocked.
         way_out: The end of a refusal.
 
     Returns:
@@ -390,11 +390,8 @@ def check_language(
             f"count as wrong{', and no PASS is given' if blocks else ''}"
         )
         notes.append(
-            AdmissionNote(
-                rule="language", subject=subject, sentence=sentence, variant=variant,
-                blocks_pass=blocks,
-            )
-        )  # fmt: skip
+            AdmissionNote(rule="language", subject=subject, sentence=sentence, blocks_pass=blocks)
+        )
     return found, tuple(notes)
 
 

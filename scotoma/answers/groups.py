@@ -51,6 +51,7 @@ MOST_NUMBERS = 20  # values of a column of numbers or dates that are groups each
 BINS = 4  # of a column with more
 NAMED = 10  # groups in a note
 ISO_DATE = r"^(\d{4}-\d{2}-\d{2})(?:[T ].*)?$"
+SAYS_LITTLE = re.compile(r"[-+<>=.]*\d|(yes|no|true|false|other)$", re.IGNORECASE)
 MOST_BINS = 20
 Bins = (
     Annotated[int, Field(ge=2, le=MOST_BINS)]
@@ -142,10 +143,8 @@ class Groups:
 
         >>> sex = pl.Series("sex", ["f", "m ", "?", "f"])
         >>> groups = Groups.of({"sex": sex}, size=4)
-        >>> {key: mask.tolist() for key, mask in groups.masks.items()}["sex=f"]
-        [True, False, False, True]
-        >>> list(groups.masks)
-        ['all', 'sex=(missing)', 'sex=f', 'sex=m']
+        >>> groups.mask("sex=f").tolist(), groups.keys
+        ([True, False, False, True], ('all', 'sex=(missing)', 'sex=f', 'sex=m'))
         """
         tested = pl.repeat(True, size, dtype=pl.Boolean, eager=True) if tested is None else tested
         values: dict[str, pl.Series] = {}
@@ -170,20 +169,73 @@ class Groups:
         return coded
 
     @cached_property
-    def masks(self) -> dict[str, Flags]:
-        """Key of each group (see `group_key`) to its members, shape (N,); the first is all."""
-        masks = {group_key([]): np.ones(self.size, np.bool_)}
+    def members(self) -> dict[tuple[tuple[str, str], ...], Flags]:
+        """What makes each group, a pair of attribute and value for each attribute, to its members.
+
+        The first is all examples, made of nothing; combinations come last. Shape (N,) each.
+        """
         cells = {
             name: {(name, value): codes == place for place, value in enumerate(distinct)}
             for name, (distinct, codes) in self.coded.items()
         }
-        for own in cells.values():
-            masks |= {group_key([pair]): mask for pair, mask in own.items()}
-        for names in self.crossed:
+        masks: dict[tuple[tuple[str, str], ...], Flags] = {(): np.ones(self.size, np.bool_)}
+        for names in [*((name,) for name in cells), *self.crossed]:
             for parts in product(*(cells[name].items() for name in names)):
-                pairs, crossed_masks = zip(*parts, strict=True)
-                masks[group_key(pairs)] = np.logical_and.reduce(crossed_masks)
+                pairs, own = zip(*parts, strict=True)
+                masks[pairs] = np.logical_and.reduce(own)
         return masks
+
+    @cached_property
+    def by_key(self) -> dict[str, Flags]:
+        """Key of each group (see `group_key`) to its members, shape (N,); the first is `all`."""
+        return {group_key(pairs): mask for pairs, mask in self.members.items()}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the groups."""
+        return tuple(self.by_key)
+
+    @cached_property
+    def masks(self) -> Flags:
+        """Membership, shape (G, N), in the order of `keys`."""
+        return np.stack(list(self.members.values()))
+
+    def mask(self, key: str) -> Flags:
+        """Membership in one group, shape (N,)."""
+        return self.by_key[key]
+
+    @property
+    def attributes(self) -> tuple[tuple[str, ...], ...]:
+        """The attributes that each group is made of; none for `all`."""
+        return tuple(tuple(name for name, _ in pairs) for pairs in self.members)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups for people: `all`, `male`, `male & old`.
+
+        With the attribute where a value says little alone, as numbers do: `age 18 to 39 & male`.
+        """
+        distinct = {name: own for name, (own, _) in self.coded.items()}
+        flat = [value for own in distinct.values() for value in own]
+        unique = len({"all", *flat}) == 1 + len(flat)
+        bare = {a for a in distinct if unique and not any(map(SAYS_LITTLE.match, distinct[a]))}
+        return tuple(
+            " & ".join(value if name in bare else f"{name} {value}" for name, value in pairs)
+            or "all"
+            for pairs in self.members
+        )
+
+    def apart(self) -> dict[tuple[str, ...], dict[str, Flags]]:
+        """Sets of attributes to the groups that they form, by key: those with members and values.
+
+        Groups of one set share no example; who has no value of an attribute is in none of them.
+        """
+        tables: dict[tuple[str, ...], dict[str, Flags]] = {}
+        for pairs, mask in self.members.items():
+            if pairs and mask.any() and all(value != MISSING for _, value in pairs):
+                own = tables.setdefault(tuple(name for name, _ in pairs), {})
+                own[group_key(pairs)] = mask
+        return tables
 
 
 class GroupValues(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,14 @@ import polars as pl
 from scotoma.answers.admission import (
     MOST_CLASSES,
     NO_ANSWER,
+    WAY_OUT,
+    chance_note,
     check_language,
+    class_skill,
+    share_words,
     translate,
+    unanswered_note,
+    unasked_chance,
 )
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
@@ -31,14 +37,13 @@ from scotoma.printable import listed, quoted
 
 __all__ = [
     "NO_ANSWER",
-    "UNANSWERED",
     "Answers",
     "Examples",
     "Pair",
-    "SpokenAnswers",
+    "class_ids",
     "cluster_names",
     "label_notes",
-    "one_language",
+    "read_answers",
     "read_clusters",
     "read_ids",
     "read_labels",
@@ -49,8 +54,20 @@ Codes: TypeAlias = npt.NDArray[np.intp]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]
 
-UNANSWERED = -1  # the class id of an example that a model did not answer
 OFTEN = 2  # rows of the label column that make a class of a word that may mean a missing value
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the models of one variant said.
+
+    Attributes:
+        variant: Its name.
+        predicted: Class ids, a column a model, shape (N, K).
+    """
+
+    variant: str
+    predicted: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,7 +77,8 @@ class Examples:
     Attributes:
         ids: What the examples are called, text, shape (N,); None where they are numbered.
         labels: Class ids, shape (N, L); None where the examples have no labels.
-        classes: Class names by id: labels, and what models say beside them, in natural order.
+        classes: Class names by id: labels, and what models say beside them; `(no answer)` is the
+            last where a model gave none.
         groups: Who belongs to which group.
         cluster: Which examples belong together, ids without gaps, shape (N,); None for none.
         features: Columns that describe examples beside groups, shape (N, F).
@@ -80,27 +98,31 @@ class Examples:
         """N."""
         return self.groups.size
 
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What the models of one variant said.
-
-    Attributes:
-        variant: Its name.
-        models: What its models are called, K.
-        answers: Class ids, `UNANSWERED` where a model gave none, shape (N, K).
-        columns: The column that each model's answers came from.
-    """
-
-    variant: str
-    models: tuple[str, ...]
-    answers: Codes
-    columns: tuple[str, ...] = ()
-
-    @property
-    def unanswered(self) -> Flags:
+    def unanswered(self, answers: Answers) -> Flags:
         """Where a model gave no answer, shape (N, K)."""
-        return np.asarray(self.answers == UNANSWERED)
+        silent = len(self.classes) - 1 if self.classes[-1:] == (NO_ANSWER,) else -1
+        return np.asarray(answers.predicted == silent)
+
+    def chance(
+        self, dense: Answers, *, strata: npt.ArrayLike | None = None, level: float = 0.95
+    ) -> tuple[AdmissionNote, ...]:
+        """Ask whether the baseline is better than its answers dealt to other examples (rule 2).
+
+        Args:
+            dense: The answers of the baseline.
+            strata: See `class_skill`.
+            level: Coverage of its interval.
+
+        Returns:
+            A note where it is not shown to be, or where nobody can ask; else none.
+        """
+        if self.labels is None:
+            return (unasked_chance("the examples have no labels"),)
+        said, labels = dense.predicted, self.labels[:, 0]
+        right = f"right on {share_words(float((said == labels[:, None]).mean()))}"
+        skill = class_skill(said, labels, clusters=self.cluster, strata=strata, level=level)
+        note = chance_note(skill, right)
+        return () if note is None else (note,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,35 +181,41 @@ class Pair:
             DataError: Answers that are no labels, ids that repeat, or no example with a label.
 
         >>> pair = Pair.of(pl.Series("y", [0, 1, None]), {"int8": pl.Series(["1.0", "", "0.0"])})
-        >>> pair.examples.classes, pair.examples.labels.tolist(), pair.compressed.answers.tolist()
-        (('0', '1'), [[0], [1]], [[1], [-1]])
+        >>> pair.classes, pair.labels.tolist(), pair.compressed.predicted.tolist()
+        (('0', '1', '(no answer)'), [0, 1], [[1], [2]])
         """
         sides = {**(dense or {}), **compressed}
         rows = len(next(iter(sides.values())))
         truth = None if labels is None else read_labels(labels, missing)
         known = pl.repeat(True, rows, eager=True) if truth is None else truth.values.is_not_null()
-        size = int(known.sum())
-        if labels is not None and not size:
+        if labels is not None and not known.any():
             raise DataError(
                 f"label {quoted(labels.name)} is missing in all {rows:,} rows: name another column"
             )
-        spoken = one_language(
-            None if truth is None else truth.values.filter(known),
-            {name: column.filter(known).alias(name) for name, column in sides.items()},
-            classes=classes, missing=missing,
-        )  # fmt: skip
+        names = None if truth is None else truth.values.filter(known)
+        spoken = [*classes] if names is None else [*names.unique(), *classes]
+        answers: dict[str, pl.Series] = {}
+        notes = [] if labels is None or truth is None else [*label_notes(labels.name, truth)]
+        for name, column in sides.items():
+            answers[name], said = read_answers(
+                column.filter(known).alias(name), spoken, labelled=names is not None,
+                missing=missing,
+            )  # fmt: skip
+            if not spoken:  # all speak the language of the first
+                spoken = answers[name].drop_nulls().unique().to_list()
+            silent = answers[name].is_null().to_numpy()[:, None]
+            notes += said
+            notes += unanswered_note(silent, _column(name), labelled=names is not None)
         every = natural_order(
-            {*classes}.union(
-                *(column.drop_nulls().unique() for column in spoken.answers.values()),
-                () if spoken.labels is None else spoken.labels.unique(),
-            )
+            {*spoken}.union(*(one.drop_nulls().unique() for one in answers.values()))
         )
+        every += [NO_ANSWER] if any(one.null_count() for one in answers.values()) else []
         formed = Groups.of(
             {name: column.filter(known) for name, column in (groups or {}).items()},
-            rules, size=size, crossed=crossed, missing=missing,
+            rules, size=int(known.sum()), crossed=crossed, missing=missing,
         )  # fmt: skip
         examples = Examples(
-            labels=None if spoken.labels is None else _codes(spoken.labels, every)[:, None],
+            labels=None if names is None else class_ids(names, every)[:, None],
             classes=tuple(every),
             groups=formed,
             ids=None if ids is None else read_ids(ids).filter(known),
@@ -196,41 +224,27 @@ class Pair:
         )
 
         def side(variant: str, columns: Columns) -> Answers:
-            codes = np.stack([_codes(spoken.answers[name], every) for name in columns], axis=1)
-            return Answers(variant, tuple(columns), codes, tuple(columns))
+            codes = [class_ids(answers[name], every) for name in columns]
+            return Answers(variant, np.stack(codes, axis=1))
 
         return cls(
             examples=examples,
             compressed=side("compressed", compressed),
             dense=side("dense", dense) if dense else None,
             paired=paired,
-            notes=(
-                *(label_notes(labels.name, truth) if labels is not None and truth else ()),
-                *spoken.notes,
-                *(reading_note("groups", note) for note in formed.notes),
-            ),
-        )  # fmt: skip
+            notes=(*notes, *(reading_note("groups", note) for note in formed.notes)),
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Class names by the ids of `coded`: with `(no answer)` last, where a model gave none."""
-        more = [NO_ANSWER] if self._silent else []
-        return (*self.examples.classes, *more)
-
-    @property
-    def _silent(self) -> bool:
-        sides = [self.compressed, *([self.dense] if self.dense else [])]
-        return any(bool(side.unanswered.any()) for side in sides)
+        """Class names by id; see `Examples`."""
+        return self.examples.classes
 
     @property
     def labels(self) -> Codes:
         """Class ids of the only label of each example, shape (N,)."""
         assert self.examples.labels is not None
         return np.asarray(self.examples.labels[:, 0])
-
-    def coded(self, side: Answers) -> Codes:
-        """What one side said as class ids of `classes`, shape (N, K)."""
-        return np.where(side.unanswered, len(self.examples.classes), side.answers)
 
     def renamed(self, names: Mapping[str, str]) -> Pair:
         """Give classes other names; those that share one become one class.
@@ -239,15 +253,19 @@ class Pair:
         >>> pair.renamed({"b": "b or c", "c": "b or c"}).labels.tolist()
         [0, 1, 1]
         """
-        old = self.examples.classes
-        new = natural_order(names.get(name, name) for name in old)
-        place = np.array([new.index(names.get(name, name)) for name in old] + [UNANSWERED])
+        new = natural_order(names.get(name, name) for name in self.classes if name != NO_ANSWER)
+        new += [NO_ANSWER] if NO_ANSWER in self.classes else []
+        place = np.array([new.index(names.get(name, name)) for name in self.classes])
+
+        def side(answers: Answers) -> Answers:
+            return replace(answers, predicted=place[answers.predicted])
+
         labels = None if self.examples.labels is None else place[self.examples.labels]
         return replace(
             self,
             examples=replace(self.examples, labels=labels, classes=tuple(new)),
-            compressed=replace(self.compressed, answers=place[self.compressed.answers]),
-            dense=self.dense and replace(self.dense, answers=place[self.dense.answers]),
+            compressed=side(self.compressed),
+            dense=self.dense and side(self.dense),
         )
 
 
@@ -295,71 +313,48 @@ def label_notes(name: str, truth: ReadValues) -> tuple[AdmissionNote, ...]:
     return tuple(notes)
 
 
-class SpokenAnswers(NamedTuple):
-    """Labels and answers in one language.
-
-    Attributes:
-        labels: Shape (N,).
-        answers: Column to its answers, null where there is none, shape (N,).
-        notes: What was folded, and what is no label.
-    """
-
-    labels: pl.Series | None
-    answers: dict[str, pl.Series]
-    notes: tuple[AdmissionNote, ...]
-
-
-def one_language(
-    labels: pl.Series | None,
-    sides: Mapping[str, pl.Series],
+def read_answers(
+    column: pl.Series,
+    classes: Sequence[str],
     *,
-    classes: Sequence[str] = (),
+    labelled: bool = True,
+    subject: str = "",
     missing: Sequence[str] = MISSING_TEXTS,
-) -> SpokenAnswers:
-    """Write the answers of every column in the language of the labels (rule 1 of admission).
+    way_out: str = WAY_OUT,
+) -> tuple[pl.Series, tuple[AdmissionNote, ...]]:
+    """Read answers in the language of the labels (rule 1 of admission).
 
     Args:
-        labels: From `read_labels`, without missing ones, shape (N,); None where there are none, and
-            all columns speak the language of the first.
-        sides: Column to its answers, of any plain type, shape (N,).
-        classes: Classes that models know beside the labels.
+        column: Answers of any plain type, shape (N,).
+        classes: Labels, and classes that models know beside them; none for those of the column.
+        labelled: Whether examples have labels, so that an answer may be none.
+        subject: What messages call the column; empty for its name.
         missing: See `read_values`.
+        way_out: See `check_language`.
+
+    Returns:
+        Text, null where there is no answer, shape (N,); and what was folded or is no label.
 
     Raises:
-        DataError: None of a column's answers is a label.
+        DataError: None of the answers is a label.
 
-    >>> spoken = one_language(pl.Series(["no", "yes"]), {"int8": pl.Series(["No ", "YES"])})
-    >>> spoken.answers["int8"].to_list()
-    ['no', 'yes']
+    >>> read_answers(pl.Series("int8", ["No ", "YES", None]), ["no", "yes"])[0].to_list()
+    ['no', 'yes', None]
     """
-    truths = list(classes) if labels is None else [*labels.unique(), *classes]
-    read = {
-        name: read_values(column, missing=missing, classes=truths) for name, column in sides.items()
-    }
-    if labels is None and not truths:
-        truths = next(iter(read.values())).values.drop_nulls().unique().to_list()
-    known = natural_order(truths)
-    answers: dict[str, pl.Series] = {}
-    notes: list[AdmissionNote] = []
-    for name, side in read.items():
-        subject = f"column {quoted(name)}"
-        counts = dict(side.values.drop_nulls().value_counts().iter_rows())
-        own: tuple[AdmissionNote, ...] = ()
-        if labels is None:
-            translation = translate(known, counts)
-        else:
-            translation, own = check_language(subject, known, counts)
-        folded = translation.answers
-        answers[name] = side.values.replace(folded) if folded else side.values
-        notes += [reading_note(name, note) for note in side.notes]
-        notes += own
-        if silent := side.values.null_count():
-            sentence = (
-                f"{subject} has no answer in {silent:,} of {len(side.values):,} rows: they count "
-                "as wrong"
-            )
-            notes.append(AdmissionNote(rule="unanswered", subject=subject, sentence=sentence))
-    return SpokenAnswers(labels, answers, tuple(notes))
+    read = read_values(column, missing=missing, classes=classes)
+    counts = dict(read.values.drop_nulls().value_counts().iter_rows())
+    own: tuple[AdmissionNote, ...] = ()
+    if labelled:
+        subject = subject or _column(column.name)
+        folded, own = check_language(subject, natural_order(classes), counts, way_out=way_out)
+    else:
+        folded = translate(classes or counts, counts)
+    values = read.values.replace(folded.answers) if folded.answers else read.values
+    return values, (*(reading_note(column.name, note) for note in read.notes), *own)
+
+
+def _column(name: str) -> str:
+    return f"column {quoted(name)}"
 
 
 def read_ids(ids: pl.Series) -> pl.Series:
@@ -403,7 +398,11 @@ def read_clusters(column: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> 
     return np.asarray(names.rank("dense").to_numpy().astype(np.intp) - 1)
 
 
-def _codes(values: pl.Series, classes: Sequence[str]) -> Codes:
-    """Class ids, `UNANSWERED` where there is no value, shape (N,)."""
+def class_ids(values: pl.Series, classes: Sequence[str]) -> Codes:
+    """Class ids, shape (N,): that of `(no answer)` where there is no value.
+
+    >>> class_ids(pl.Series(["b", None]), ["a", "b", "(no answer)"]).tolist()
+    [1, 2]
+    """
     codes = values.cast(pl.Enum(list(classes))).to_physical().cast(pl.Int64)
-    return np.asarray(codes.fill_null(UNANSWERED).to_numpy().astype(np.intp))
+    return np.asarray(codes.fill_null(len(classes) - 1).to_numpy().astype(np.intp))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import chance_note, class_skill, share_words
 from scotoma.answers.arrays import pair_of
 from scotoma.answers.note import AdmissionNote
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
@@ -194,11 +193,9 @@ def compare(
         )
     pair = pair_of(y, dense, compressed, groups=groups, clusters=clusters, paired=paired)
     assert pair.dense is not None
-    labels, d, c = pair.labels, pair.coded(pair.dense), pair.coded(pair.compressed)
-    skill = class_skill(d, labels, clusters=pair.examples.cluster, level=level)
-    share = f"right on {share_words(float((d == labels[:, None]).mean()))}"
-    chance = chance_note(skill, share)
-    masks = {name: mask for name, mask in pair.examples.groups.masks.items() if name != "all"}
+    labels, d, c = pair.labels, pair.dense.predicted, pair.compressed.predicted
+    admission = (*pair.notes, *pair.examples.chance(pair.dense, level=level))
+    masks = {name: mask for name, mask in pair.examples.groups.by_key.items() if name != "all"}
     if len(masks) > MOST_GROUPS:
         raise DataError(
             f"groups must form at most {MOST_GROUPS} groups, got {len(masks):,}; leave out what "
@@ -220,7 +217,6 @@ def compare(
     effects = group_effects(wrong, np.stack(list(masks.values())), list(masks), level=level) if (
         masks
     ) else []  # fmt: skip
-    admission = (*pair.notes, *([chance] if chance else []))
     sentences = [note.sentence for note in admission]
     return Comparison(
         error=wrong.change(level=level),

@@ -12,7 +12,7 @@ from scotoma.errors import DataError
 from scotoma.readers.pairing import Pairing
 from scotoma.readers.record import SCORE
 
-__all__ = ["ATTRIBUTE", "PairedRows", "joined_tasks", "paired_rows"]
+__all__ = ["ATTRIBUTE", "SIDES", "PairedRows", "joined_tasks", "paired_rows"]
 
 ATTRIBUTE = "attribute."  # begins the name of every column of attributes
 SIDES = ("before", "after")
@@ -39,15 +39,12 @@ class PairedRows:
             attributes.
         reruns: Of the dense and the compressed model, the most over the tasks.
         unscored: Examples that were left out, because one of the models has no score for them.
-        unanswered: Of the dense and the compressed model: examples that count as wrong, because it
-            gave no answer.
         notes: Sentences that a reader should know.
     """
 
     table: pl.DataFrame
     reruns: tuple[int, int]
     unscored: int
-    unanswered: tuple[int, int]
     notes: tuple[str, ...]
 
     @property
@@ -95,7 +92,7 @@ def paired_rows(
         .sort("pair", "beside")
         .rename({side: f"rerun_{side}" for side in SIDES})
     )
-    rows, unanswered = _wrong_where_unanswered(rows)
+    rows = _wrong_where_unanswered(rows)
     scored = pl.all_horizontal(
         pl.col(f"score_{side}").is_finite().fill_null(False) for side in SIDES
     )
@@ -114,27 +111,25 @@ def paired_rows(
         if some
     ]
     table = kept.with_columns(task=pl.lit(task), example=position, position=pl.col("pair"))
-    return PairedRows(table.drop("pair", "beside"), reruns, unscored, unanswered, tuple(notes))
+    return PairedRows(table.drop("pair", "beside"), reruns, unscored, tuple(notes))
 
 
-def _wrong_where_unanswered(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int, int]]:
+def _wrong_where_unanswered(rows: pl.DataFrame) -> pl.DataFrame:
     """Take an example without score and answer as wrong, where others are right or wrong.
 
     A log that holds no answers at all does not say who gave none.
     """
-    counts = []
     for side in SIDES:
         score, answered = pl.col(f"score_{side}"), pl.col(f"answered_{side}")
         known = rows.filter(score.is_finite())[f"score_{side}"]
         none = ~score.is_finite().fill_null(False) & ~answered
         if not known.is_in([0.0, 1.0]).all() or not rows[f"answered_{side}"].any():
             none = pl.lit(False)
-        counts.append(rows.filter(none)["pair"].n_unique())
         rows = rows.with_columns(
             pl.when(none).then(0.0).otherwise(score).alias(f"score_{side}"),
             none.alias(f"unanswered_{side}"),
         ).drop(f"answered_{side}")
-    return rows, (counts[0], counts[1])
+    return rows
 
 
 def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
@@ -147,7 +142,6 @@ def joined_tasks(tasks: Sequence[PairedRows]) -> PairedRows:
         pl.concat(tables, how="diagonal_relaxed"),
         (max(one.reruns[0] for one in tasks), max(one.reruns[1] for one in tasks)),
         sum(one.unscored for one in tasks),
-        (sum(one.unanswered[0] for one in tasks), sum(one.unanswered[1] for one in tasks)),
         tuple(note for one in tasks for note in one.notes),
     )
 

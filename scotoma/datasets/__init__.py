@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.datasets.examples import AuditedExamples, Partition
+from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_decoding import (
     checked_parts,
     decode_images,
@@ -14,7 +14,6 @@ from scotoma.datasets.sources import Survey, load_examples, open_examples, surve
 __all__ = [
     "AuditedExamples",
     "IndexedImages",
-    "Partition",
     "StoredImages",
     "Survey",
     "checked_parts",

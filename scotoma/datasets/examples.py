@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.answers.groups import Groups
 from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.label_pairs import example_of_pair
@@ -24,34 +24,11 @@ from scotoma.unreadable import UNREADABLE, readable, reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FEATURES", "AuditedExamples", "Partition"]
+__all__ = ["FEATURES", "AuditedExamples"]
 
 FEATURES = "features"
-SAYS_LITTLE = re.compile(r"[-+<>=.]*\d|(yes|no|true|false|other)$", re.IGNORECASE)
 ROW_GROUP = 256  # rows with images, which are read back some at a time
 AGAIN = "repeat the audit to make it again"
-
-
-@dataclass(frozen=True)
-class Partition:
-    """The groups of a set of examples, decided once and used by every estimate and plot.
-
-    Attributes:
-        keys: One a group: `all`, `sex=male`, `sex=male,age=old`; see `group_key`.
-        names: The same for people: `all`, `male`, `male & old`; with the attribute where a value
-            says little alone, as numbers do: `age 18 to 39 & male`.
-        attributes: The attributes each group is made of; none for `all`.
-        masks: Membership, bool, shape (G, N).
-    """
-
-    keys: tuple[str, ...]
-    names: tuple[str, ...]
-    attributes: tuple[tuple[str, ...], ...]
-    masks: NDArray[np.bool_]
-
-    def mask(self, key: str) -> NDArray[np.bool_]:
-        """Membership in one group, shape (N,)."""
-        return np.asarray(self.masks[self.keys.index(key)])
 
 
 @dataclass(frozen=True)
@@ -151,33 +128,14 @@ class AuditedExamples:
             return pl.DataFrame()
         return self.table[FEATURES].struct.unnest()
 
-    def partition(self) -> Partition:
+    def partition(self) -> Groups:
         """Build the groups: all examples, every value of each attribute, then intersections."""
-        values = {a: sorted(self.table[a].unique().to_list()) for a in self.attributes}
-        flat = [value for own in values.values() for value in own]
-        unique = len({"all", *flat}) == 1 + len(flat)
-        bare = {a for a in values if unique and not any(map(SAYS_LITTLE.match, values[a]))}
-        masks = {
-            (attribute, value): (self.table[attribute] == value).to_numpy()
-            for attribute, own in values.items()
-            for value in own
-        }
-        keys, names = [group_key([])], ["all"]
-        made_of: list[tuple[str, ...]] = [()]
-        rows = [np.ones(self.table.height, dtype=bool)]
-        for attributes in [(a,) for a in self.attributes] + list(self.intersections):
-            for cell in product(*(values[attribute] for attribute in attributes)):
-                pairs = list(zip(attributes, cell, strict=True))
-                keys.append(group_key(pairs))
-                names.append(" & ".join(v if a in bare else f"{a} {v}" for a, v in pairs))
-                made_of.append(tuple(attributes))
-                rows.append(np.logical_and.reduce([masks[pair] for pair in pairs]))
-        return Partition(tuple(keys), tuple(names), tuple(made_of), np.stack(rows))
+        values = {name: self.table[name] for name in self.attributes}
+        return Groups(values, self.table.height, self.intersections)
 
     def over_index_masks(self) -> dict[str, NDArray[np.bool_]]:
         """Membership in every group but `all`, and in `over_indexed`, shape (N,), by key."""
-        groups = self.partition()
-        masks = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
+        masks = {key: mask for key, mask in self.partition().by_key.items() if key != "all"}
         for column, value in self.over_indexed:
             masks[group_key([(column, value)])] = (self.table[column] == value).to_numpy()
         return masks

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.gate import TestResult
-from scotoma.bias.four_fifths import ImpactRatio
+from scotoma.bias.four_fifths import STANDINGS
 from scotoma.evidence.numbers import interval_words, six_digits
 from scotoma.evidence.release import Release, measurements
 from scotoma.printable import code_span, printable
@@ -23,12 +22,11 @@ SCOPES = {
 }
 
 
-def dossier(release: Release, impact: Mapping[str, Sequence[ImpactRatio]]) -> str:
+def dossier(release: Release) -> str:
     """Write what was tested, on which data, with what result and how sure, in nine sections.
 
     Args:
         release: The model and its audit.
-        impact: Attribute to its four-fifths table; empty where there is no favourable outcome.
 
     Returns:
         Markdown with tables; names are code, so that nothing in them is markup. The fields of the
@@ -45,9 +43,7 @@ def dossier(release: Release, impact: Mapping[str, Sequence[ImpactRatio]]) -> st
         rates=_rates(release),
         gaps=_gaps(audit, release.variant.name),
         outcomes=_outcomes(audit, release.variant.name),
-        impact={
-            attribute: [_impact_row(row) for row in rows] for attribute, rows in impact.items()
-        },
+        impact=_impact(audit, release.variant.name),
         robustness=_robustness(audit),
         code=code_span,
         text=_text,
@@ -109,16 +105,20 @@ def _outcomes(audit: Audit, variant: str) -> list[dict[str, str]]:
     ]
 
 
-def _impact_row(row: ImpactRatio) -> dict[str, str]:
-    ratio = "" if row.ratio is None else _number(Quantity.of(row.ratio))
-    sure = "" if row.certain or row.standing in ("highest", "too small") else ", may be chance"
-    return {
-        "group": row.group,
-        "n": f"{row.n:,}",
-        "rate": _cell(interval_words(Quantity.of(row.rate), "rate")),
-        "ratio": ratio,
-        "standing": f"{row.standing}{sure}",
-    }
+def _impact(audit: Audit, variant: str) -> dict[str, list[dict[str, str]]]:
+    """Four-fifths tables: one an attribute, one an intersection."""
+    names, tables = audit.group_names, dict[str, list[dict[str, str]]]()
+    for row in audit.clarify.selection.get(variant, ()):
+        tables.setdefault(row.attribute, []).append(
+            {
+                "group": names.get(row.group, row.group),
+                "n": f"{row.n:,}",
+                "rate": _cell(interval_words(row.rate, "rate")),
+                "ratio": "" if row.ratio is None else _number(row.ratio),
+                "standing": STANDINGS[row.standing, row.certain],
+            }
+        )
+    return tables
 
 
 def _robustness(audit: Audit) -> str:

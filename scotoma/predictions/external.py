@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import check_language
+from scotoma.answers.admission import WAY_OUT
 from scotoma.answers.note import AdmissionNote
+from scotoma.answers.pair import read_answers
 from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -250,16 +251,6 @@ def _codes(
 ) -> pl.Series:
     """Class ids of the predicted names; adds to the notes, and names that are no class."""
     values, rule = frame["predicted"], "which is no example's label"
-    spoken = values
-    if request.threshold is None:
-        read = read_values(values, missing=request.limits.missing, classes=request.classes).values
-        counts = dict(read.drop_nulls().value_counts().iter_rows())
-        translation, own = check_language(
-            f"{frame['variant'][0]} in {PurePath(table.place).name}", request.classes, counts,
-            way_out="write both with the same names, or name the classes in source.classes",
-        )  # fmt: skip
-        spoken = read.replace(translation.answers) if translation.answers else read
-        notes += own
     if request.threshold is not None:
         number = values.cast(pl.Float64, strict=False).fill_nan(None)
         above, below = threshold_classes(request.threshold)
@@ -269,7 +260,12 @@ def _codes(
         ).to_series()  # fmt: skip
         rule = "and label.threshold needs numbers"
     else:
-        classes = spoken
+        classes, own = read_answers(
+            values, request.classes, missing=request.limits.missing,
+            subject=f"{frame['variant'][0]} in {PurePath(table.place).name}",
+            way_out=f"{WAY_OUT}, or name the classes in source.classes",
+        )  # fmt: skip
+        notes += own
     names = list(request.classes)
     codes = classes.cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
     if request.threshold is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from scotoma.answers.note import AdmissionNote
+from scotoma.answers.pair import Answers
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference, integers
 
@@ -33,15 +34,15 @@ def kept_classes(classes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """The class ids that every member of one variant gives every example.
+class Predictions(Answers):
+    """The answers of one variant of an audit.
 
     Attributes:
         variant: Its name.
+        predicted: Class ids, uint8 or uint16, shape (N, K).
         example_ids: Shape (N,), unique.
         members: Indices of the members in their population, ascending, shape (K,).
         classes: Class names by id.
-        predicted: Class ids, uint8 or uint16, shape (N, K).
         paired_with: Variant whose member of the same index each member derives from, or "".
         scores: Softmax probability of each predicted class, float16, shape (N, K), or None.
         runtimes: What ran the members, in words, each way once.
@@ -49,11 +50,9 @@ class Predictions:
         admission: How the answers were read, where they are others'.
     """
 
-    variant: str
     example_ids: tuple[str, ...]
     members: tuple[int, ...]
     classes: tuple[str, ...]
-    predicted: ClassIds
     paired_with: str = ""
     scores: NDArray[np.float16] | None = None
     runtimes: tuple[str, ...] = ()

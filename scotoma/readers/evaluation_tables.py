@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from scotoma.answers.admission import speak_of_classes
-from scotoma.answers.pair import label_notes, one_language, read_labels
+from scotoma.answers.pair import label_notes, read_answers, read_labels
 from scotoma.answers.values import (
     NEVER_A_CLASS,
-    column_text,
     infer_type,
     is_missing_text,
     is_plain,
@@ -134,7 +133,8 @@ def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
 def _records(
     path: Path, *, columns: LogColumns, scores: tuple[str, ...], notes: list[str]
 ) -> Iterator[Record]:
-    names, rows = _rows(path)
+    frame = table_frame(path) if sniff(path) == "csv" else None
+    names, rows = _rows(path) if frame is None else (frame.columns, iter(()))
     timm = is_timm(names)
     known, scored, used = _roles(path, names, columns, scores, timm=timm)
     # timm's score is how sure the model is, not whether it is right.
@@ -142,10 +142,12 @@ def _records(
         known["label"] and known["answer"]
     )
     scored = [name for name in scored if name in names]
-    spoken = _spoken(path, known["label"], known["answer"]) if compared and not timm else None
-    notes += [] if spoken is None else spoken.notes
-    if sniff(path) == "csv":
-        rows = _typed(path, used).iter_rows(named=True)
+    spoken = None
+    if compared and not timm:
+        spoken = _spoken(path, frame, known["label"], known["answer"])
+        notes += spoken.notes
+    if frame is not None:
+        rows = _typed(frame, used).iter_rows(named=True)
     roles = [(role, name) for role, name in known.items() if name]
     absent: dict[str, str | None] = dict.fromkeys(known)
     times: Counter[str] = Counter()
@@ -199,9 +201,8 @@ def _roles(
     return known, scored, {*known.values(), *scored, TASK, MODEL}
 
 
-def _typed(path: Path, used: Collection[str]) -> pl.DataFrame:
+def _typed(frame: pl.DataFrame, used: Collection[str]) -> pl.DataFrame:
     """A CSV whose attributes are numbers where Parquet would have numbers."""
-    frame = table_frame(path)
     typed = [infer_type(column)[0] for column in frame if column.name not in used]
     return frame.with_columns(one for one in typed if one.dtype.is_numeric())
 
@@ -210,12 +211,11 @@ def table_attributes(path: Path, columns: LogColumns, scores: Sequence[str]) -> 
     """The attributes of a table of one task in the types of their values; None of other files."""
     if sniff(path) is None:
         return None
-    names = column_names(path)
-    if is_timm(names) or TASK in names:
+    frame = table_frame(path)
+    if is_timm(frame.columns) or TASK in frame.columns:
         return None
-    used = _roles(path, names, columns, scores, timm=False)[2]
-    csv = sniff(path) == "csv"
-    frame = _typed(path, used) if csv else table_frame(path)
+    used = _roles(path, frame.columns, columns, scores, timm=False)[2]
+    frame = _typed(frame, used) if sniff(path) == "csv" else frame
     attributes = [column for column in frame if column.name not in used]
     return pl.DataFrame(
         [one for one in attributes if is_plain(one.dtype) and one.dtype != pl.Binary]
@@ -230,33 +230,32 @@ class _Spoken(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _spoken(path: Path, label: str, answer: str) -> _Spoken:
+def _spoken(path: Path, frame: pl.DataFrame | None, label: str, answer: str) -> _Spoken:
     """Read labels and answers in one language, if they are classes; else each as it stands."""
     if sniff(path):
-        frame = table_frame(path, label, answer)
-        truth, said = (column_text(frame[name]) for name in (label, answer))
+        frame = table_frame(path, label, answer) if frame is None else frame
+        truth, said = frame[label], frame[answer]
     else:
         cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]
         truth = pl.Series(label, [one for one, _ in cells], dtype=pl.String)
         said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
     read = read_labels(truth)
-    known = read.values.is_not_null()
-    labels = read.values.drop_nulls()
-    notes = [note.sentence for note in label_notes(label, read)]
+    known, labels = read.values.is_not_null(), read.values.drop_nulls()
+    notes = label_notes(label, read)
     if speak_of_classes(labels.n_unique(), len(labels)):
         try:
-            spoken = one_language(labels, {answer: said.filter(known)})
+            said = pl.select(pl.when(known).then(said)).to_series().alias(answer)
+            answered, more = read_answers(said, labels.unique().to_list())
         except DataError as error:
             raise DataError(f"{printable(path.name)}: {error}") from error
-        notes += [note.sentence for note in spoken.notes]
-        answered = spoken.answers[answer]
     else:
-        answered = read_values(said.filter(known), missing=NEVER_A_CLASS).values
-    answers: list[str | None] = pl.Series([None] * len(known), dtype=pl.String).scatter(
-        known.arg_true(), answered
-    ).to_list()  # fmt: skip
+        answered, more = read_values(said, missing=NEVER_A_CLASS).values, ()
     name = printable(path.name)
-    return _Spoken(read.values.to_list(), answers, tuple(f"{name}: {note}." for note in notes))
+    return _Spoken(
+        read.values.to_list(),
+        answered.to_list(),
+        tuple(f"{name}: {note.sentence}." for note in (*notes, *more)),
+    )
 
 
 def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:

@@ -47,7 +47,7 @@ def divergence(run: Run) -> list[Path]:
                 return scores, {
                     "divergence": summary,
                     "gallery": gallery_pairs(scores, examples, seed),
-                    "parity": parity(run, examples, comparison.compressed_members),
+                    "parity": parity(run, examples, comparison.compressed),
                 }
 
             variants = measure_variants(run, examples, "score divergence", measure, dense)
@@ -88,15 +88,15 @@ def score_divergence(
         top1_table,
     )
 
-    dense, compressed = comparison.dense, comparison.compressed
-    paired, labels = comparison.variant.paired, examples.known_labels
+    dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
+    paired, labels = comparison.paired, examples.known_labels
     classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
     scores = score(dense, compressed, len(classes), seed=seed)
     named = np.array(classes)
     frame = pl.DataFrame(
         {
             "example_id": examples.ids,
-            "variant": [comparison.variant.name] * len(examples.ids),
+            "variant": [comparison.compressed.variant] * len(examples.ids),
             "cie": scores.cie,
             "taxicab": scores.taxicab,
             "jaccard": scores.jaccard,

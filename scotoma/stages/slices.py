@@ -152,15 +152,15 @@ def _outcome(comparison: PopulationPair, examples: AuditedExamples) -> dict[str,
 
     That is a prediction where members are paired, or one stands against one; else the majority's.
     """
-    dense, compressed = comparison.dense, comparison.compressed
+    dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
     if examples.labelled:
         labels = examples.labels[:, None]
         return {
             "outcome": compressed != labels,
             "baseline": dense != labels,
-            "paired": comparison.variant.paired,
+            "paired": comparison.paired,
         }
-    if comparison.variant.paired or dense.shape[1] == compressed.shape[1] == 1:
+    if comparison.paired or dense.shape[1] == compressed.shape[1] == 1:
         return {"metric": "flip", "outcome": compressed != dense}
     from scotoma.divergence import score
 

@@ -94,7 +94,8 @@ def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
 def _variant(
     run: Run, pair: PopulationPair, examples: AuditedExamples, last: dict[str, Review]
 ) -> ReviewedVariant:
-    scores = score(pair.dense, pair.compressed, len(examples.classes))
+    sides = pair.dense.predicted, pair.compressed.predicted
+    scores = score(*sides, len(examples.classes))
     labels = examples.labels
     corrected, reviewed = _corrected(examples, last)
     lots = lots_of(run, examples.ids)
@@ -122,13 +123,11 @@ def _variant(
         only_drawn = np.where(drawn, corrected, labels)
         for key, mask in zip(groups.keys, groups.masks, strict=True):
             change = corrected_change(
-                pair.dense, pair.compressed, labels, only_drawn, drawn,
-                scores.cie.astype(np.int64), mask, paired=pair.variant.paired,
+                *sides, labels, only_drawn, drawn,
+                scores.cie.astype(np.int64), mask, paired=pair.paired,
                 clusters=examples.clusters, level=LEVEL,
             )  # fmt: skip
-            wrong = [
-                (one[mask] != labels[mask, None]).mean() for one in (pair.dense, pair.compressed)
-            ]
+            wrong = [(one[mask] != labels[mask, None]).mean() for one in sides]
             rates.append(
                 ReviewedRate(
                     group=key,
@@ -143,7 +142,7 @@ def _variant(
                 )
             )
     return ReviewedVariant(
-        name=pair.variant.name,
+        name=pair.compressed.variant,
         changed=counts["changed"],
         unchanged=counts["unchanged"],
         before=flips[0],

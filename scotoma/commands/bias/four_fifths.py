@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.answers.values import MISSING
 from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
 from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError
-from scotoma.group_keys import group_key
 from scotoma.printable import quoted
 from scotoma.uncertainty import FEW_RUNS
 
@@ -34,49 +31,41 @@ def measure_four_fifths(audited: BiasTable, question: BiasQuestion) -> dict[str,
     Raises:
         ConfigError: No favourable outcome is named.
     """
+    classes = audited.pair.classes
     if audited.positive is None:
         raise ConfigError(
             f"--four-fifths needs --positive, the label of those who are selected: name one of "
-            f"{', '.join(map(quoted, audited.classes[:8]))}"
+            f"{', '.join(map(quoted, classes[:8]))}"
         )
-    columns: list[tuple[str, ...]] = [(name,) for name in audited.values]
-    columns += [tuple(audited.values)] if question.intersections and len(columns) > 1 else []
-    models = {"baseline": audited.baseline, "predicted": audited.predicted}
     return {
-        "examples": len(audited.labels),
-        "positive": audited.classes[audited.positive],
+        "examples": audited.pair.examples.size,
+        "positive": classes[audited.positive],
         "level": question.level,
         "tables": [
-            _table(audited, question, names, population, ids == audited.positive)
-            for names in columns
-            for population, ids in models.items()
-            if ids is not None
+            _table(audited, question, names, masks, population, ids == audited.positive)
+            for names, masks in audited.groups.apart().items()
+            for population, ids in audited.populations.items()
         ],
     }
 
 
 def _table(
-    audited: BiasTable, question: BiasQuestion, names: tuple[str, ...], population: str, hits: Flags
+    audited: BiasTable,
+    question: BiasQuestion,
+    names: tuple[str, ...],
+    masks: dict[str, Flags],
+    population: str,
+    hits: Flags,
 ) -> dict[str, Any]:
-    known = np.ones(len(hits), np.bool_)
-    masks: dict[str, Flags] = {}
-    columns = []
-    for name in names:
-        values, codes = audited.values[name]
-        known &= np.array([value != MISSING for value in values])[codes]
-        columns.append([(name, v, codes == at) for at, v in enumerate(values) if v != MISSING])
-    for parts in product(*columns):
-        mask = np.logical_and.reduce([own for _, _, own in parts])
-        if mask.any():
-            masks[group_key([(name, value) for name, value, _ in parts])] = mask
-    rows = impact_ratios(hits, masks, clusters=audited.clusters, level=question.level)
+    unknown = ~np.logical_or.reduce(list(masks.values()))
+    rows = impact_ratios(hits, masks, clusters=audited.pair.examples.cluster, level=question.level)
     return {
         "columns": list(names),
         "models": population,
         "groups": [vars(row) for row in rows],
         "unknown": {
-            "examples": int((~known).sum()),
-            "selected": float(hits[~known].mean(axis=1).sum()),
+            "examples": int(unknown.sum()),
+            "selected": float(hits[unknown].mean(axis=1).sum()),
         },
     }
 

@@ -75,19 +75,21 @@ def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
     Returns:
         `groups`, `subgroups`, `clarify` and `fairness`, rows that hold estimates.
     """
-    rows, members = audited.predicted.shape
-    classes = audited.classes
+    classes, cluster = audited.pair.classes, audited.pair.examples.cluster
+    models = {name: ids.shape[1] for name, ids in audited.populations.items()}
+    rows = audited.pair.examples.size
     return {
         "examples": rows,
-        "clusters": rows if audited.clusters is None else int(audited.clusters.max()) + 1,
-        "models": members,
-        "baseline_models": 0 if audited.baseline is None else audited.baseline.shape[1],
+        "clusters": rows if cluster is None else int(cluster.max()) + 1,
+        "models": models["predicted"],
+        "baseline_models": models.get("baseline", 0),
         "paired": question.paired,
         "classes": classes,
         "positive": None if audited.positive is None else classes[audited.positive],
         "level": question.level,
         "groups": [
-            {"group": name, "examples": int(mask.sum())} for name, mask in audited.groups.items()
+            {"group": name, "examples": int(mask.sum())}
+            for name, mask in audited.groups.by_key.items()
         ],
         "subgroups": _subgroups(audited, question),
         "clarify": list(_clarify(audited, question)),
@@ -98,29 +100,23 @@ def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:
 def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any]]:
     from scotoma.bias import amplification, rates, selection_changes, selection_rates
 
-    names, masks = list(audited.groups), np.stack(list(audited.groups.values()))
-    n_classes, positive = len(audited.classes), audited.positive
-    if audited.baseline is None:
-        results: Sequence[Any] = rates(
-            audited.labels, audited.predicted, masks, names, positive=positive,
-            n_classes=n_classes, clusters=audited.clusters, level=question.level,
-        )  # fmt: skip
+    pair, positive = audited.pair, audited.positive
+    names, masks = audited.groups.keys, audited.groups.masks
+    own: dict[str, Any] = {"clusters": pair.examples.cluster, "level": question.level}
+    known: dict[str, Any] = own | {"positive": positive, "n_classes": len(pair.classes)}
+    after, paired = pair.compressed.predicted, question.paired
+    if pair.dense is None:
+        results: Sequence[Any] = rates(pair.labels, after, masks, names, **known)
         if positive is not None:
-            results = _with_selection(results, selection_rates(
-                audited.predicted == positive, masks, names, clusters=audited.clusters,
-                level=question.level,
-            ))  # fmt: skip
+            chosen = selection_rates(after == positive, masks, names, **own)
+            results = _with_selection(results, chosen)
         numbers_of = [{"predicted": one.rate} for one in results]
     else:
-        results = amplification(
-            audited.labels, audited.baseline, audited.predicted, masks, names, positive=positive,
-            n_classes=n_classes, clusters=audited.clusters, paired=question.paired,
-            level=question.level,
-        )  # fmt: skip
+        before = pair.dense.predicted
+        results = amplification(pair.labels, before, after, masks, names, paired=paired, **known)
         if positive is not None:
             results = _with_selection(results, selection_changes(
-                audited.baseline == positive, audited.predicted == positive, masks, names,
-                clusters=audited.clusters, paired=question.paired, level=question.level,
+                before == positive, after == positive, masks, names, paired=paired, **own
             ))  # fmt: skip
         numbers_of = [
             {
@@ -135,7 +131,7 @@ def _subgroups(audited: BiasTable, question: BiasQuestion) -> list[dict[str, Any
         {
             "group": one.group,
             "metric": one.metric,
-            "class": None if one.class_id is None else audited.classes[one.class_id],
+            "class": None if one.class_id is None else pair.classes[one.class_id],
         }
         | part
         for one, part in zip(results, numbers_of, strict=True)
@@ -155,17 +151,17 @@ def _with_selection(rates: Sequence[Any], selected: Sequence[Any]) -> list[Any]:
 def _clarify(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
     from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 
-    outcome = audited.positive
-    y = None if outcome is None else audited.labels == outcome
-    after = None if outcome is None else audited.predicted == outcome
-    before = None
-    if audited.baseline is not None and outcome is not None:
-        before = audited.baseline == outcome
+    outcome, pair = audited.positive, audited.pair
+    chosen = {} if outcome is None else {
+        name: ids == outcome for name, ids in audited.populations.items()
+    }  # fmt: skip
+    y = None if outcome is None else pair.labels == outcome
+    before, after = chosen.get("baseline"), chosen.get("predicted")
     late = [name for name, metric in METRICS.items() if metric.stage == "post-training"]
     for facet in audited.facets:
         table = partial(
             all_metrics, d=facet.d, y=y, strata=audited.strata, features=audited.features,
-            labels=audited.labels, clusters=audited.clusters, level=question.level,
+            labels=pair.labels, clusters=pair.examples.cluster, level=question.level,
             seed=question.seed,
         )  # fmt: skip
         parts = {"predicted": table(p=after)}
@@ -173,7 +169,7 @@ def _clarify(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, A
             parts["baseline"] = table(p=before, only=late)
             parts["change"] = metric_changes(
                 d=facet.d, dense=before, compressed=after, y=y, strata=audited.strata,
-                features=audited.features, clusters=audited.clusters, paired=question.paired,
+                features=audited.features, clusters=pair.examples.cluster, paired=question.paired,
                 level=question.level,
             )  # fmt: skip
         for name, metric in METRICS.items():
@@ -202,21 +198,20 @@ def _lacking(needs: Sequence[str], audited: BiasTable) -> str:
 def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, Any]]:
     from scotoma.bias.fairness import NAMES, SIGNED, fairness_bounds, signed
 
-    labels, outcome, n_classes = audited.labels, audited.positive, len(audited.classes)
-    populations = {"baseline": audited.baseline, "predicted": audited.predicted}
+    pair, outcome = audited.pair, audited.positive
+    labels, n_classes, clusters = pair.labels, len(pair.classes), pair.examples.cluster
     if outcome is not None:  # one class against the rest: the other classes need no counts apart
         labels, n_classes = (labels == outcome).astype(np.intp), 2
-    for name, (values, codes) in audited.values.items():
+    for name, (values, codes) in audited.groups.coded.items():
         masks = codes == np.arange(len(values))[:, None]
         predictions = {
             part: ids if outcome is None else (ids == outcome).astype(np.intp)
-            for part, ids in populations.items()
-            if ids is not None
+            for part, ids in audited.populations.items()
         }
         bounds = {
             part: fairness_bounds(
                 NAMES, labels, ids, masks, n_classes=n_classes,
-                class_id=None if outcome is None else 1, clusters=audited.clusters,
+                class_id=None if outcome is None else 1, clusters=clusters,
                 level=question.level, seed=question.seed,
             )
             for part, ids in predictions.items()
@@ -227,7 +222,7 @@ def _fairness(audited: BiasTable, question: BiasQuestion) -> Iterator[dict[str, 
                 row[part] = bounds[part][metric]
                 if metric in SIGNED and outcome is not None and len(values) == 2:
                     row[f"{part}_signed"] = signed(
-                        metric, labels, ids, masks, class_id=1, clusters=audited.clusters,
+                        metric, labels, ids, masks, class_id=1, clusters=clusters,
                         level=question.level,
                     )  # fmt: skip
             yield row

@@ -72,7 +72,7 @@ def run_bias_of_scores(
     label = "" if given else column(table, question.label, "--label")
     check_compared("predicted", after, before, label, paired=question.paired)
     groups = table_groups(table, question.groups, crossed=question.intersections)
-    messages, masks = (*messages, *groups.notes), groups.masks
+    messages, masks = (*messages, *groups.notes), groups.by_key
     scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
     own = question.cluster
     clusters = None if own is None else read_clusters(table[column(table, own, "--cluster")])

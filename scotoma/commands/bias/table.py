@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.groups import GroupColumn, Groups, parse_groups
-from scotoma.answers.pair import Pair
+from scotoma.answers.pair import NO_ANSWER, Pair
 from scotoma.answers.values import tidy
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.commands.shared.tables import Texts, check_compared, column, columns, numbers, texts
@@ -92,32 +92,31 @@ class BiasTable:
     """A table as arrays, checked.
 
     Attributes:
-        classes: Label values by class id.
-        labels: Class ids, shape (N,).
-        predicted: Class ids, shape (N, K).
-        baseline: Class ids, shape (N, K'); None without a baseline.
+        pair: Labels, answers and groups; several favourable labels are one class.
         positive: Class id of the favourable outcome, or None.
-        groups: Key of each group to its members, shape (N,); the first is all.
-        values: Group column to its values and each row's value as their place, shape (N,).
         facets: For the Clarify metrics.
-        clusters: Cluster ids, shape (N,), or None.
         strata: Shape (N,), or None.
         features: Of standard deviation 1, shape (N, F), or None.
         messages: What a reader should know about how the table was read.
     """
 
-    classes: tuple[str, ...]
-    labels: Codes
-    predicted: Codes
-    baseline: Codes | None
+    pair: Pair
     positive: int | None
-    groups: dict[str, Flags]
-    values: dict[str, tuple[list[str], Codes]]
     facets: list[Facet]
-    clusters: Codes | None
     strata: Texts | None
     features: npt.NDArray[np.float64] | None
     messages: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> Groups:
+        """Groups of the examples."""
+        return self.pair.examples.groups
+
+    @property
+    def populations(self) -> dict[str, Codes]:
+        """`baseline`, if there is one, and `predicted` to class ids, shape (N, K)."""
+        sides = {"baseline": self.pair.dense, "predicted": self.pair.compressed}
+        return {name: side.predicted for name, side in sides.items() if side is not None}
 
 
 def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
@@ -165,15 +164,9 @@ def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
     _refuse_one_value(groups)
     described = pair.examples.features
     return BiasTable(
-        classes=pair.classes,
-        labels=np.zeros(pair.examples.size, np.intp) if label is None else pair.labels,
-        predicted=pair.coded(pair.compressed),
-        baseline=None if pair.dense is None else pair.coded(pair.dense),
+        pair=pair,
         positive=positive,
-        groups=groups.masks,
-        values=groups.coded,
         facets=list(_facets(groups.coded, _advantaged(question.advantaged, groups.coded))),
-        clusters=pair.examples.cluster,
         strata=None if strata is None or described is None
         else texts(described, strata).astype(str),
         features=None if described is None else _scaled(described, features),
@@ -219,7 +212,7 @@ def _refuse_one_value(groups: Groups) -> None:
 def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, list[str]]:
     """Make one class of the favourable outcomes; its id, and what a reader should know."""
     favourable, messages = list(dict.fromkeys(map(tidy, names))), list[str]()
-    classes = pair.examples.classes
+    classes = [name for name in pair.classes if name != NO_ANSWER]
     holder = "predictions" if pair.examples.labels is None else "label"
     for value in favourable:
         if value not in classes:
@@ -242,7 +235,7 @@ def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, 
                 f"{listed(favourable)} of {listed(classes)}: name fewer"
             )
         pair = pair.renamed(dict.fromkeys(favourable, one))
-    return pair, pair.examples.classes.index(one), messages
+    return pair, pair.classes.index(one), messages
 
 
 def _advantaged(

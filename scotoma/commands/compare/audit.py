@@ -10,15 +10,20 @@ from pathlib import Path
 import polars as pl
 import yaml
 
+from scotoma.answers.admission import is_label
 from scotoma.answers.note import AdmissionNote
+from scotoma.answers.pair import Pair
 from scotoma.audit import read_audit, read_gate
+from scotoma.commands.compare.answers import RIGHT, are_outcomes, names_of
 from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.comparison.rows import SIDES
 from scotoma.config import Config, load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError
+from scotoma.natural import natural_order
 from scotoma.run import Run
 from scotoma.run.folder import INPUTS
 from scotoma.stages.bias import bias
@@ -32,18 +37,12 @@ from scotoma.stages.verdict import verdict
 
 __all__ = [
     "ComparedVerdict",
-    "audit_of",
     "audit_tables",
-    "classes_of",
-    "judge_apart",
     "judge_tables",
+    "judged",
 ]
 
-RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
-MOST_CLASSES = 100  # of tables whose answers are class names
-MEAN_SIZE = 5  # examples of a class; of fewer, answers are free rather than classes
-TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 RULES = """\
 rules:
   - id: error_all
@@ -80,53 +79,42 @@ class ComparedVerdict:
     admission: tuple[AdmissionNote, ...] = ()
 
 
-def judge_apart(
-    pairs: Sequence[ComparedLogs], judging: Judging, *, positive: str = ""
-) -> ComparedVerdict:
-    """Judge without leaving an audit behind.
-
-    Args:
-        pairs: Of the original and each compressed model, in binary scores.
-        judging: Rules and day.
-        positive: The answer that is the favourable outcome; empty for none.
-
-    Raises:
-        ScotomaError: What an audit of these answers refuses.
-    """
-    return judge_tables(lambda folder: _write(pairs, folder, positive=positive), judging)
-
-
-def audit_of(
-    pairs: Sequence[ComparedLogs],
-    out: Path,
+def judged(
+    compared: Sequence[ComparedLogs],
+    pairs: Sequence[Pair],
+    out: Path | None,
     judging: Judging,
     *,
+    positive: str,
     tracking: str,
     quiet: bool,
-    positive: str = "",
 ) -> ComparedVerdict:
-    """Audit compared logs as predictions, in a folder with all that an audit leaves.
+    """Judge compared logs by an audit of predictions.
 
     Args:
-        pairs: As for `judge_apart`.
-        out: Folder of the run; what it reads lies in `compared/`.
+        compared: The original and each compressed model.
+        pairs: Their answers, from `admitted`.
+        out: Folder of the run, whose inputs lie in `compared/`; None to leave no audit behind.
         judging: Rules and day.
+        positive: The answer that is the favourable outcome; empty for none.
         tracking: MLflow's server or database; empty to log nowhere.
         quiet: Write nothing to stderr.
-        positive: As for `judge_apart`.
 
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
 
     def write(folder: Path) -> Path:
-        path = _write(pairs, folder, tracking=tracking, positive=positive)
-        _write_texts(pairs, folder)
-        notes = dict.fromkeys(note for one in pairs for note in one.admission)
+        path = _write(compared, pairs, folder, tracking=tracking, positive=positive)
+        notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
         # The audit counts answers that are missing itself.
         write_compared_notes(folder, [note for note in notes if note.rule != "unanswered"])
+        if out is not None:
+            _write_texts(compared, folder)
         return path
 
+    if out is None:
+        return judge_tables(write, judging)
     return audit_tables(write, out, judging, quiet=quiet)
 
 
@@ -199,33 +187,36 @@ def _rules(config: Config) -> GateRules | None:
 
 
 def _write(
-    pairs: Sequence[ComparedLogs], folder: Path, *, tracking: str = "", positive: str = ""
+    compared: Sequence[ComparedLogs],
+    pairs: Sequence[Pair],
+    folder: Path,
+    *,
+    tracking: str,
+    positive: str,
 ) -> Path:
-    """Write the tables and the configuration of an audit.
-
-    Args:
-        pairs: As for `judge_apart`.
-        folder: For the files.
-        tracking: As for `audit_of`.
-        positive: As for `judge_apart`.
+    """Write the tables and the configuration of an audit; see `judged`.
 
     Returns:
         The configuration.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    first = pairs[0]
-    classes = classes_of(pairs)
-    ids = pl.concat_str("task", pl.lit("/"), "example_id").alias("id")
+    first, groups = pairs[0], pairs[0].examples.groups.values
     tables = [
         one.rows.table.with_columns(
-            ids, *(values.alias(f"group {name}") for name, values in one.values.items())
+            pl.concat_str("task", pl.lit("/"), "example_id").alias("id"),
+            names_of(pair, pair.labels).alias("label"),
+            *(own.alias(f"group {name}") for name, own in pair.examples.groups.values.items()),
+            *(
+                names_of(pair, own.predicted[:, 0]).alias(side)
+                for side, own in zip(SIDES, (pair.dense, pair.compressed), strict=True)
+                if own is not None
+            ),
         )
-        for one in pairs
+        for one, pair in zip(compared, pairs, strict=True)
     ]
     common = tables[0].select("id").unique(maintain_order=True)
     for table in tables[1:]:
         common = common.join(table.select("id").unique(), on="id", maintain_order="left")
-    attributes = [name for name, values in first.values.items() if values.n_unique() > 1]
     examples = (
         tables[0]
         .join(common, on="id", maintain_order="left")
@@ -233,30 +224,30 @@ def _write(
     )
     columns = {
         "example_id": pl.col("id"),
-        "label": pl.col("target") if classes else pl.lit(RIGHT),
+        "label": pl.col("label"),
         "prompt length": pl.col("prompt_length"),
         "prompt script": pl.col("prompt_script").fill_null("(missing)"),
         "position": pl.col("position"),
         **({"task": pl.col("task")} if examples["task"].n_unique() > 1 else {}),
-        **{name: pl.col(f"group {name}") for name in attributes},
+        **{name: pl.col(f"group {name}") for name in groups},
     }
     examples.select(**columns).write_parquet(folder / "examples.parquet")
-    sides = [(first.models[0], "before", tables[0])]
-    sides += [(one.models[1], "after", table) for one, table in zip(pairs, tables, strict=True)]
-    # A cell of a table that is empty is no answer; logs of tools may keep answers to themselves.
-    silent = all(
-        log.format in TABLES for one in pairs for logs in one.logs for log in logs.values()
-    )
+    sides = [(compared[0].models[0], "before", tables[0])]
+    sides += [(one.models[1], "after", table) for one, table in zip(compared, tables, strict=True)]
     answers = [
-        _answers(table.join(common, on="id"), side, name, named=bool(classes), silent=silent)
+        table.join(common, on="id")
+        .select(
+            example_id=pl.col("id"), variant=pl.lit(name), model=pl.lit("0"),
+            rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=pl.col(side),
+        )
+        .unique(["example_id", "rerun"], keep="first", maintain_order=True)
         for name, side, table in sides
-    ]
+    ]  # fmt: skip
     pl.concat(answers).write_parquet(folder / "predictions.parquet")
-    groups = {name: {"column": name} for name in attributes}
-    if "task" in columns and "task" not in groups:
-        groups["task"] = {"column": "task"}
+    by_column = {name: name for name in [*groups, *(["task"] if "task" in columns else [])]}
     of_prompts = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
     features = [name for name, of_log in of_prompts.items() if examples[of_log].n_unique() > 1]
+    classes = dict.fromkeys(name for pair in pairs for name in pair.classes if is_label(name))
     config = {
         "version": 1,
         "project": "compare",
@@ -264,12 +255,12 @@ def _write(
             "kind": "predictions",
             "files": str((folder / "predictions.parquet").absolute()),
             "examples": str((folder / "examples.parquet").absolute()),
-            "classes": classes or _outcomes(answers),
+            "classes": list(classes) if are_outcomes(first) else natural_order(classes),
         },
-        "baseline": first.models[0],
+        "baseline": compared[0].models[0],
         "label": {"column": "label"} | ({"positive": positive} if positive else {}),
-        "groups": {name: column | {"bins": "each"} for name, column in groups.items()},
-        "slices": {"features": [*groups, *features, "position"]},
+        "groups": {name: {"column": own, "bins": "each"} for name, own in by_column.items()},
+        "slices": {"features": [*by_column, *features, "position"]},
         "tracking": {"uri": tracking or "off"},
     }
     path = folder / "audit.yaml"
@@ -277,15 +268,15 @@ def _write(
     return path
 
 
-def _write_texts(pairs: Sequence[ComparedLogs], folder: Path) -> None:
+def _write_texts(compared: Sequence[ComparedLogs], folder: Path) -> None:
     """Write what was asked and answered, for the page: all, or of many examples those that change.
 
     Args:
-        pairs: As for `judge_apart`.
+        compared: As for `judged`.
         folder: That of the tables.
     """
     tables = []
-    for one in pairs:
+    for one in compared:
         rows = one.rows.table.filter((pl.col("rerun_before") == 0) & (pl.col("rerun_after") == 0))
         if rows.height > MOST_TEXTS:
             score = pl.col("score_before") != pl.col("score_after")
@@ -311,71 +302,3 @@ def _write_texts(pairs: Sequence[ComparedLogs], folder: Path) -> None:
                 )
             )
     pl.concat(tables).write_parquet(texts_file(folder))
-
-
-def _outcomes(answers: Sequence[pl.DataFrame]) -> list[str]:
-    """The outcomes that occur, and the two that always may."""
-    seen = {value for table in answers for value in table["predicted"].drop_nulls().unique()}
-    return [name for name in (RIGHT, WRONG, OTHER) if name in (RIGHT, WRONG) or name in seen]
-
-
-def classes_of(pairs: Sequence[ComparedLogs]) -> list[str]:
-    """List class names where answers are classes and right means equal to the label; else none."""
-    names: set[str] = set()
-    for one in pairs:
-        table = one.rows.table
-        if any(log.format not in TABLES for logs in one.logs for log in logs.values()):
-            return []
-        for side in ("before", "after"):
-            equal = (pl.col(f"answer_{side}") == pl.col("target")).fill_null(False)
-            if not table.select((equal.cast(pl.Float64) == pl.col(f"score_{side}")).all()).item():
-                return []
-            answers = table[f"answer_{side}"].drop_nulls()
-            if answers.is_empty() or table["target"].null_count():
-                return []
-            names |= {*table["target"].unique()}
-            if len({*names, *answers.unique()}) > min(MOST_CLASSES, table.height / MEAN_SIZE):
-                return []
-    return sorted(names)
-
-
-def _answers(
-    table: pl.DataFrame, side: str, model: str, *, named: bool, silent: bool
-) -> pl.DataFrame:
-    """What one model answers, a row an example and rerun, as an audit of predictions reads it.
-
-    Args:
-        table: The paired rows.
-        side: `before` or `after`.
-        model: Name of the model.
-        named: Answers are names of classes.
-        silent: A missing answer is one that the model did not give.
-    """
-    if named:
-        said = pl.col(f"answer_{side}")
-    else:
-        wrong = pl.col(f"score_{side}") != 1
-        moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
-        said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
-        said = said.otherwise(pl.lit(RIGHT))
-    given, answer = ~pl.col(f"unanswered_{side}"), pl.col(f"answer_{side}")
-    if silent and not table[f"answer_{side}"].is_null().all():
-        given &= answer.is_not_null() | (pl.col(f"score_{side}") == 1)
-    said = pl.when(given).then(said)
-    rows = table.select(
-        example_id=pl.col("id"), variant=pl.lit(model), model=pl.lit("0"),
-        rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=said,
-    )  # fmt: skip
-    return rows.unique(["example_id", "rerun"], keep="first", maintain_order=True)
-
-
-def _usual_wrong_answer() -> pl.Expr:
-    """The first wrong answer to each example in any rerun, the original's where it gave one."""
-    first = (
-        pl.col(f"answer_hash_{side}")
-        .filter((pl.col(f"score_{side}") != 1) & ~pl.col(f"unanswered_{side}"))
-        .first()
-        .over("id")
-        for side in ("before", "after")
-    )
-    return pl.coalesce(*first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,11 @@ import polars as pl
 import yaml
 
 from scotoma.answers.boxes import GroundTruth
-from scotoma.answers.groups import GroupColumn
+from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import reading_note
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
-from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped, groupings
+from scotoma.commands.compare.groups import Grouping, grouped, groupings, joined
 from scotoma.commands.compare.logs import Model
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
@@ -26,14 +26,15 @@ from scotoma.inputs import Codes
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
 from scotoma.readers.boxes import read_detections, read_ground_truth
-from scotoma.readers.tables import read_table
 from scotoma.stages.external.precision import precision_file, write_detectors
 from scotoma.stages.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
 
-BOX_KEYS = ("example_id", "annotation_id")  # columns of --groups that name a box
-IMAGE_KEYS = ("image_id", "image", "file_name")  # and those that name an image
+TABLE_KEYS = {  # columns of --groups that name a box or an image, to those of boxes
+    **dict.fromkeys(("example_id", "annotation_id"), ("example_id",)),
+    **dict.fromkeys(("image_id", "image", "file_name"), ("image_id", "image_name")),
+}
 AT_ONCE = 2  # detectors: one is scored while the next is read, in another process
 
 
@@ -54,7 +55,7 @@ class ComparedBoxes:
 
     Attributes:
         table: From `box_table`, with the columns of `--groups`.
-        values: Name of each attribute to the group of every box.
+        groups: Of every box.
         found: Name of each detector, the original first, to what it finds.
         scores: Their AP and AR, without the same groups of images.
         images: How many there are.
@@ -62,7 +63,7 @@ class ComparedBoxes:
     """
 
     table: pl.DataFrame
-    values: dict[str, pl.Series]
+    groups: Groups
     found: dict[str, BoxOutcomes]
     scores: dict[str, DetectionScores]
     images: int
@@ -92,9 +93,8 @@ def compared_boxes(
         )
     table = box_table(truth)
     if question.group_table is not None:
-        table = _joined(question.group_table, table)
+        table = joined(question.group_table, table, TABLE_KEYS, "boxes or images")
     groups = grouped(table, _asked(question, table))
-    values = dict(groups.values)
     parts = image_groups(truth.images)
 
     known = {"iou": question.iou, "least_score": question.least_score}
@@ -121,7 +121,8 @@ def compared_boxes(
     of_image = truth.image[truth.examples]
     if chance := box_chance_note(found[first].found[:, None], dealt, of_image, first):
         notes.append(chance)
-    masks, image, features = compared_group_masks(groups), _images(truth), _features(table, values)
+    masks = {key: mask for key, mask in groups.by_key.items() if key != "all"}
+    image, features = _images(truth), _features(table, groups.values)
     measured = [
         measure_boxes(
             (found[first], found[other]), (alone[first][1], alone[other][1]),
@@ -132,7 +133,7 @@ def compared_boxes(
         for other in others
     ]  # fmt: skip
     scores = {name: own for name, (_, own, _) in alone.items()}
-    return ComparedBoxes(table, values, found, scores, truth.images, tuple(notes)), measured
+    return ComparedBoxes(table, groups, found, scores, truth.images, tuple(notes)), measured
 
 
 def judged_boxes(
@@ -165,49 +166,20 @@ def _images(truth: GroundTruth) -> Codes:
     return np.unique(truth.image[truth.examples], return_inverse=True)[1]
 
 
-def _features(table: pl.DataFrame, values: dict[str, pl.Series]) -> pl.DataFrame:
+def _features(table: pl.DataFrame, values: Mapping[str, pl.Series]) -> pl.DataFrame:
     """What may define a slice: groups, and what is measured of boxes."""
-    columns = {name: table[name] for name in GROUPING} | values
+    columns = {**{name: table[name] for name in GROUPING}, **values}
     columns |= {name: table[name].cast(pl.Float64) for name in MEASURED}
     return pl.DataFrame({name: column for name, column in columns.items() if column.n_unique() > 1})
-
-
-def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns of a table of boxes or images."""
-    own = read_table(path).frame
-    keys = [name for name in (*BOX_KEYS, *IMAGE_KEYS) if name in own.columns]
-    if not keys:
-        raise ConfigError(
-            f"--groups {printable(path.name)} must have a column of boxes called annotation_id, or "
-            "of images called image_id or file_name, got "
-            f"{printable(', '.join(own.columns))[:200]}; rename it"
-        )
-    key = keys[0]
-    own = own.with_columns(pl.col(key).cast(pl.String))
-    if own[key].n_unique() < own.height:
-        raise DataError(
-            f"--groups {printable(path.name)} must have one row for each {key}, and some repeat; "
-            "keep one of each"
-        )
-    ways = ["example_id"] if key in BOX_KEYS else ["image_id", "image_name"]
-    on = max(ways, key=lambda way: table[way].is_in(own[key].implode()).sum())
-    if not table[on].is_in(own[key].implode()).any():
-        raise DataError(
-            f"--groups {printable(path.name)} must hold boxes or images of the ground truth, and "
-            f"none is in both; the first {on} there is {printable(table[on][0])[:60]!r}"
-        )
-    added = own.select(key, *(name for name in own.columns if name not in (*table.columns, key)))
-    return table.join(added, left_on=on, right_on=key, how="left", maintain_order="left")
 
 
 def _write(compared: ComparedBoxes, folder: Path) -> Path:
     """Write the tables and the configuration of an audit; see `judge_tables`."""
     folder.mkdir(parents=True, exist_ok=True)
-    table, values = compared.table, compared.values
-    groups = [name for name, column in values.items() if column.n_unique() > 1]
+    table, groups = compared.table, compared.groups.values
     plain = [name for name in MEASURED if table[name].n_unique() > 1]
     examples = table.select("example_id", "label", pl.col("image_id").alias("image id"), *plain)
-    examples = examples.with_columns(values[name].alias(f"group {name}") for name in groups)
+    examples = examples.with_columns(own.alias(f"group {name}") for name, own in groups.items())
     examples.write_parquet(folder / "examples.parquet")
     predicted = [
         examples.select(

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
+from scotoma.answers.admission import is_label
+from scotoma.answers.pair import Pair
 from scotoma.answers.values import tidy
 from scotoma.bias import amplification, selection_changes
-from scotoma.commands.compare.audit import classes_of
-from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.commands.compare.answers import are_outcomes
 from scotoma.commands.shared.tables import aside, shown
 from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.errors import ConfigError
-from scotoma.group_keys import group_key
+from scotoma.natural import natural_order
 from scotoma.printable import listed, printable, quoted
 from scotoma.uncertainty import FEW_RUNS, Estimate
 
@@ -43,17 +43,17 @@ class DecisionRate:
     change: Estimate
 
 
-def favourable_answer(pairs: Sequence[ComparedLogs], positive: str) -> str:
+def favourable_answer(pairs: Sequence[Pair], positive: str) -> str:
     """The answer that is the favourable outcome, as the tables write it.
 
     Raises:
         ConfigError: Answers are no classes, or none of them is it.
     """
-    classes = classes_of(pairs)
-    if not classes:
+    if not pairs or any(map(are_outcomes, pairs)):
         raise ConfigError(
             "--positive needs tables whose answers are class names, and these are not; leave it out"
         )
+    classes = natural_order(name for pair in pairs for name in pair.classes if is_label(name))
     if (value := tidy(positive)) not in classes:
         raise ConfigError(
             f"--positive must be one of the answers {listed(classes)}, got {quoted(positive)}"
@@ -61,7 +61,7 @@ def favourable_answer(pairs: Sequence[ComparedLogs], positive: str) -> str:
     return value
 
 
-def measure_decisions(pair: ComparedLogs, positive: str) -> list[DecisionRate]:
+def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
     """Estimate FNR, FPR and selection rate of every group, and how they change.
 
     Args:
@@ -71,25 +71,15 @@ def measure_decisions(pair: ComparedLogs, positive: str) -> list[DecisionRate]:
     Returns:
         Metric by metric, all examples first; reruns of an example count as one.
     """
-    table = pair.rows.table
-    label, before, after = (
-        table.select(pl.col(name).eq_missing(positive)).to_series().to_numpy().astype(np.intp)
-        for name in ("target", "answer_before", "answer_after")
+    assert pair.dense is not None
+    at = pair.classes.index(positive)
+    d, c = pair.dense.predicted == at, pair.compressed.predicted == at
+    groups, clusters = pair.examples.groups, pair.examples.cluster
+    label, before, after = (own.astype(np.intp) for own in (pair.labels == at, d, c))
+    rates = amplification(
+        label, before, after, groups.masks, groups.keys, positive=1, n_classes=2, clusters=clusters
     )
-    masks = {group_key([]): np.ones(table.height, np.bool_), **pair.masks}
-    clusters = None
-    if max(pair.rows.reruns) > 1:
-        clusters = (
-            table.select(pl.struct("task", "example_id").rank("dense")).to_series().to_numpy()
-        )
-    d, c, groups, names = (
-        before[:, None],
-        after[:, None],
-        np.stack(list(masks.values())),
-        list(masks),
-    )
-    rates = amplification(label, d, c, groups, names, positive=1, n_classes=2, clusters=clusters)
-    changes = [*rates, *selection_changes(d, c, groups, names, clusters=clusters)]
+    changes = [*rates, *selection_changes(d, c, groups.masks, groups.keys, clusters=clusters)]
     return [
         DecisionRate(one.group, metric, one.dense, one.compressed, one.absolute)
         for metric in NAMES

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
 from scotoma.answers.groups import GroupColumn, Groups, parse_groups
-from scotoma.errors import ConfigError
-from scotoma.group_keys import group_key
-from scotoma.inputs import Flags
+from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
+from scotoma.readers.tables import read_table
 
-__all__ = ["Grouping", "compared_group_masks", "grouped", "groupings"]
+__all__ = ["Grouping", "grouped", "groupings", "joined"]
 
 MOST_GROUPS = 500
 
@@ -46,10 +46,10 @@ def groupings(texts: Sequence[str]) -> list[Grouping]:
 
 
 def grouped(table: pl.DataFrame, asked: Sequence[Grouping]) -> Groups:
-    """Form the groups of every row.
+    """Form the groups of every row; an attribute of one value has none.
 
     Raises:
-        ConfigError: A column that the table has not.
+        ConfigError: A column that the table has not, or more than 500 groups.
     """
     for one in asked:
         if one.rule.column not in table.columns:
@@ -58,21 +58,48 @@ def grouped(table: pl.DataFrame, asked: Sequence[Grouping]) -> Groups:
                 f"{printable(', '.join(table.columns))[:300]}"
             )
     columns = {one.name: table[one.rule.column] for one in asked}
-    return Groups.of(columns, {one.name: one.rule for one in asked}, size=table.height)
-
-
-def compared_group_masks(groups: Groups) -> dict[str, Flags]:
-    """The rows of each group, by its key; an attribute of one value has none.
-
-    Raises:
-        ConfigError: More than 500 groups.
-    """
+    groups = Groups.of(columns, {one.name: one.rule for one in asked}, size=table.height)
     several = {name: own for name, own in groups.values.items() if own.n_unique() > 1}
-    masks = dict(replace(groups, values=several).masks)
-    del masks[group_key([])]
-    if len(masks) > MOST_GROUPS:
+    if (count := sum(own.n_unique() for own in several.values())) > MOST_GROUPS:
         raise ConfigError(
-            f"--group must form at most {MOST_GROUPS} groups, got {len(masks):,}; bin numbers "
+            f"--group must form at most {MOST_GROUPS} groups, got {count:,}; bin numbers "
             "(PATH:4), or name attributes of fewer values"
         )
-    return masks
+    return replace(groups, values=several)
+
+
+def joined(
+    path: Path, table: pl.DataFrame, keys: Mapping[str, Sequence[str]], called: str
+) -> pl.DataFrame:
+    """Add the columns of the table that `--groups` names to the rows that it speaks of.
+
+    Args:
+        path: CSV or Parquet, a row an example.
+        table: The rows.
+        keys: Column that names examples there, to those that may name them here.
+        called: What the rows are called.
+
+    Raises:
+        ConfigError: It has no such column.
+        DataError: It names an example twice, or none of the rows.
+    """
+    own, name = read_table(path).frame, printable(path.name)
+    key = next((one for one in keys if one in own.columns), None)
+    if key is None:
+        raise ConfigError(
+            f"--groups {name} must have a column that names {called}, such as "
+            f"{' or '.join(keys)}, got {printable(', '.join(own.columns))[:200]}; rename it"
+        )
+    own = own.with_columns(pl.col(key).cast(pl.String))
+    if own[key].n_unique() < own.height:
+        raise DataError(
+            f"--groups {name} must have one row for each {key}, and some repeat; keep one of each"
+        )
+    on = max(keys[key], key=lambda way: table[way].is_in(own[key].implode()).sum())
+    if not table[on].is_in(own[key].implode()).any():
+        raise DataError(
+            f"--groups {name} must hold {called}, and none is in both; the first {on} there is "
+            f"{printable(str(table[on][0]))[:60]!r}"
+        )
+    added = own.select(key, *(one for one in own.columns if one not in (*table.columns, key)))
+    return table.join(added, left_on=on, right_on=key, how="left", maintain_order="left")

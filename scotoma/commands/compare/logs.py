@@ -17,18 +17,16 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
-from scotoma.commands.compare.groups import Grouping, compared_group_masks, grouped
-from scotoma.comparison.rows import ATTRIBUTE, PairedRows, joined_tasks, paired_rows
+from scotoma.commands.compare.groups import Grouping, grouped, joined
+from scotoma.comparison.rows import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Flags
 from scotoma.printable import nearest, printable
 from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
-from scotoma.readers.tables import read_table
 
 __all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "models_of"]
 
@@ -37,8 +35,10 @@ USUAL_SCORES = (
     "em", "score",
 )  # fmt: skip
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
-IDS = ("example_id", "doc_id", "id", "sample_id")  # columns of --groups that name an example
-HASHES = ("content_hash", "doc_hash", "sample_hash")  # and those that name its content
+TABLE_KEYS = {  # columns of --groups that name an example or its content, to those of logs
+    **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
+    **dict.fromkeys(("example_id", "doc_id", "id", "sample_id"), "example_id"),
+}
 MOST_FEATURES = 12  # attributes beside the groups that may define slices
 FEATURE_VALUES = (2, 50)
 LOOKED_THROUGH = (
@@ -94,8 +94,7 @@ class ComparedLogs:
         rows: Their answers.
         metric: The score.
         key: By what examples were paired.
-        masks: Groups, key to rows.
-        values: Name of each attribute to the group of every row.
+        groups: Of every row.
         wording: Of free text; None elsewhere.
         logs: Of the two models, the first task's.
         admission: What was left out, guessed or not checked.
@@ -105,8 +104,7 @@ class ComparedLogs:
     rows: PairedRows
     metric: str
     key: str
-    masks: Mapping[str, Flags]
-    values: Mapping[str, pl.Series]
+    groups: Groups
     wording: Wording | None
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]]
     admission: tuple[AdmissionNote, ...]
@@ -283,16 +281,17 @@ def _compared(
         notes.append(f"left out: {rows.unscored:,} {many} no score of both models")
     admission = [_note("same_examples", one, models[1].name) for one in same]
     admission += [_note("reading", one, models[1].name) for one in notes]
-    for model, count in zip(models, rows.unanswered, strict=True):
-        silent = np.arange(rows.table["example"].n_unique()) < count
-        admission += unanswered_note(silent[:, None], model.name)
+    for model, side in zip(models, SIDES, strict=True):
+        silent = rows.table.group_by("example").agg(pl.col(f"unanswered_{side}").any())
+        missing = silent[f"unanswered_{side}"].to_numpy()[:, None]
+        admission += unanswered_note(missing, model.name, variant=model.name)
     groups = _groups(question, rows, asked)
     admission += [_note("reading", one, "groups") for one in groups.notes]
     texts = _wording(question, rows, logs, tasks)
     names, metric = (models[0].name, models[1].name), " and ".join(kinds[:3])
     return ComparedLogs(
         names, rows, metric, " and ".join(dict.fromkeys(keys)),
-        compared_group_masks(groups), groups.values, texts,
+        groups, texts,
         ({task: before[task] for task in tasks}, {task: after[task] for task in tasks}),
         tuple(dict.fromkeys(admission)),
     )  # fmt: skip
@@ -378,41 +377,13 @@ def _groups(question: CompareQuestion, rows: PairedRows, asked: Sequence[Groupin
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
     if question.group_table is not None:
-        source = _joined(question.group_table, table)
+        ids = table.select(dict.fromkeys(TABLE_KEYS.values()))
+        keys = {name: [own] for name, own in TABLE_KEYS.items()}
+        source = joined(question.group_table, ids, keys, "examples of the logs")
         if not asked:
-            columns = [name for name in source.columns if name not in table.columns]
+            columns = [name for name in source.columns if name not in ids.columns]
             asked = [Grouping(name, GroupColumn(column=name)) for name in columns]
     return grouped(source, asked)
-
-
-def _joined(path: Path, table: pl.DataFrame) -> pl.DataFrame:
-    """Columns of a table of attributes for every row, by the hash of its content or by id."""
-    attributes = read_table(path).frame
-    named = [name for name in (*HASHES, *IDS) if name in attributes.columns]
-    if not named:
-        raise ConfigError(
-            f"--groups {printable(path.name)} must have a column of ids called example_id, or of "
-            f"hashes called content_hash, got {printable(', '.join(attributes.columns))[:200]}; "
-            "rename it"
-        )
-    key = named[0]
-    own = attributes.with_columns(pl.col(key).cast(pl.String))
-    if own[key].n_unique() < own.height:
-        raise DataError(
-            f"--groups {printable(path.name)} must name each example once, and column {key} "
-            "repeats; keep one row an example"
-        )
-    of_log = "content_hash" if key in HASHES else "example_id"
-    ids = table.select(of_log)
-    joined = ids.join(own, left_on=of_log, right_on=key, how="left", maintain_order="left")
-    missing = joined.select(pl.all_horizontal(pl.all().exclude(of_log).is_null())).to_series()
-    if missing.all():
-        first = table[of_log][0]
-        raise DataError(
-            f"--groups {printable(path.name)} must hold examples of the logs, and none is in both; "
-            f"the first {of_log} of the logs is {printable(str(first))[:60]!r}"
-        )
-    return joined.drop(of_log)
 
 
 def _wording(

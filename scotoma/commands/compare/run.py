@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scotoma.answers.note import AdmissionNote
-from scotoma.commands.compare.audit import ComparedVerdict, audit_of, judge_apart
+from scotoma.commands.compare.answers import admitted
+from scotoma.commands.compare.audit import judged
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
 from scotoma.commands.compare.boxes_text import box_lines
@@ -70,38 +70,48 @@ def run_compare(
     models = models_of(question)
     judging = Judging(chosen_rules(rules), day(as_of))
     try:
-        with compared(question, models, groupings(question.groups)) as pairs:
+        with compared(question, models, groupings(question.groups)) as logs:
+            found = [_measured(one) for one in logs]
+            pairs = admitted(logs) if all(one.binary for one in found) else []
             positive = favourable_answer(pairs, question.positive) if question.positive else ""
-            found = [_measured(one) for one in pairs]
-            decisions = [measure_decisions(one, positive) if positive else [] for one in pairs]
-            verdict = _verdict(
-                pairs, found, out, judging, required=gate or out is not None, tracking=tracking,
-                quiet=quiet, positive=positive,
-            )  # fmt: skip
+            decisions = [measure_decisions(one, positive) for one in pairs if positive]
+            decisions = decisions or [[] for _ in logs]
+            verdict = None
+            if pairs:
+                verdict = judged(
+                    logs, pairs, out, judging, positive=positive, tracking=tracking, quiet=quiet
+                )
+            elif gate or out is not None:
+                raise ConfigError(
+                    "a verdict needs right and wrong answers, and score "
+                    f"{found[0].metric} is a number; say from where on it is right with "
+                    "--right-from, or leave out --out and --gate"
+                )
     except (NoLogError, NoAnswerError):
         averages = compared_averages(question, models, audit=out is not None)
         if averages is None:
             raise
         _print(averages[0], averages[1] if as_json else None)
         return 3 if judging.rules is not None and judging.rules.on_unsure == "fail" else 0
+    told = tuple(dict.fromkeys(note for log in logs for note in log.admission))
     content = {
         "version": 1,
         "comparisons": [
             jsonable(one)
-            | {"paired_by": pair.key, "positive": positive or None, "decisions": jsonable(rates)}
-            for one, pair, rates in zip(found, pairs, decisions, strict=True)
+            | {"paired_by": log.key, "positive": positive or None, "decisions": jsonable(rates)}
+            for one, log, rates in zip(found, logs, decisions, strict=True)
         ],
-        "admission": [note.as_dict() for note in _admission(pairs, verdict)],
+        "admission": [note.as_dict() for note in (verdict.admission if verdict else told)],
         "gate": None if verdict is None else json.loads(verdict.content),
     }
     lines: list[str] = []
-    for one, pair, rates in zip(found, pairs, decisions, strict=True):
+    for one, log, rates in zip(found, logs, decisions, strict=True):
         leading = decision_lines(rates, positive) if rates else []
-        lines += [*comparison_lines(one, pair.key, leading), ""]
+        lines += [*comparison_lines(one, log.key, leading), ""]
     _print([*lines, *verdict_lines(verdict)], content if as_json else None)
     if not quiet:
-        notes = dict.fromkeys(note.sentence for pair in pairs for note in pair.admission)
-        sys.stderr.writelines(f"note    {note}\n" for note in notes)
+        sentences = dict.fromkeys(note.sentence for note in told)
+        sys.stderr.writelines(f"note    {sentence}\n" for sentence in sentences)
         if out is not None:
             sys.stderr.write(f"report  {out / 'report.html'}\n")
     return 0 if verdict is None else verdict.exit_code
@@ -150,46 +160,13 @@ def run_compare_boxes(
     return verdict.exit_code
 
 
-def _admission(
-    pairs: list[ComparedLogs], verdict: ComparedVerdict | None
-) -> tuple[AdmissionNote, ...]:
-    """What was folded, left out or guessed in reading and pairing, and what its audit says."""
-    notes = [note for pair in pairs for note in pair.admission]
-    if verdict is not None:  # which counts answers that are missing itself
-        notes = [note for note in notes if note.rule != "unanswered"] + [*verdict.admission]
-    return tuple(dict.fromkeys(notes))
-
-
 def _measured(one: ComparedLogs) -> LogComparison:
     lower = is_lower_better(one.metric)
     return measure_rows(
-        one.rows, models=one.models, metric=one.metric, lower_is_better=lower, masks=one.masks,
+        one.rows, models=one.models, metric=one.metric, lower_is_better=lower,
+        masks={key: mask for key, mask in one.groups.by_key.items() if key != "all"},
         wording=one.wording,
     )  # fmt: skip
-
-
-def _verdict(
-    pairs: list[ComparedLogs],
-    found: list[LogComparison],
-    out: Path | None,
-    judging: Judging,
-    *,
-    required: bool,
-    tracking: str,
-    quiet: bool,
-    positive: str,
-) -> ComparedVerdict | None:
-    if not all(one.binary for one in found):
-        if required:
-            raise ConfigError(
-                f"a verdict needs right and wrong answers, and score {found[0].metric} is a "
-                "number; say from where on it is right with --right-from, or leave out --out and "
-                "--gate"
-            )
-        return None
-    if out is None:
-        return judge_apart(pairs, judging, positive=positive)
-    return audit_of(pairs, out, judging, tracking=tracking, quiet=quiet, positive=positive)
 
 
 def _print(lines: list[str], content: Any) -> None:

@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 
 from scotoma.audit import read_gate
-from scotoma.audit.document import DENSE, AuditedVariant
-from scotoma.bias.four_fifths import ImpactRatio, impact_ratios
+from scotoma.audit.document import DENSE
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError
@@ -147,24 +144,6 @@ def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Relea
         variant=rows[name],
         seeds=tuple(seed for seed in seeds if isinstance(seed, int)),
     )
-
-
-def _impact(finished: FinishedAudit, variant: AuditedVariant) -> dict[str, list[ImpactRatio]]:
-    """Four-fifths tables of the variant's predictions: one an attribute, one an intersection."""
-    audit, test = finished.audit, finished.test
-    positive = audit.examples.positive
-    if positive is None:
-        return {}
-    chosen = finished.predictions(variant.name).predicted == audit.examples.classes.index(positive)
-    groups = test.partition()
-    tables: dict[str, dict[str, NDArray[np.bool_]]] = {}
-    for name, attributes, mask in zip(groups.names, groups.attributes, groups.masks, strict=True):
-        if attributes and mask.any():
-            tables.setdefault(" and ".join(attributes), {})[name] = mask
-    return {
-        title: impact_ratios(chosen, masks, clusters=test.clusters, level=audit.level)
-        for title, masks in tables.items()
-    }
 
 
 def _refuse_inside(out: Path, run: Run) -> None:

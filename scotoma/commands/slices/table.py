@@ -202,8 +202,8 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
         )
         notes += [note.sentence for note in pair.notes]
         table = table.filter(read_labels(table[chosen.label]).values.is_not_null())
-        outcome = pair.coded(pair.compressed)
-        baseline = None if pair.dense is None else pair.coded(pair.dense)
+        outcome = pair.compressed.predicted
+        baseline = None if pair.dense is None else pair.dense.predicted
         labels = pair.labels
         if metric.labels == "needed":
             one = _one(natural_order({pair.classes[at] for at in labels}), metric, chosen, question)

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.answers.admission import chance_note, class_skill, share_words, unasked_chance
 from scotoma.answers.digest import answers_digest
-from scotoma.answers.note import AdmissionNote
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.uncertainty import Units, Words
@@ -20,7 +18,6 @@ from scotoma.verdict.one_model import Contradiction, one_model_trap
 __all__ = [
     "RISK_LIMITS",
     "PopulationAccuracy",
-    "baseline_notes",
     "constant_members",
     "group_errors",
     "own_digest",
@@ -80,28 +77,6 @@ class PopulationAccuracy:
         return one_model_trap(dense.errors, self.errors, paired=paired, seed=seed, **RISK_LIMITS)
 
 
-def baseline_notes(
-    examples: AuditedExamples, dense: Predictions, of_label: NDArray[np.int64] | None = None
-) -> tuple[AdmissionNote, ...]:
-    """Ask whether the baseline is better than its answers dealt to other examples.
-
-    Args:
-        examples: The test examples.
-        dense: Predictions of the dense members for them.
-        of_label: Which label each row is about, where examples have several, shape (N,).
-
-    Returns:
-        A note where it is not shown to be, or where nobody can ask; else none.
-    """
-    if not examples.labelled:
-        return (unasked_chance("the examples have no labels"),)
-    labels = examples.labels
-    skill = class_skill(dense.predicted, labels, clusters=examples.clusters, strata=of_label)
-    right = float((dense.predicted == labels[:, None]).mean())
-    note = chance_note(skill, f"right on {share_words(right)}")
-    return () if note is None else (note,)
-
-
 def own_digest(predictions: Predictions, examples: AuditedExamples) -> str:
     """Compute the digest of the answers of one variant, with the labels of the examples."""
     return answers_digest(
@@ -158,7 +133,7 @@ def constant_members(
         Sentences without a full stop.
 
     >>> votes = np.array([[0, 0], [0, 1]], np.uint8)
-    >>> dense = Predictions("dense", ("a", "b"), (0, 1), ("cat", "dog"), votes)
+    >>> dense = Predictions("dense", votes, ("a", "b"), (0, 1), ("cat", "dog"))
     >>> next(constant_members(dense, np.array([0, 1]))).partition(": ")[2]
     'mean top-1 is 75.0% with it, 100.0% without'
     """

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.answers.admission import is_label
+from scotoma.answers.groups import Groups
 from scotoma.bias import tally
-from scotoma.datasets import AuditedExamples, Partition
+from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
@@ -45,7 +46,7 @@ class AgainstLabels:
     """
 
     examples: AuditedExamples
-    partition: Partition
+    partition: Groups
     positive: int | None
     dense: PopulationAccuracy
     gaps: Gaps
@@ -82,18 +83,18 @@ class AgainstLabels:
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population, and leave its rates in the folder."""
-        paired, name = comparison.variant.paired, comparison.variant.name
+        paired, name = comparison.paired, comparison.compressed.variant
         known = self._evidence(comparison)
         if self.folder is not None:
             self.table.frame(name, known).write_parquet(self.rates(name))
         accuracy = PopulationAccuracy.of(
-            comparison.compressed_members, self.examples, self.positive
+            comparison.compressed, self.examples, self.positive
         )
         return {
             "accuracy": accuracy.top1,
             "classes": self._classes(comparison),
             "subgroups": list(self.table.rows(known, with_classes=self._whole)),
-            "gaps": self.gaps.under(comparison.compressed, paired=paired),
+            "gaps": self.gaps.under(comparison.compressed.predicted, paired=paired),
             "one_model": accuracy.one_model_risk(self.dense, paired=paired, seed=self.seed),
         }
 
@@ -123,24 +124,24 @@ class AgainstLabels:
         """Sum up every rate of every group."""
         moments = tally(
             self.examples.labels,
-            comparison.dense,
-            comparison.compressed,
+            comparison.dense.predicted,
+            comparison.compressed.predicted,
             self.partition.masks,
             positive=self.positive,
             n_classes=len(self.examples.classes),
-            paired=comparison.variant.paired,
+            paired=comparison.paired,
             clusters=self.examples.clusters,
         )
         return ChangeEvidence.of_tally(moments)
 
     def _classes(self, comparison: PopulationPair) -> list[dict[str, Any]]:
         impact = class_impact(
-            comparison.dense,
-            comparison.compressed,
+            comparison.dense.predicted,
+            comparison.compressed.predicted,
             self.examples.labels,
             n_classes=len(self.examples.classes),
             clusters=self.examples.clusters,
-            paired=comparison.variant.paired,
+            paired=comparison.paired,
         )
         rows = zip(self.examples.classes, _rows(impact), strict=True)
         return [{"class": name} | row for name, row in rows if is_label(name)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.answers.values import MISSING
+from scotoma.answers.admission import is_label
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
@@ -137,19 +137,13 @@ class ClarifyMetrics:
         Returns:
             Nothing but where one of two classes is favourable.
         """
-        if self.positive is None or len(self.examples.classes) != 2:
+        if self.positive is None or sum(map(is_label, self.examples.classes)) != 2:
             return []
-        groups, table = self.examples.partition(), self.examples.table
-        tables: dict[tuple[str, ...], dict[str, NDArray[np.bool_]]] = {}
-        for key, attributes, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True):
-            if not attributes or self.of_labels in attributes or not mask.any():
-                continue
-            if all(table[name][int(mask.argmax())] != MISSING for name in attributes):
-                tables.setdefault(attributes, {})[key] = mask
         selected = predicted == self.positive
         return [
             {"attribute": " & ".join(attributes)} | vars(row)
-            for attributes, masks in tables.items()
+            for attributes, masks in self.examples.partition().apart().items()
+            if self.of_labels not in attributes
             for row in impact_ratios(selected, masks, clusters=self._clusters)
         ]
 

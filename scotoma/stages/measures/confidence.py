@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.datasets import Partition
+from scotoma.answers.groups import Groups
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
 from scotoma.predictions import Predictions
@@ -34,7 +34,7 @@ def confidence_report(
     plan: RobustnessPlan,
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
-    partition: Partition,
+    partition: Groups,
     clusters: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Measure how sure every population is, and whether it notices other pictures.
@@ -100,7 +100,7 @@ def _rows(
     scores: Scores,
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
-    partition: Partition,
+    partition: Groups,
     clusters: NDArray[np.int64] | None,
 ) -> Iterator[dict[str, Any]]:
     """Overconfidence of every variant, family and group."""
@@ -137,7 +137,7 @@ def _detection(
     measure: str,
     scores: Scores,
     families: Mapping[str, list[int]],
-    partition: Partition,
+    partition: Groups,
     clusters: NDArray[np.int64] | None,
 ) -> Iterator[dict[str, Any]]:
     """Clean pictures against corrupted ones, by group."""

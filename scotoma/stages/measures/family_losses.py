@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.datasets import Partition
 from scotoma.robustness import (
     RightAnswers,
     amplified_loss,
@@ -30,7 +30,7 @@ def family_loss_rows(
     right: Pair,
     ranked: Pair | None,
     families: Mapping[str, list[int]],
-    partition: Partition,
+    partition: Groups,
     at_risk: Mapping[str, Mask],
     *,
     clusters: NDArray[np.int64] | None,

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.bias.gaps import Contrast, Rates
-from scotoma.datasets import AuditedExamples, Partition
+from scotoma.answers.groups import Groups
+from scotoma.datasets import AuditedExamples
 from scotoma.group_keys import group_key
 from scotoma.uncertainty import COMPRESSED, DENSE
 
@@ -67,7 +68,7 @@ class Gaps:
 
 
 def _contrasts(
-    examples: AuditedExamples, groups: Partition, advantaged: Mapping[str, str]
+    examples: AuditedExamples, groups: Groups, advantaged: Mapping[str, str]
 ) -> Iterator[tuple[str, Contrast]]:
     """Pair the groups of every attribute: each with the advantaged one, the other or the rest."""
     labels, clusters, n_classes = examples.labels, examples.clusters, len(examples.classes)

@@ -12,10 +12,10 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
-from scotoma.stages.measures.accuracy import baseline_notes, constant_members, own_digest
+from scotoma.stages.measures.accuracy import constant_members, own_digest
 from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
 from scotoma.stages.measures.clarify import ClarifyMetrics
-from scotoma.stages.measures.pairs import PopulationPair, as_wrong
+from scotoma.stages.measures.pairs import PopulationPair, as_examples, as_wrong
 from scotoma.stages.measures.run_to_run import FairnessOfRuns, LabelRows
 from scotoma.stages.measures.several_labels import WholeExamples
 from scotoma.stages.measures.unanswered import unanswered_rows
@@ -105,21 +105,19 @@ class Harms:
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population."""
-        members, outcomes = comparison.compressed_members, self._outcomes
+        members, outcomes = comparison.compressed, self._outcomes
         judged = replace(
-            comparison,
-            dense_members=self._counted(comparison.dense_members),
-            compressed_members=self._counted(members),
+            comparison, dense=self._counted(comparison.dense), compressed=self._counted(members)
         )
-        compressed, paired = comparison.compressed, comparison.variant.paired
+        dense, compressed = comparison.dense.predicted, members.predicted
         return {
             "labelled": None if self._labelled is None else self._labelled.measures(judged),
-            "unanswered": unanswered_rows(comparison, self.examples),
+            "unanswered": unanswered_rows(comparison),
             "whole": None if self._whole is None else self._whole.measures(comparison),
             "run_to_run": self._runs.of_compressed(compressed) if self.run_to_run else [],
             "members": outcomes.members(compressed) if self.clarify else [],
             "selection": outcomes.selection(compressed) if self.clarify else [],
-            "clarify": outcomes.models(self._before, comparison.dense, compressed, paired=paired)
+            "clarify": outcomes.models(self._before, dense, compressed, paired=comparison.paired)
             if self.clarify
             else [],
             "admission": members.admission,
@@ -146,12 +144,14 @@ class Harms:
 
         whole, labelled, dense = self._whole, self._labelled, self.dense
         parts = without_labels() if labelled is None else labelled.sections(each("labelled"))
+        # Who says why nobody can ask has been asked.
+        asks = not self.detectors and all(note.rule != "chance" for note in notes)
         of_label = None if whole is None else whole.codes
         parts["admission"] = [
             *notes,
             *dense.admission,
             *(note for own in each("admission").values() for note in own),
-            *(() if self.detectors else baseline_notes(self.examples, dense, of_label)),
+            *(as_examples(self.examples).chance(dense, strata=of_label) if asks else ()),
         ]
         parts["answers"] = {"dense": own_digest(dense, self.examples)} | each("answers")
         parts["unanswered"] = {name: rows for name, rows in each("unanswered").items() if rows}

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.answers.admission import is_label
-from scotoma.config import PredictionsSource, ScoresSource, Variant
+from scotoma.answers.pair import Examples, Pair
+from scotoma.config import PredictionsSource, ScoresSource
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
@@ -23,6 +24,7 @@ from scotoma.run import Run
 __all__ = [
     "PopulationPair",
     "as_answered",
+    "as_examples",
     "as_wrong",
     "comparisons",
     "measure_inputs",
@@ -35,35 +37,18 @@ AT_ONCE = 2  # variants that are measured side by side; each more holds as much 
 Measured = TypeVar("Measured")
 
 
-@dataclass(frozen=True)
-class PopulationPair:
-    """A compressed population beside the dense one, on the same examples.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PopulationPair(Pair):
+    """A compressed population of an audit beside the dense one."""
 
-    Attributes:
-        variant: The compressed variant.
-        dense_members: Predictions of the dense members.
-        compressed_members: Predictions of the compressed members.
-    """
-
-    variant: Variant
-    dense_members: Predictions
-    compressed_members: Predictions
-
-    @property
-    def dense(self) -> NDArray[np.unsignedinteger[Any]]:
-        """Class ids of the dense members, shape (N, K)."""
-        return self.dense_members.predicted
-
-    @property
-    def compressed(self) -> NDArray[np.unsignedinteger[Any]]:
-        """Class ids of the compressed members, shape (N, K')."""
-        return self.compressed_members.predicted
+    compressed: Predictions
+    dense: Predictions
 
 
 def comparisons(
     run: Run, examples: AuditedExamples, dense: Predictions
 ) -> Iterator[PopulationPair]:
-    """Set every compressed population beside the dense one.
+    """Set the answers of every compressed population beside those of the dense one.
 
     Args:
         run: Whose predictions are read.
@@ -73,6 +58,7 @@ def comparisons(
     Raises:
         DataError: Predictions are of other examples, or a partner is missing.
     """
+    asked = as_examples(examples)
     for variant in run.config.resolved_variants[1:]:
         compressed = read_predictions(run, variant.name, examples)
         if variant.paired and compressed.members != dense.members:
@@ -80,7 +66,23 @@ def comparisons(
                 f"members {compressed.members} of {variant.name} derive from dense members that "
                 f"are not there, {dense.members}; run the audit again in a new folder"
             )
-        yield PopulationPair(variant, dense, compressed)
+        notes = (*dense.admission, *compressed.admission)
+        yield PopulationPair(
+            examples=asked, compressed=compressed, dense=dense, paired=variant.paired, notes=notes
+        )
+
+
+def as_examples(examples: AuditedExamples) -> Examples:
+    """The test examples of an audit as those of a pair."""
+    labels = examples.known_labels
+    return Examples(
+        labels=None if labels is None else labels[:, None],
+        classes=examples.classes,
+        groups=examples.partition(),
+        ids=examples.table["example_id"],
+        cluster=examples.clusters,
+        features=examples.features,
+    )
 
 
 def read_predictions(run: Run, variant: str, examples: AuditedExamples) -> Predictions:
@@ -132,7 +134,7 @@ def measure_variants(
     measures: dict[str, Measured] = {}
 
     def measure_by_name(comparison: PopulationPair) -> tuple[str, Measured]:
-        return comparison.variant.name, measure(comparison)
+        return comparison.compressed.variant, measure(comparison)
 
     dense = read_predictions(run, "dense", examples) if dense is None else dense
     pairs = comparisons(run, examples, dense)

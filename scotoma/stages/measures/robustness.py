@@ -11,10 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma import progress
+from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config import Config
 from scotoma.corruptions import STANDARD, family_of
-from scotoma.datasets import AuditedExamples, Partition
+from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
@@ -68,7 +69,7 @@ class _Answers:
 
     labels: NDArray[np.int64]
     clusters: NDArray[np.int64] | None
-    partition: Partition
+    partition: Groups
     positive: int | None
     clean: dict[str, Labels]
     corrupted: dict[str, Labels]

@@ -74,8 +74,8 @@ class WholeExamples:
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure a compressed population beside the dense one."""
-        ranks = self._ranks(comparison.compressed_members)
-        paired = comparison.variant.paired
+        ranks = self._ranks(comparison.compressed)
+        paired = comparison.paired
         return {
             "changed": self._changed(comparison),
             "average_precision": None
@@ -87,12 +87,12 @@ class WholeExamples:
         """How many examples change in any label: an example's answer is the set of its labels."""
         from scotoma.divergence import excess, score
 
-        dense, compressed = comparison.dense, comparison.compressed
+        dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
         scores = score(dense, compressed, len(self.examples.classes))
         sets = _numbered(np.concatenate([self._whole(dense), self._whole(compressed)], axis=2))
         k = dense.shape[1]
         whole = excess(
-            sets[:, :k], sets[:, k:], int(sets.max()) + 2, paired=comparison.variant.paired,
+            sets[:, :k], sets[:, k:], int(sets.max()) + 2, paired=comparison.paired,
             clusters=self._clusters,
         )  # fmt: skip
         return {

@@ -1,0 +1,109 @@
+"""What did two models answer: names of classes, or what is right, wrong, and wrong otherwise?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes
+from scotoma.answers.pair import Answers, Examples, Pair, class_ids
+from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.comparison.rows import SIDES
+from scotoma.inputs import Codes
+from scotoma.natural import natural_order
+
+__all__ = ["RIGHT", "WRONG", "admitted", "are_outcomes", "names_of"]
+
+RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
+TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
+
+
+def admitted(compared: Sequence[ComparedLogs]) -> list[Pair]:
+    """Admit the answers of the original and of each compressed model, in binary scores.
+
+    Labels and answers of tables were read in one language, file by file. Where they are names of
+    classes these are kept; elsewhere every label is `right`, and an answer is right, wrong or wrong
+    in another way. The rows of an example that was asked again are one cluster.
+    """
+    # A cell of a table that is empty is no answer; logs of tools may keep answers to themselves.
+    tables = all(
+        log.format in TABLES for one in compared for logs in one.logs for log in logs.values()
+    )
+    named = tables and all(_are_names(one.rows.table) for one in compared)
+    return [_pair(one, tables=tables, named=named) for one in compared]
+
+
+def names_of(pair: Pair, ids: Codes) -> pl.Series:
+    """The names of the classes of labels or answers, shape (N,); null where there is no answer."""
+    names = [None if one == NO_ANSWER else one.removesuffix(NO_LABEL) for one in pair.classes]
+    return pl.Series(names, dtype=pl.String)[ids]
+
+
+def are_outcomes(pair: Pair) -> bool:
+    """Whether answers are right or wrong, and no names of classes."""
+    return pair.classes[:2] == (RIGHT, WRONG)
+
+
+def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
+    table = one.rows.table
+    truth = table["target"] if named else pl.repeat(RIGHT, table.height, eager=True)
+    said = [_said(table, side, named=named, tables=tables) for side in SIDES]
+    known = natural_order(truth.unique()) if named else [RIGHT, WRONG]
+    every = pl.concat(said)
+    beside = natural_order({*every.drop_nulls().unique()} - {*known})
+    names = (*known, *beside, *([NO_ANSWER] if every.null_count() else []))
+    dense, compressed = (
+        Answers(name, class_ids(answers, names)[:, None])
+        for name, answers in zip(one.models, said, strict=True)
+    )
+    again = max(one.rows.reruns) > 1
+    return Pair(
+        examples=Examples(
+            labels=class_ids(truth, names)[:, None],
+            classes=tuple(f"{one}{NO_LABEL}" if named and one in beside else one for one in names),
+            groups=one.groups,
+            cluster=table["example"].to_numpy().astype(np.intp) if again else None,
+        ),
+        dense=dense,
+        compressed=compressed,
+        notes=one.admission,
+    )
+
+
+def _are_names(table: pl.DataFrame) -> bool:
+    """Whether answers are names of classes, and right means equal to the label."""
+    answers = [table[f"answer_{side}"] for side in SIDES]
+    for side, own in zip(SIDES, answers, strict=True):
+        equal = (own == table["target"]).fill_null(False).cast(pl.Float64)
+        if own.null_count() == table.height or not (equal == table[f"score_{side}"]).all():
+            return False
+    names = pl.concat([table["target"], *answers]).drop_nulls().n_unique()
+    return not table["target"].null_count() and speak_of_classes(names, table.height)
+
+
+def _said(table: pl.DataFrame, side: str, *, named: bool, tables: bool) -> pl.Series:
+    """What one model answers, null where it gave no answer."""
+    wrong, answer = pl.col(f"score_{side}") != 1, pl.col(f"answer_{side}")
+    said = answer
+    if not named:
+        moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
+        said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
+        said = said.otherwise(pl.lit(RIGHT))
+    given = ~pl.col(f"unanswered_{side}")
+    if tables and table[f"answer_{side}"].null_count() < table.height:
+        given &= answer.is_not_null() | ~wrong
+    return table.select(pl.when(given).then(said).alias(side)).to_series()
+
+
+def _usual_wrong_answer() -> pl.Expr:
+    """The first wrong answer to each example in any rerun, the original's where it gave one."""
+    first = (
+        pl.col(f"answer_hash_{side}")
+        .filter((pl.col(f"score_{side}") != 1) & ~pl.col(f"unanswered_{side}"))
+        .first()
+        .over("example")
+        for side in SIDES
+    )
+    return pl.coalesce(*first)
