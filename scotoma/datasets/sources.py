@@ -30,7 +30,7 @@ from scotoma.datasets.label_pairs import label_pairs, labels_note, refuse_unlear
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
 from scotoma.readers.hugging_face import PROCESSOR, image_settings, read_beside
-from scotoma.readers.tables import files_of_table
+from scotoma.readers.tables import encoding_notes, files_of_table
 
 __all__ = [
     "Survey",
@@ -299,7 +299,8 @@ def _examples(read: _Table, config: Config) -> AuditedExamples:
     notes = [*([join.note()] if join and join.note() else []), *read.notes]
     if config.baseline not in (None, "dense"):
         notes.append(f"variant {config.baseline!r} is the baseline and is called dense here")
-    admission = list(join.admission()) if join else []
+    places = [read.origin, getattr(config.source, "training", None) or read.origin]
+    admission = [*(join.admission() if join else ()), *encoding_notes(places, config.limits)]
     if isinstance(config.source, OnnxSource):
         if config.source.size is not None:
             notes.append(_shown_as(config.source))

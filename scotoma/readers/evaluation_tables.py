@@ -32,7 +32,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table, table_frame
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
-from scotoma.readers.tables import sniff
+from scotoma.readers.tables import guessed_encoding, sniff
 
 __all__ = ["LogColumns", "is_timm", "table_attributes", "table_format"]
 
@@ -133,7 +133,10 @@ def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
 def _records(
     path: Path, *, columns: LogColumns, scores: tuple[str, ...], notes: list[str]
 ) -> Iterator[Record]:
-    frame = table_frame(path) if sniff(path) == "csv" else None
+    frame = None
+    if sniff(path) == "csv":
+        frame = table_frame(path)
+        notes += guessed_encoding(path, path.name)
     names, rows = _rows(path) if frame is None else (frame.columns, iter(()))
     timm = is_timm(names)
     known, scored, used = _roles(path, names, columns, scores, timm=timm)
@@ -148,7 +151,8 @@ def _records(
         notes += spoken.notes
     if frame is not None:
         rows = _typed(frame, used).iter_rows(named=True)
-    roles = [(role, name) for role, name in known.items() if name]
+    read = ("label", "answer") if spoken else ()
+    roles = [(role, name) for role, name in known.items() if name and role not in read]
     absent: dict[str, str | None] = dict.fromkeys(known)
     times: Counter[str] = Counter()
     own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import storage
+from scotoma.answers.note import AdmissionNote
 from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
@@ -30,7 +31,9 @@ __all__ = [
     "TABLES",
     "Table",
     "doubled_column",
+    "encoding_notes",
     "files_of_table",
+    "guessed_encoding",
     "is_one_table",
     "open_arrays",
     "plain_cells",
@@ -169,7 +172,7 @@ def read_table(path: Path, limits: ReaderLimits | None = None) -> Table:
         raise DataError(
             f"table {quoted(path.name)} holds no rows: give it one row per example or run"
         )
-    notes = table_notes(path, limits)
+    notes = table_notes(path, path.name, limits)
     if "" in frame.columns and frame.width > 1:  # what pandas and R write before the first column
         frame = frame.drop("")
         notes = (*notes, f"{printable(path.name)}: the column without a name was left out")
@@ -188,18 +191,39 @@ def _no_table(path: Path) -> str:
     return f"table must be a .csv, .csv.gz, .tsv, .parquet or .npz file, got {name}: convert it"
 
 
-def table_notes(path: Path, limits: ReaderLimits | None = None) -> tuple[str, ...]:
-    """Say of a table what was guessed to read it: the encoding of text that is not in UTF-8."""
-    if sniff(path) != "csv":
+def encoding_notes(
+    places: Iterable[str], limits: ReaderLimits | None = None
+) -> Iterator[AdmissionNote]:
+    """Tell of tables of an audit what was guessed to read them; see `table_notes`.
+
+    Args:
+        places: Paths or URIs; those that are no table are passed over.
+        limits: As in `read_table`.
+    """
+    for place in dict.fromkeys(places):
+        if sniff(place) == "csv":
+            called = place.rpartition("/")[2]
+            with storage.at_hand(place, listed=True) as path:
+                notes = table_notes(path, called, limits)
+            for note in notes:
+                yield AdmissionNote(rule="reading", subject=called, sentence=note)
+
+
+def table_notes(path: Path, called: str, limits: ReaderLimits | None = None) -> tuple[str, ...]:
+    """Say of a table what was guessed to read it, in a process of its own unless it is small."""
+    # Text that is surely small is in UTF-8.
+    if sniff(path) != "csv" or (surely_small(path, called) and not path.is_dir()):
         return ()
-    if surely_small(path, path.name) and not path.is_dir():  # surely small text is in UTF-8
-        return ()
-    first = table_files(path)[0] if path.is_dir() else path
-    name = read_apart(text_encoding, first, path=first, called=path.name, limits=limits)
-    if name == "utf-8":
-        return ()
-    spoken = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}[name]
-    return (f"{printable(path.name)} is not in UTF-8 and was read as {spoken}",)
+    return tuple(
+        read_apart(guessed_encoding, path, called, path=path, called=called, limits=limits)
+    )
+
+
+def guessed_encoding(path: Path, called: str) -> list[str]:
+    """Say which encoding a CSV file, or the first part of a folder, has where it is not UTF-8."""
+    name = text_encoding(table_files(path)[0] if path.is_dir() else path)
+    spoken = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}.get(name)
+    return [f"{printable(called)} is not in UTF-8 and was read as {spoken}"] if spoken else []
 
 
 def scan_table(path: Path, called: str) -> pl.LazyFrame:

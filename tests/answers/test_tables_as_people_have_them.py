@@ -275,6 +275,37 @@ def test_a_guessed_encoding_is_told(tmp_path: Path) -> None:
     assert "t.csv is not in UTF-8 and was read as Windows-1252" in err
 
 
+def test_a_guessed_encoding_is_told_by_audits_and_compare(tmp_path: Path) -> None:
+    rows = people().with_columns(pl.col("sex").replace({"f": "féminin"}))
+    said = [
+        rows.select("id", "sex", "label", predicted=name).write_csv() for name in ("dense", "int8")
+    ]
+    for name, text, encoding in zip(("dense", "int8"), said, ("utf-8", "utf-16"), strict=True):
+        (tmp_path / f"{name}.csv").write_bytes(text.encode(encoding))
+    (tmp_path / "people.tsv").write_bytes(rows.write_csv().encode("cp1252"))
+    told = "int8.csv is not in UTF-8 and was read as UTF-16"
+    compared = scotoma(
+        "compare", tmp_path / "dense.csv", tmp_path / "int8.csv", "--id", "id", "--label", "label",
+        "--predicted", "predicted", "--json",
+    )[1]  # fmt: skip
+    assert told in [note["sentence"] for note in json.loads(compared)["admission"]]
+    (tmp_path / "audit.yaml").write_text(
+        f"""
+version: 1
+source: {{kind: predictions, files: '{tmp_path}/{{variant}}.csv', examples: people.tsv, key: id}}
+label: {{column: label}}
+tracking: {{uri: 'off'}}
+""".replace("people.tsv", str(tmp_path / "people.tsv"))
+    )
+    out = tmp_path / "run"
+    assert scotoma("audit", tmp_path / "audit.yaml", "--out", out, "--quiet")[0] == 0
+    sentences = [
+        note["sentence"] for note in json.loads((out / "audit.json").read_text())["admission"]
+    ]
+    assert told in sentences
+    assert "people.tsv is not in UTF-8 and was read as Windows-1252" in sentences
+
+
 # --- what outsiders sent --------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from mlflow import MlflowClient
 
-from scotoma.commands.compare.audit import OTHER
+from scotoma.commands.compare.answers import OTHER
 from scotoma.run import read_json
 from scotoma.tracking.connection import quiet
 from tests.commands import measured, scotoma

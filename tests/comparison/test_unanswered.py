@@ -67,6 +67,10 @@ def test_an_example_that_broke_off_without_an_answer_is_wrong(tmp_path: Path) ->
     audit = json.loads((out / "audit.json").read_text())
     silent = [note["sentence"] for note in audit["admission"] if note["rule"] == "unanswered"]
     assert silent == [told]
+    assert [note["sentence"] for note in audit["admission"] if note["rule"] == "chance"] == [
+        "whether dense is better than guessing was not asked: logs say what is right, and hold no "
+        "labels"
+    ]
     assert audit["unanswered"]["int4"][0]["absolute"]["value"] == pytest.approx(6 / N)
     gate = json.loads((out / "gate.json").read_text())
     assert {"error_all", "unanswered"} <= {rule["id"] for rule in gate["rules"]["rules"]}

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes, unasked_chance
 from scotoma.answers.pair import Answers, Examples, Pair, class_ids
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
 from scotoma.inputs import Codes
 from scotoma.natural import natural_order
 
-__all__ = ["RIGHT", "WRONG", "admitted", "are_outcomes", "names_of"]
+__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "are_outcomes", "names_of"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
+NO_LABELS = "logs say what is right, and hold no labels"
 TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 
 
@@ -68,7 +69,7 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
         ),
         dense=dense,
         compressed=compressed,
-        notes=one.admission,
+        notes=one.admission if named else (*one.admission, unasked_chance(NO_LABELS)),
     )
 
 

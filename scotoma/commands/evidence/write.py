@@ -64,7 +64,7 @@ def write_evidence(
         "bom.cdx.json": _json(bill_of_materials(release)),
         TEST_RESULT: _json(sealed_envelope(PAYLOAD_TYPE, statement, key)),
         "model-card.md": card_section(release),
-        "dossier.md": dossier(release, _impact(finished, release.variant)),
+        "dossier.md": dossier(release),
     }
     for name, text in texts.items():
         _write(out / name, text.encode())

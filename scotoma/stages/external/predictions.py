@@ -36,6 +36,7 @@ from scotoma.predictions.tables import (
     reruns_by_variant,
 )
 from scotoma.printable import nearest, printable
+from scotoma.readers.tables import encoding_notes
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.stages.external.precision import measure_detectors, precision_file
@@ -265,8 +266,9 @@ def prediction_sources(source: PredictionsSource) -> storage.StampedFiles:
 
 def _left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:
     """Tell what the files hold and the audit does not take."""
-    names = _named(config)
-    notes = []
+    names, source = _named(config), config.source
+    assert isinstance(source, PredictionsSource)
+    notes = list(encoding_notes((one.place for one in prediction_tables(source)), config.limits))
     if others := [name for name in supplied if name not in names.values()]:
         sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
         notes.append(AdmissionNote(rule="reading", subject="source.files", sentence=sentence))
