@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AdmissionNote", "notes_metadata", "read_notes"]
+__all__ = ["AdmissionNote", "notes_metadata", "read_notes", "reading_note"]
 
 METADATA = "scotoma.admission"  # key in the metadata of files
 
@@ -37,6 +37,11 @@ class AdmissionNote(BaseModel):
     def as_dict(self) -> dict[str, str | bool]:
         """Give the fields for JSON."""
         return self.model_dump()
+
+
+def reading_note(subject: str, sentence: str, variant: str = "") -> AdmissionNote:
+    """Tell what was folded, dropped or guessed in reading."""
+    return AdmissionNote(rule="reading", subject=subject, sentence=sentence, variant=variant)
 
 
 def notes_metadata(notes: Iterable[AdmissionNote]) -> dict[str, str]:

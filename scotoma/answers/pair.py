@@ -23,7 +23,7 @@ from scotoma.answers.admission import (
     unasked_chance,
 )
 from scotoma.answers.groups import GroupColumn, Groups
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.values import (
     MISSING_TEXTS,
     NEVER_A_CLASS,
@@ -47,7 +47,6 @@ __all__ = [
     "read_clusters",
     "read_ids",
     "read_labels",
-    "reading_note",
 ]
 
 Codes: TypeAlias = npt.NDArray[np.intp]
@@ -267,11 +266,6 @@ class Pair:
             compressed=side(self.compressed),
             dense=self.dense and side(self.dense),
         )
-
-
-def reading_note(subject: str, sentence: str) -> AdmissionNote:
-    """Tell what was folded, dropped or guessed in reading."""
-    return AdmissionNote(rule="reading", subject=subject, sentence=sentence)
 
 
 def read_labels(labels: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> ReadValues:

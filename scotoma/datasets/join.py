@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.printable import printable
 
 __all__ = ["Join", "join_images", "spelled_as_files"]
@@ -101,7 +101,7 @@ audited"
                 f"{self.respelled:,} of {self.rows:,} names in the table spell accents otherwise "
                 "than the files do (Unicode NFC, NFD); they are paired all the same"
             )
-            yield AdmissionNote(rule="reading", subject="source.images", sentence=sentence)
+            yield reading_note("source.images", sentence)
 
 
 def join_images(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.datasets.examples import AuditedExamples
 from scotoma.printable import printable
 
@@ -41,7 +41,7 @@ def orientation_notes(
         f"{count:,} of {len(turned):,} test images carry an EXIF orientation"
         f"{where and f' ({where})'}; they are {done}"
     )
-    yield AdmissionNote(rule="reading", subject="source.images", sentence=sentence)
+    yield reading_note("source.images", sentence)
 
 
 def _by_value(attribute: str, values: Iterable[str], turned: Sequence[bool]) -> str:

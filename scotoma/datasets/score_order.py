@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import OnnxSource
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
@@ -77,7 +77,7 @@ def _names_of_folders(table: pl.DataFrame) -> bool:
 
 def _told(classes: Sequence[str], by: str) -> AdmissionNote:
     sentence = f"the models' scores are read in the order {_listed(classes)} ({by})"
-    return AdmissionNote(rule="reading", subject="source.classes", sentence=sentence)
+    return reading_note("source.classes", sentence)
 
 
 def _listed(classes: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ import polars as pl
 
 from scotoma.answers.admission import translate
 from scotoma.answers.groups import group_values
-from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import label_notes, read_labels, reading_note
+from scotoma.answers.note import AdmissionNote, reading_note
+from scotoma.answers.pair import label_notes, read_labels
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
 from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.config.label import threshold_classes

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from scotoma import storage
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import (
     CelebaSource,
     Cifar10Source,
@@ -348,7 +348,7 @@ def _not_followed(source: OnnxSource) -> Iterator[AdmissionNote]:
     if said.unread:
         sentences.append(f"{', '.join(said.unread)} in {PROCESSOR} is not followed")
     for sentence in sentences:
-        yield AdmissionNote(rule="reading", subject=PROCESSOR, sentence=sentence)
+        yield reading_note(PROCESSOR, sentence)
 
 
 def _plain(value: Any) -> str:

@@ -24,6 +24,7 @@ from scotoma.predictions.score_lists import (
     SCORES,
     as_logits,
     predicted_probabilities,
+    read_lists,
     read_score_lists,
 )
 from scotoma.predictions.tables import (
@@ -324,16 +325,16 @@ def _five_best(frame: pl.DataFrame, codes: pl.Series, names: Sequence[str]) -> N
         codes: Class ids of the predicted names.
         names: Class names by id.
     """
-    lists, ids = frame[TOP5], np.full((frame.height, TOP), -1, np.int64)
-    try:
-        if lists.dtype == pl.String:
-            lists = lists.str.json_decode(pl.List(pl.String))
-        lists = lists.cast(pl.List(pl.String))
-    except pl.exceptions.PolarsError:
-        return ids
-    whole = (lists.list.len() == TOP).fill_null(False).to_numpy()
-    flat = lists.filter(whole).explode().cast(pl.Enum(names), strict=False).to_physical()
-    found = flat.cast(pl.Int64).fill_null(-1).to_numpy().reshape(-1, TOP)
+    ids = np.full((frame.height, TOP), -1, np.int64)
+    whole, values = read_lists(frame[TOP5], TOP, pl.String())
+    found = (
+        values.cast(pl.Enum(names), strict=False)
+        .to_physical()
+        .cast(pl.Int64)
+        .fill_null(-1)
+        .to_numpy()
+        .reshape(-1, TOP)
+    )
     fits = (np.diff(np.sort(found), axis=1) > 0).all(axis=1) & (found >= 0).all(axis=1)
     fits &= (found == codes.filter(whole).to_numpy()[:, None]).any(axis=1)
     ids[np.flatnonzero(whole)[fits]] = found[fits]

@@ -14,7 +14,13 @@ from polars.io.plugins import register_io_source
 
 from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
-from scotoma.predictions.matrix import TOP, Predictions, smallest_type
+from scotoma.predictions.matrix import (
+    TOP,
+    Predictions,
+    refuse_ids,
+    refuse_unless,
+    smallest_type,
+)
 from scotoma.unreadable import readable, reason
 
 if TYPE_CHECKING:
@@ -99,9 +105,9 @@ def write_predictions(
         try:
             for ids, predicted, scores, top5 in parts:
                 shape = (len(ids), wide)
-                _refuse_ids(variant, shape, len(classes), predicted)
-                _refuse_unless("scores", variant, shape if keep_scores else None, scores)
-                _refuse_unless("top-5", variant, (*shape, TOP) if keep_top5 else None, top5)
+                refuse_ids(variant, shape, len(classes), predicted)
+                refuse_unless("scores", variant, shape if keep_scores else None, scores)
+                refuse_unless("top-5", variant, (*shape, TOP) if keep_top5 else None, top5)
                 values: dict[str, Any] = {
                     "example_id": pl.Series(ids, dtype=pl.String),
                     "predicted": pl.Series(predicted.astype(small), dtype=columns["predicted"]),
@@ -109,7 +115,7 @@ def write_predictions(
                 if scores is not None:
                     values["score"] = pl.Series(scores.astype(np.float16), dtype=columns["score"])
                 if top5 is not None:
-                    _refuse_ids(variant, top5.shape, len(classes), top5)
+                    refuse_ids(variant, top5.shape, len(classes), top5)
                     flat = top5.astype(small).reshape(len(ids), TOP * wide)
                     values["predicted_top5"] = pl.Series(flat, dtype=columns["predicted_top5"])
                 yield pl.DataFrame(values, schema=schema)
@@ -129,30 +135,6 @@ def write_predictions(
     )
     if faults:
         raise faults[0]
-
-
-def _refuse_ids(
-    variant: str, shape: tuple[int, ...], classes: int, predicted: NDArray[np.integer]
-) -> None:
-    if predicted.shape != shape:
-        raise DataError(
-            f"predictions of {variant} have shape {predicted.shape} for {shape[0]} examples and "
-            f"{shape[1]} members"
-        )
-    if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
-        wrong = predicted.min() if predicted.min() < 0 else predicted.max()
-        raise DataError(
-            f"predictions of {variant} hold class id {int(wrong)}; ids go from 0 to {classes - 1}"
-        )
-
-
-def _refuse_unless(
-    what: str, variant: str, shape: tuple[int, ...] | None, kept: NDArray[Any] | None
-) -> None:
-    held = None if kept is None else kept.shape
-    if held != shape:
-        got, wanted = ("none" if one is None else f"shape {one}" for one in (held, shape))
-        raise DataError(f"{what} of {variant} must have {wanted}, got {got}")
 
 
 @dataclass(frozen=True)

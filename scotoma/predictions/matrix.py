@@ -60,33 +60,18 @@ class Predictions(Answers):
     admission: tuple[AdmissionNote, ...] = ()
 
     def __post_init__(self) -> None:
-        expected = (len(self.example_ids), len(self.members))
-        if self.predicted.shape != expected:
-            raise DataError(
-                f"predictions of {self.variant} have shape {self.predicted.shape} for "
-                f"{expected[0]} examples and {expected[1]} members"
-            )
-        if self.scores is not None and self.scores.shape != expected:
-            raise DataError(
-                f"scores of {self.variant} have shape {self.scores.shape} for {expected[0]} "
-                f"examples and {expected[1]} members; keep one per prediction"
-            )
-        if self.top5 is not None and self.top5.shape != (*expected, TOP):
-            raise DataError(
-                f"top-5 predictions of {self.variant} have shape {self.top5.shape} for "
-                f"{expected[0]} examples and {expected[1]} members; keep {TOP} per prediction"
-            )
+        shape = (len(self.example_ids), len(self.members))
+        refuse_ids(self.variant, shape, len(self.classes), self.predicted)
+        if self.scores is not None:
+            refuse_unless("scores", self.variant, shape, self.scores)
+        if self.top5 is not None:
+            refuse_unless("top-5", self.variant, (*shape, TOP), self.top5)
+            refuse_ids(self.variant, (*shape, TOP), len(self.classes), self.top5)
         if len(set(self.example_ids)) < len(self.example_ids):
             twice = next(i for i, n in Counter(self.example_ids).items() if n > 1)
             raise DataError(
                 f"predictions of {self.variant} hold example {twice!r} twice; ids must be unique"
             )
-        for ids in (self.predicted, self.top5):
-            if ids is not None and ids.size and int(ids.max()) >= len(self.classes):
-                raise DataError(
-                    f"predictions of {self.variant} hold class id {int(ids.max())}; ids go from 0 "
-                    f"to {len(self.classes) - 1}"
-                )
 
     def write(self, path: Path) -> None:
         """Write Parquet: see `write_predictions`."""
@@ -164,6 +149,34 @@ class Predictions(Answers):
             runtimes=tuple(sorted({runtime for part in parts for runtime in part.runtimes})),
             top5=np.concatenate(top5, axis=1)[:, order] if len(top5) == len(parts) else None,
             admission=tuple(dict.fromkeys(note for part in parts for note in part.admission)),
+        )
+
+
+def refuse_ids(
+    variant: str, shape: tuple[int, ...], classes: int, predicted: NDArray[np.integer]
+) -> None:
+    """Refuse class ids of another shape, or out of range."""
+    if predicted.shape != shape:
+        raise DataError(
+            f"predictions of {variant} have shape {predicted.shape} for {shape[0]} examples and "
+            f"{shape[1]} members"
+        )
+    if predicted.size and not 0 <= predicted.min() <= predicted.max() < classes:
+        wrong = predicted.min() if predicted.min() < 0 else predicted.max()
+        raise DataError(
+            f"predictions of {variant} hold class id {int(wrong)}; ids go from 0 to {classes - 1}"
+        )
+
+
+def refuse_unless(
+    what: str, variant: str, shape: tuple[int, ...] | None, kept: NDArray[Any] | None
+) -> None:
+    """Refuse scores or top-5 class ids of another shape."""
+    held = None if kept is None else kept.shape
+    if held != shape:
+        got, wanted = ("none" if one is None else f"shape {one}" for one in (held, shape))
+        raise DataError(
+            f"{what} of {variant} must have {wanted}, got {got}; keep one per prediction"
         )
 
 

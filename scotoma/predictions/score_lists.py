@@ -13,7 +13,7 @@ from scotoma.printable import printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SCORES", "as_logits", "predicted_probabilities", "read_score_lists"]
+__all__ = ["SCORES", "as_logits", "predicted_probabilities", "read_lists", "read_score_lists"]
 
 SCORES = "scores"  # the column
 SMALLEST = 1e-7  # of probabilities: their logarithms must be finite
@@ -40,16 +40,9 @@ def read_score_lists(
     >>> read_score_lists(frame, np.array([1]), 2, "preds.parquet").tolist()
     [[0.25, 0.75]]
     """
-    lists, found = frame[SCORES], np.full((frame.height, classes), np.nan, np.float32)
-    try:
-        if lists.dtype == pl.String:
-            lists = lists.str.json_decode(pl.List(pl.Float64))
-        lists = lists.cast(pl.List(pl.Float32))
-    except pl.exceptions.PolarsError:
-        whole = np.zeros(frame.height, bool)
-    else:
-        whole = (lists.list.len() == classes).fill_null(False).to_numpy()
-        found[whole] = lists.filter(whole).explode().to_numpy().reshape(-1, classes)
+    found = np.full((frame.height, classes), np.nan, np.float32)
+    whole, values = read_lists(frame[SCORES], classes, pl.Float64())
+    found[whole] = values.to_numpy().reshape(-1, classes)
     highest = found[np.arange(len(found)), codes]
     fits = np.isfinite(found).all(axis=1) & (highest >= found.max(axis=1, initial=-np.inf))
     if not fits.all():
@@ -63,6 +56,20 @@ def read_score_lists(
             )
         )
     return found
+
+
+def read_lists(
+    lists: pl.Series, length: int, kind: pl.DataType
+) -> tuple[NDArray[np.bool_], pl.Series]:
+    """Which rows hold a list of some length, in CSV a JSON list; and the values of these lists."""
+    try:
+        if lists.dtype == pl.String:
+            lists = lists.str.json_decode(pl.List(kind))
+        lists = lists.cast(pl.List(kind))
+    except pl.exceptions.PolarsError:
+        return np.zeros(len(lists), np.bool_), pl.Series(dtype=kind)
+    whole = (lists.list.len() == length).fill_null(False)
+    return whole.to_numpy(), lists.filter(whole).explode()
 
 
 def as_logits(scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import storage
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
@@ -206,7 +206,7 @@ def encoding_notes(
             with storage.at_hand(place, listed=True) as path:
                 notes = table_notes(path, called, limits)
             for note in notes:
-                yield AdmissionNote(rule="reading", subject=called, sentence=note)
+                yield reading_note(called, note)
 
 
 def table_notes(path: Path, called: str, limits: ReaderLimits | None = None) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def test_what_was_left_out_folded_or_not_answered_is_told() -> None:
     told = " ".join(comparison.notes)
     assert "missing in 12 of 1,200 rows" in told
     assert "case is folded" in told
-    assert "no answer in 6 of" in told
+    assert "gives no answer to 6 of" in told
 
 
 def test_a_dense_model_that_guesses_is_told() -> None:

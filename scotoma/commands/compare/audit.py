@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import yaml
@@ -40,6 +41,7 @@ __all__ = [
     "audit_tables",
     "judge_tables",
     "judged",
+    "write_audit",
 ]
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
@@ -199,7 +201,6 @@ def _write(
     Returns:
         The configuration.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     first, groups = pairs[0], pairs[0].examples.groups.values
     tables = [
         one.rows.table.with_columns(
@@ -222,16 +223,9 @@ def _write(
         .join(common, on="id", maintain_order="left")
         .unique("id", keep="first", maintain_order=True)
     )
-    columns = {
-        "example_id": pl.col("id"),
-        "label": pl.col("label"),
-        "prompt length": pl.col("prompt_length"),
-        "prompt script": pl.col("prompt_script").fill_null("(missing)"),
-        "position": pl.col("position"),
-        **({"task": pl.col("task")} if examples["task"].n_unique() > 1 else {}),
-        **{name: pl.col(f"group {name}") for name in groups},
-    }
-    examples.select(**columns).write_parquet(folder / "examples.parquet")
+    lengths = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
+    features = [name for name, own in lengths.items() if examples[own].n_unique() > 1]
+    tasks = [] if examples["task"].n_unique() < 2 or "task" in groups else ["task"]
     sides = [(compared[0].models[0], "before", tables[0])]
     sides += [(one.models[1], "after", table) for one, table in zip(compared, tables, strict=True)]
     answers = [
@@ -243,11 +237,52 @@ def _write(
         .unique(["example_id", "rerun"], keep="first", maintain_order=True)
         for name, side, table in sides
     ]  # fmt: skip
-    pl.concat(answers).write_parquet(folder / "predictions.parquet")
-    by_column = {name: name for name in [*groups, *(["task"] if "task" in columns else [])]}
-    of_prompts = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
-    features = [name for name, of_log in of_prompts.items() if examples[of_log].n_unique() > 1]
     classes = dict.fromkeys(name for pair in pairs for name in pair.classes if is_label(name))
+    return write_audit(
+        folder,
+        examples.select(
+            pl.col("id").alias("example_id"), "label", "position",
+            pl.col("prompt_length").alias("prompt length"),
+            pl.col("prompt_script").fill_null("(missing)").alias("prompt script"),
+            *(pl.col(f"group {name}") for name in groups),
+            *(pl.col(name).alias(f"group {name}") for name in tasks),
+        ),
+        pl.concat(answers),
+        list(classes) if are_outcomes(first) else natural_order(classes),
+        groups=[*groups, *tasks], features=[*features, "position"],
+        baseline=compared[0].models[0],
+        label={"column": "label"} | ({"positive": positive} if positive else {}),
+        tracking={"uri": tracking or "off"},
+    )  # fmt: skip
+
+
+def write_audit(
+    folder: Path,
+    examples: pl.DataFrame,
+    predictions: pl.DataFrame,
+    classes: Sequence[str],
+    *,
+    groups: Sequence[str],
+    features: Sequence[str],
+    **more: Any,
+) -> Path:
+    """Write the tables and the configuration of an audit of predictions.
+
+    Args:
+        folder: For the files; it is made.
+        examples: `example_id`, `label`, `group NAME` for each group, and features.
+        predictions: `example_id`, `variant`, `model` and `predicted`.
+        classes: Names of the classes.
+        groups: Attributes; each value is a group.
+        features: Columns that may define slices beside them.
+        **more: Other keys of the configuration.
+
+    Returns:
+        The configuration.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    examples.write_parquet(folder / "examples.parquet")
+    predictions.write_parquet(folder / "predictions.parquet")
     config = {
         "version": 1,
         "project": "compare",
@@ -255,14 +290,13 @@ def _write(
             "kind": "predictions",
             "files": str((folder / "predictions.parquet").absolute()),
             "examples": str((folder / "examples.parquet").absolute()),
-            "classes": list(classes) if are_outcomes(first) else natural_order(classes),
+            "classes": [*classes],
         },
-        "baseline": compared[0].models[0],
-        "label": {"column": "label"} | ({"positive": positive} if positive else {}),
-        "groups": {name: {"column": own, "bins": "each"} for name, own in by_column.items()},
-        "slices": {"features": [*by_column, *features, "position"]},
-        "tracking": {"uri": tracking or "off"},
-    }
+        "label": {"column": "label"},
+        "groups": {name: {"column": f"group {name}", "bins": "each"} for name in groups},
+        "slices": {"features": [*groups, *features]},
+        "tracking": {"uri": "off"},
+    } | more
     path = folder / "audit.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path

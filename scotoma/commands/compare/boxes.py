@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import yaml
 
 from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn, Groups
-from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import reading_note
-from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables
+from scotoma.answers.note import AdmissionNote, reading_note
+from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables, write_audit
 from scotoma.commands.compare.groups import Grouping, grouped, groupings, joined
 from scotoma.commands.compare.logs import Model
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
@@ -175,13 +173,11 @@ def _features(table: pl.DataFrame, values: Mapping[str, pl.Series]) -> pl.DataFr
 
 def _write(compared: ComparedBoxes, folder: Path) -> Path:
     """Write the tables and the configuration of an audit; see `judge_tables`."""
-    folder.mkdir(parents=True, exist_ok=True)
     table, groups = compared.table, compared.groups.values
     plain = [name for name in MEASURED if table[name].n_unique() > 1]
     examples = table.select("example_id", "label", pl.col("image_id").alias("image id"), *plain)
     examples = examples.with_columns(own.alias(f"group {name}") for name, own in groups.items())
-    examples.write_parquet(folder / "examples.parquet")
-    predicted = [
+    predictions = pl.concat(
         examples.select(
             "example_id",
             variant=pl.lit(name),
@@ -189,29 +185,14 @@ def _write(compared: ComparedBoxes, folder: Path) -> Path:
             predicted=pl.Series(np.where(one.found, FOUND, MISSED)),
         )
         for name, one in compared.found.items()
-    ]
-    pl.concat(predicted).write_parquet(folder / "predictions.parquet")
+    )
     first, *_ = compared.found
-    config = {
-        "version": 1,
-        "project": "compare",
-        "source": {
-            "kind": "predictions",
-            "files": str((folder / "predictions.parquet").absolute()),
-            "examples": str((folder / "examples.parquet").absolute()),
-            "classes": [FOUND, MISSED],
-        },
-        "baseline": first,
-        "label": {"column": "label"},
-        "cluster": {"column": "image id"},
-        "groups": {name: {"column": f"group {name}", "bins": "each"} for name in groups},
-        "slices": {"features": [*groups, *plain]},
-        "tracking": {"uri": "off"},
-    }
+    path = write_audit(
+        folder, examples, predictions, [FOUND, MISSED], groups=[*groups], features=plain,
+        baseline=first, cluster={"column": "image id"},
+    )  # fmt: skip
     by_variant = {("dense" if name == first else name): [own] for name, own in (
         compared.scores.items()
     )}  # fmt: skip
     write_detectors(precision_file(folder), by_variant, compared.images, {}, compared.admission)
-    path = folder / "audit.yaml"
-    path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
     return path

@@ -377,7 +377,7 @@ def _groups(question: CompareQuestion, rows: PairedRows, asked: Sequence[Groupin
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
     if question.group_table is not None:
-        ids = table.select(dict.fromkeys(TABLE_KEYS.values()))
+        ids = table.select("content_hash", "example_id")
         keys = {name: [own] for name, own in TABLE_KEYS.items()}
         source = joined(question.group_table, ids, keys, "examples of the logs")
         if not asked:

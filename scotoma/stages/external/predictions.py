@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scotoma import progress, storage
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import Config, DetectionsSource, PredictionsSource, ScoresSource
 from scotoma.config.population import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
@@ -271,14 +271,13 @@ def _left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:
     notes = list(encoding_notes((one.place for one in prediction_tables(source)), config.limits))
     if others := [name for name in supplied if name not in names.values()]:
         sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
-        notes.append(AdmissionNote(rule="reading", subject="source.files", sentence=sentence))
+        notes.append(reading_note("source.files", sentence))
     notes += [
-        AdmissionNote(
-            rule="reading",
-            subject=called,
-            sentence=f"of {len(supplied[called])} models of {called!r} the first {models} by name "
-            "are audited",
-            variant=name,
+        reading_note(
+            called,
+            f"of {len(supplied[called])} models of {called!r} the first {models} by name are "
+            "audited",
+            name,
         )
         for name, called in names.items()
         if len(supplied[called]) > (models := config.models_of(name))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scotoma.answers.note import AdmissionNote
+from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import OnnxSource, Variant
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -117,9 +117,8 @@ def notes_on_models(run: Run) -> list[AdmissionNote]:
         for note in dict.fromkeys(notes):
             variants_by_note.setdefault(note, []).append(printable(variant.name))
     return [
-        AdmissionNote(
-            rule="reading", subject="source.models", sentence=f"{', '.join(names)}: {note}",
-            variant=names[0] if len(names) == 1 else "",
+        reading_note(
+            "source.models", f"{', '.join(names)}: {note}", names[0] if len(names) == 1 else ""
         )
         for note, names in variants_by_note.items()
     ]  # fmt: skip
