@@ -22,7 +22,7 @@ from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable
 
-__all__ = ["examples_from_source", "refuse_empty_labels"]
+__all__ = ["RESERVED", "examples_from_source", "refuse_empty_labels"]
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 

@@ -13,7 +13,7 @@ from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables, write_audit
-from scotoma.commands.compare.groups import Grouping, grouped, groupings, joined
+from scotoma.commands.compare.groups import grouped, groupings, joined
 from scotoma.commands.compare.logs import Model
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
@@ -150,14 +150,14 @@ def judged_boxes(
     return audit_tables(lambda folder: _write(compared, folder), out, judging, quiet=quiet)
 
 
-def _asked(question: BoxQuestion, table: pl.DataFrame) -> list[Grouping]:
+def _asked(question: BoxQuestion, table: pl.DataFrame) -> dict[str, GroupColumn]:
     """The groups that are named; else class, area and crowding, and the table's columns."""
     asked = groupings(question.groups)
     if asked:
         return asked
     own = [name for name in GROUPING if table[name].n_unique() > 1]
     after = table.columns.index(MEASURED[-1]) + 1
-    return [Grouping(name, GroupColumn(column=name)) for name in [*own, *table.columns[after:]]]
+    return {name: GroupColumn(column=name) for name in [*own, *table.columns[after:]]}
 
 
 def _images(truth: GroundTruth) -> Codes:

@@ -3,62 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from scotoma.answers.groups import GroupColumn, Groups, parse_groups
+from scotoma.datasets.select_examples import RESERVED
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import read_table
 
-__all__ = ["Grouping", "grouped", "groupings", "joined"]
+__all__ = ["grouped", "groupings", "joined"]
 
 MOST_GROUPS = 500
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """An attribute whose values are groups.
+def groupings(texts: Sequence[str]) -> dict[str, GroupColumn]:
+    """Read `--group`: paths separated by commas, each with bins behind a colon; by short name.
 
-    Attributes:
-        name: As groups are called.
-        rule: Its column, and how values form groups.
-    """
-
-    name: str
-    rule: GroupColumn
-
-
-def groupings(texts: Sequence[str]) -> list[Grouping]:
-    """Read `--group`: paths separated by commas, each with bins behind a colon.
-
-    >>> [(one.name, one.rule.bins) for one in groupings(["doc.age:18,40,doc.sex", "meta.sex"])]
-    [('age', [18.0, 40.0]), ('doc.sex', None), ('meta.sex', None)]
+    >>> {name: one.bins for name, one in groupings(["doc.age:18,40,doc.sex", "meta.sex"]).items()}
+    {'age': [18.0, 40.0], 'doc.sex': None, 'meta.sex': None}
+    >>> list(groupings(["doc.label"]))  # `label` is the name of something else in an audit
+    ['doc.label']
     """
     rules = parse_groups(texts, [])
     last = [rule.column.rpartition(".")[2] for rule in rules]
-    return [
-        Grouping(rule.column if last.count(short) > 1 else short, rule)
+    return {
+        rule.column if last.count(short) > 1 or short in RESERVED else short: rule
         for rule, short in zip(rules, last, strict=True)
-    ]
+    }
 
 
-def grouped(table: pl.DataFrame, asked: Sequence[Grouping]) -> Groups:
+def grouped(table: pl.DataFrame, asked: Mapping[str, GroupColumn]) -> Groups:
     """Form the groups of every row; an attribute of one value has none.
 
     Raises:
         ConfigError: A column that the table has not, or more than 500 groups.
     """
-    for one in asked:
-        if one.rule.column not in table.columns:
+    for rule in asked.values():
+        if rule.column not in table.columns:
             raise ConfigError(
-                f"--group names {printable(one.rule.column)!r}, which is not among "
+                f"--group names {printable(rule.column)!r}, which is not among "
                 f"{printable(', '.join(table.columns))[:300]}"
             )
-    columns = {one.name: table[one.rule.column] for one in asked}
-    groups = Groups.of(columns, {one.name: one.rule for one in asked}, size=table.height)
+    columns = {name: table[rule.column] for name, rule in asked.items()}
+    groups = Groups.of(columns, asked, size=table.height)
     several = {name: own for name, own in groups.values.items() if own.n_unique() > 1}
     if (count := sum(own.n_unique() for own in several.values())) > MOST_GROUPS:
         raise ConfigError(

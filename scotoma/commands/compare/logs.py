@@ -17,7 +17,7 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
-from scotoma.commands.compare.groups import Grouping, grouped, joined
+from scotoma.commands.compare.groups import grouped, joined
 from scotoma.comparison.rows import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
@@ -161,7 +161,7 @@ def _name(place: Path) -> str:
 
 @contextmanager
 def compared(
-    question: CompareQuestion, models: Sequence[Model], asked: Sequence[Grouping]
+    question: CompareQuestion, models: Sequence[Model], asked: Mapping[str, GroupColumn]
 ) -> Iterator[list[ComparedLogs]]:
     """Read, pair and join; the texts of the logs are there as long as the context is open.
 
@@ -186,12 +186,12 @@ def compared(
 
 
 def _attributes(
-    question: CompareQuestion, models: Sequence[Model], asked: Sequence[Grouping]
-) -> tuple[list[Grouping], list[str]]:
+    question: CompareQuestion, models: Sequence[Model], asked: Mapping[str, GroupColumn]
+) -> tuple[Mapping[str, GroupColumn], list[str]]:
     """Groups by their whole paths, and paths to read: theirs, and those that may define slices."""
     if question.group_table:
-        return list(asked), []
-    named = [one.rule.column for one in asked]
+        return asked, []
+    named = [rule.column for rule in asked.values()]
     places = models[0].places
     size = sum(
         path.stat().st_size
@@ -200,14 +200,15 @@ def _attributes(
         if path.is_file()
     )
     if size > LOOKED_THROUGH:
-        return list(asked), named
+        return asked, named
     known = {
         one.path: one
         for paths in attributes_of(places[:1], columns=question.columns).values()
         for one in paths
     }
-    found = []
-    for one, path in zip(asked, named, strict=True):
+    found = {}
+    for name, rule in asked.items():
+        path = rule.column
         ends = [other for other in known if other.rpartition(".")[2] == path]
         if path not in known and len(ends) != 1:
             raise ConfigError(
@@ -215,8 +216,8 @@ def _attributes(
                 f"hold{nearest(path, list(known))}; list what they hold with --list"
             )
         whole = path if path in known else ends[0]
-        found.append(replace(one, rule=one.rule.model_copy(update={"column": whole})))
-    named = [one.rule.column for one in found]
+        found[name] = rule.model_copy(update={"column": whole})
+    named = [rule.column for rule in found.values()]
     low, high = FEATURE_VALUES
     more = [
         path
@@ -231,7 +232,7 @@ def _compared(
     question: CompareQuestion,
     models: tuple[Model, Model],
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
-    asked: Sequence[Grouping],
+    asked: Mapping[str, GroupColumn],
 ) -> ComparedLogs:
     before, after = logs
     tasks, notes = _scored(question, _tasks(question, models, logs), logs)
@@ -372,7 +373,9 @@ def _right_from(table: pl.DataFrame, least: float) -> pl.DataFrame:
     return table.with_columns((pl.col(side) >= least).cast(pl.Float64) for side in sides)
 
 
-def _groups(question: CompareQuestion, rows: PairedRows, asked: Sequence[Grouping]) -> Groups:
+def _groups(
+    question: CompareQuestion, rows: PairedRows, asked: Mapping[str, GroupColumn]
+) -> Groups:
     """Form the groups of every row."""
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
@@ -382,7 +385,7 @@ def _groups(question: CompareQuestion, rows: PairedRows, asked: Sequence[Groupin
         source = joined(question.group_table, ids, keys, "examples of the logs")
         if not asked:
             columns = [name for name in source.columns if name not in ids.columns]
-            asked = [Grouping(name, GroupColumn(column=name)) for name in columns]
+            asked = {name: GroupColumn(column=name) for name in columns}
     return grouped(source, asked)
 
 
