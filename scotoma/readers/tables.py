@@ -203,7 +203,7 @@ def encoding_notes(
     for place in dict.fromkeys(places):
         if sniff(place) == "csv":
             called = place.rpartition("/")[2]
-            with storage.at_hand(place, listed=True) as path:
+            with table_at_hand(place) as path:
                 notes = table_notes(path, called, limits)
             for note in notes:
                 yield reading_note(called, note)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
 from scotoma.commands.shared.finished_run import open_run

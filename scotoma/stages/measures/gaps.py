@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.bias.gaps import Contrast, Rates
 from scotoma.answers.groups import Groups
+from scotoma.bias.gaps import Contrast, Rates
 from scotoma.datasets import AuditedExamples
 from scotoma.group_keys import group_key
 from scotoma.uncertainty import COMPRESSED, DENSE
