@@ -40,10 +40,10 @@ __all__ = [
     "Answers",
     "Examples",
     "Pair",
-    "class_ids",
+    "admit_answers",
     "cluster_names",
     "label_notes",
-    "read_answers",
+    "numbered_classes",
     "read_clusters",
     "read_ids",
     "read_labels",
@@ -196,7 +196,7 @@ class Pair:
         answers: dict[str, pl.Series] = {}
         notes = [] if labels is None or truth is None else [*label_notes(labels.name, truth)]
         for name, column in sides.items():
-            answers[name], said = read_answers(
+            answers[name], said = admit_answers(
                 column.filter(known).alias(name), spoken, labelled=names is not None,
                 missing=missing,
             )  # fmt: skip
@@ -214,7 +214,7 @@ class Pair:
             rules, size=int(known.sum()), crossed=crossed, missing=missing,
         )  # fmt: skip
         examples = Examples(
-            labels=None if names is None else class_ids(names, every)[:, None],
+            labels=None if names is None else numbered_classes(names, every)[:, None],
             classes=tuple(every),
             groups=formed,
             ids=None if ids is None else read_ids(ids).filter(known),
@@ -223,7 +223,7 @@ class Pair:
         )
 
         def side(variant: str, columns: Columns) -> Answers:
-            codes = [class_ids(answers[name], every) for name in columns]
+            codes = [numbered_classes(answers[name], every) for name in columns]
             return Answers(variant, np.stack(codes, axis=1))
 
         return cls(
@@ -307,7 +307,7 @@ def label_notes(name: str, truth: ReadValues) -> tuple[AdmissionNote, ...]:
     return tuple(notes)
 
 
-def read_answers(
+def admit_answers(
     column: pl.Series,
     classes: Sequence[str],
     *,
@@ -316,7 +316,7 @@ def read_answers(
     missing: Sequence[str] = MISSING_TEXTS,
     way_out: str = WAY_OUT,
 ) -> tuple[pl.Series, tuple[AdmissionNote, ...]]:
-    """Read answers in the language of the labels (rule 1 of admission).
+    """Admit the answers of one column, in the language of the labels (rule 1 of admission).
 
     Args:
         column: Answers of any plain type, shape (N,).
@@ -332,7 +332,7 @@ def read_answers(
     Raises:
         DataError: None of the answers is a label.
 
-    >>> read_answers(pl.Series("int8", ["No ", "YES", None]), ["no", "yes"])[0].to_list()
+    >>> admit_answers(pl.Series("int8", ["No ", "YES", None]), ["no", "yes"])[0].to_list()
     ['no', 'yes', None]
     """
     read = read_values(column, missing=missing, classes=classes)
@@ -392,10 +392,10 @@ def read_clusters(column: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> 
     return np.asarray(names.rank("dense").to_numpy().astype(np.intp) - 1)
 
 
-def class_ids(values: pl.Series, classes: Sequence[str]) -> Codes:
+def numbered_classes(values: pl.Series, classes: Sequence[str]) -> Codes:
     """Class ids, shape (N,): that of `(no answer)` where there is no value.
 
-    >>> class_ids(pl.Series(["b", None]), ["a", "b", "(no answer)"]).tolist()
+    >>> numbered_classes(pl.Series(["b", None]), ["a", "b", "(no answer)"]).tolist()
     [1, 2]
     """
     codes = values.cast(pl.Enum(list(classes))).to_physical().cast(pl.Int64)

@@ -139,5 +139,5 @@ class Outcomes(Part):
     selection: dict[str, tuple[SelectionRow, ...]] = Field(
         default_factory=dict,
         description="The four-fifths rule, by variant, dense too: selection rates of the groups of "
-        "each attribute. It needs two classes, one of them favourable, and no label.",
+        "each attribute. It needs a favourable class, and no label.",
     )

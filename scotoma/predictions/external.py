@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma.answers.admission import WAY_OUT
 from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import read_answers
+from scotoma.answers.pair import admit_answers
 from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -261,7 +261,7 @@ def _codes(
         ).to_series()  # fmt: skip
         rule = "and label.threshold needs numbers"
     else:
-        classes, own = read_answers(
+        classes, own = admit_answers(
             values, request.classes, missing=request.limits.missing,
             subject=f"{frame['variant'][0]} in {PurePath(table.place).name}",
             way_out=f"{WAY_OUT}, or name the classes in source.classes",

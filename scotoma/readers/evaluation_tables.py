@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from scotoma.answers.admission import speak_of_classes
-from scotoma.answers.pair import label_notes, read_answers, read_labels
+from scotoma.answers.pair import admit_answers, label_notes, read_labels
 from scotoma.answers.values import (
     NEVER_A_CLASS,
     infer_type,
@@ -249,7 +249,7 @@ def _spoken(path: Path, frame: pl.DataFrame | None, label: str, answer: str) -> 
     if speak_of_classes(labels.n_unique(), len(labels)):
         try:
             said = pl.select(pl.when(known).then(said)).to_series().alias(answer)
-            answered, more = read_answers(said, labels.unique().to_list())
+            answered, more = admit_answers(said, labels.unique().to_list())
         except DataError as error:
             raise DataError(f"{printable(path.name)}: {error}") from error
     else:

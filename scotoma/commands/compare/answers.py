@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes, unasked_chance
-from scotoma.answers.pair import Answers, Examples, Pair, class_ids
+from scotoma.answers.pair import Answers, Examples, Pair, numbered_classes
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
 from scotoma.inputs import Codes
 from scotoma.natural import natural_order
 
-__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "are_outcomes", "names_of"]
+__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "answered_names", "are_outcomes"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 NO_LABELS = "logs say what is right, and hold no labels"
@@ -36,7 +36,7 @@ def admitted(compared: Sequence[ComparedLogs]) -> list[Pair]:
     return [_pair(one, tables=tables, named=named) for one in compared]
 
 
-def names_of(pair: Pair, ids: Codes) -> pl.Series:
+def answered_names(pair: Pair, ids: Codes) -> pl.Series:
     """The names of the classes of labels or answers, shape (N,); null where there is no answer."""
     names = [None if one == NO_ANSWER else one.removesuffix(NO_LABEL) for one in pair.classes]
     return pl.Series(names, dtype=pl.String)[ids]
@@ -56,13 +56,13 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
     beside = natural_order({*every.drop_nulls().unique()} - {*known})
     names = (*known, *beside, *([NO_ANSWER] if every.null_count() else []))
     dense, compressed = (
-        Answers(name, class_ids(answers, names)[:, None])
+        Answers(name, numbered_classes(answers, names)[:, None])
         for name, answers in zip(one.models, said, strict=True)
     )
     again = max(one.rows.reruns) > 1
     return Pair(
         examples=Examples(
-            labels=class_ids(truth, names)[:, None],
+            labels=numbered_classes(truth, names)[:, None],
             classes=tuple(f"{one}{NO_LABEL}" if named and one in beside else one for one in names),
             groups=one.groups,
             cluster=table["example"].to_numpy().astype(np.intp) if again else None,

@@ -15,7 +15,7 @@ from scotoma.answers.admission import is_label
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import read_audit, read_gate
-from scotoma.commands.compare.answers import RIGHT, are_outcomes, names_of
+from scotoma.commands.compare.answers import RIGHT, answered_names, are_outcomes
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
 from scotoma.config import Config, load_config
@@ -39,8 +39,8 @@ from scotoma.stages.verdict import verdict
 __all__ = [
     "ComparedVerdict",
     "audit_tables",
+    "judge_compared",
     "judge_tables",
-    "judged",
     "write_audit",
 ]
 
@@ -81,7 +81,7 @@ class ComparedVerdict:
     admission: tuple[AdmissionNote, ...] = ()
 
 
-def judged(
+def judge_compared(
     compared: Sequence[ComparedLogs],
     pairs: Sequence[Pair],
     out: Path | None,
@@ -196,7 +196,7 @@ def _write(
     tracking: str,
     positive: str,
 ) -> Path:
-    """Write the tables and the configuration of an audit; see `judged`.
+    """Write the tables and the configuration of an audit; see `judge_compared`.
 
     Returns:
         The configuration.
@@ -205,10 +205,10 @@ def _write(
     tables = [
         one.rows.table.with_columns(
             pl.concat_str("task", pl.lit("/"), "example_id").alias("id"),
-            names_of(pair, pair.labels).alias("label"),
+            answered_names(pair, pair.labels).alias("label"),
             *(own.alias(f"group {name}") for name, own in pair.examples.groups.values.items()),
             *(
-                names_of(pair, own.predicted[:, 0]).alias(side)
+                answered_names(pair, own.predicted[:, 0]).alias(side)
                 for side, own in zip(SIDES, (pair.dense, pair.compressed), strict=True)
                 if own is not None
             ),
@@ -306,7 +306,7 @@ def _write_texts(compared: Sequence[ComparedLogs], folder: Path) -> None:
     """Write what was asked and answered, for the page: all, or of many examples those that change.
 
     Args:
-        compared: As for `judged`.
+        compared: As for `judge_compared`.
         folder: That of the tables.
     """
     tables = []

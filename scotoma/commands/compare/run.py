@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.commands.compare.answers import admitted
-from scotoma.commands.compare.audit import judged
+from scotoma.commands.compare.audit import judge_compared
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
 from scotoma.commands.compare.boxes_text import box_lines
@@ -78,7 +78,7 @@ def run_compare(
             decisions = decisions or [[] for _ in logs]
             verdict = None
             if pairs:
-                verdict = judged(
+                verdict = judge_compared(
                     logs, pairs, out, judging, positive=positive, tracking=tracking, quiet=quiet
                 )
             elif gate or out is not None:

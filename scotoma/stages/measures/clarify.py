@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.answers.admission import is_label
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.bias.clarify.guide import GUIDE
@@ -135,9 +134,9 @@ class ClarifyMetrics:
             predicted: Class ids, shape (N, K).
 
         Returns:
-            Nothing but where one of two classes is favourable.
+            Nothing but where a class is favourable.
         """
-        if self.positive is None or sum(map(is_label, self.examples.classes)) != 2:
+        if self.positive is None:
             return []
         selected = predicted == self.positive
         return [
