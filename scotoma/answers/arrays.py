@@ -153,7 +153,7 @@ def pair_of(
             probabilities.
 
     >>> pair = pair_of(["cat", "dog"], ["cat", "dog"], ["Cat", "Cat "], groups={"sex": ["f", "m"]})
-    >>> pair.examples.classes, pair.compressed.answers.tolist()
+    >>> pair.classes, pair.compressed.predicted.tolist()
     (('cat', 'dog'), [[0], [0]])
     """
     labels = None if y is None else series_of(y, "y")

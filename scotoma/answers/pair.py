@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,12 @@ import polars as pl
 from scotoma.answers.admission import (
     MOST_CLASSES,
     NO_ANSWER,
+    NO_LABEL,
     WAY_OUT,
     chance_note,
     check_language,
     class_skill,
+    is_label,
     share_words,
     translate,
     unanswered_note,
@@ -39,11 +41,11 @@ __all__ = [
     "NO_ANSWER",
     "Answers",
     "Examples",
+    "NumberedClasses",
     "Pair",
     "admit_answers",
     "cluster_names",
     "label_notes",
-    "numbered_classes",
     "read_clusters",
     "read_ids",
     "read_labels",
@@ -76,8 +78,7 @@ class Examples:
     Attributes:
         ids: What the examples are called, text, shape (N,); None where they are numbered.
         labels: Class ids, shape (N, L); None where the examples have no labels.
-        classes: Class names by id: labels, and what models say beside them; `(no answer)` is the
-            last where a model gave none.
+        classes: Class names by id; see `NumberedClasses`.
         groups: Who belongs to which group.
         cluster: Which examples belong together, ids without gaps, shape (N,); None for none.
         features: Columns that describe examples beside groups, shape (N, F).
@@ -205,17 +206,19 @@ class Pair:
             silent = answers[name].is_null().to_numpy()[:, None]
             notes += said
             notes += unanswered_note(silent, _column(name), labelled=names is not None)
-        every = natural_order(
-            {*spoken}.union(*(one.drop_nulls().unique() for one in answers.values()))
-        )
-        every += [NO_ANSWER] if any(one.null_count() for one in answers.values()) else []
+        columns = list(answers.values())
+        # Where nobody has a label, every answer names a class.
+        named = {*spoken}
+        if names is None:
+            named |= {*pl.concat(columns).drop_nulls().unique()}
+        numbered = NumberedClasses.of(named, columns)
         formed = Groups.of(
             {name: column.filter(known) for name, column in (groups or {}).items()},
             rules, size=int(known.sum()), crossed=crossed, missing=missing,
         )  # fmt: skip
         examples = Examples(
-            labels=None if names is None else numbered_classes(names, every)[:, None],
-            classes=tuple(every),
+            labels=None if names is None else numbered.ids(names)[:, None],
+            classes=numbered.classes,
             groups=formed,
             ids=None if ids is None else read_ids(ids).filter(known),
             cluster=None if cluster is None else read_clusters(cluster.filter(known), missing),
@@ -223,7 +226,7 @@ class Pair:
         )
 
         def side(variant: str, columns: Columns) -> Answers:
-            codes = [numbered_classes(answers[name], every) for name in columns]
+            codes = [numbered.ids(answers[name]) for name in columns]
             return Answers(variant, np.stack(codes, axis=1))
 
         return cls(
@@ -252,17 +255,18 @@ class Pair:
         >>> pair.renamed({"b": "b or c", "c": "b or c"}).labels.tolist()
         [0, 1, 1]
         """
-        new = natural_order(names.get(name, name) for name in self.classes if name != NO_ANSWER)
-        new += [NO_ANSWER] if NO_ANSWER in self.classes else []
+        labels = natural_order(names.get(name, name) for name in self.classes if is_label(name))
+        new = [*labels, *(name for name in self.classes if not is_label(name))]
         place = np.array([new.index(names.get(name, name)) for name in self.classes])
 
         def side(answers: Answers) -> Answers:
             return replace(answers, predicted=place[answers.predicted])
 
-        labels = None if self.examples.labels is None else place[self.examples.labels]
+        own = self.examples
+        truth = None if own.labels is None else place[own.labels]
         return replace(
             self,
-            examples=replace(self.examples, labels=labels, classes=tuple(new)),
+            examples=replace(own, labels=truth, classes=tuple(new)),
             compressed=side(self.compressed),
             dense=self.dense and side(self.dense),
         )
@@ -392,11 +396,31 @@ def read_clusters(column: pl.Series, missing: Sequence[str] = MISSING_TEXTS) -> 
     return np.asarray(names.rank("dense").to_numpy().astype(np.intp) - 1)
 
 
-def numbered_classes(values: pl.Series, classes: Sequence[str]) -> Codes:
-    """Class ids, shape (N,): that of `(no answer)` where there is no value.
+class NumberedClasses(NamedTuple):
+    """Classes by id: labels, then answers that are none, then no answer.
 
-    >>> numbered_classes(pl.Series(["b", None]), ["a", "b", "(no answer)"]).tolist()
-    [1, 2]
+    Attributes:
+        names: As columns write them; those of `classes` without what tells that they are no label.
+        classes: Their names.
     """
-    codes = values.cast(pl.Enum(list(classes))).to_physical().cast(pl.Int64)
-    return np.asarray(codes.fill_null(len(classes) - 1).to_numpy().astype(np.intp))
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Iterable[str], answers: Sequence[pl.Series]) -> NumberedClasses:
+        """Number the classes of labels and answers.
+
+        >>> NumberedClasses.of(["cat", "dog"], [pl.Series(["fox", "dog", None])]).classes
+        ('cat', 'dog', 'fox (no label)', '(no answer)')
+        """
+        labels = natural_order(known)
+        beside = natural_order({*pl.concat(answers).drop_nulls().unique()} - {*labels})
+        silent = [NO_ANSWER] if any(one.null_count() for one in answers) else []
+        shown = (f"{name}{NO_LABEL}" for name in beside)
+        return cls((*labels, *beside, *silent), (*labels, *shown, *silent))
+
+    def ids(self, values: pl.Series) -> Codes:
+        """Class ids, that of no answer where there is no value, shape (N,)."""
+        codes = values.cast(pl.Enum(self.names)).to_physical().cast(pl.Int64)
+        return np.asarray(codes.fill_null(len(self.names) - 1).to_numpy().astype(np.intp))

@@ -114,10 +114,10 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
         features |= {one.name: one for one in own.features if one.name not in features}
     if not features:
         raise DataError("slices need groups or features that describe examples, got none")
-    compressed = pair.coded(pair.compressed)
+    compressed = pair.compressed.predicted
     if pair.dense is None:
         raise DataError("slices need dense answers to compare with, got compressed ones alone")
-    dense = pair.coded(pair.dense)
+    dense = pair.dense.predicted
     outcome: dict[str, Any] = {"metric": "flip", "outcome": compressed != dense[:, :1]}
     if own.labels is not None:
         labels = pair.labels[:, None]

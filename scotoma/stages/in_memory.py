@@ -5,21 +5,17 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from scotoma._version import __version__
-from scotoma.answers.admission import NO_ANSWER, NO_LABEL
-from scotoma.answers.pair import UNANSWERED, Answers, Pair
+from scotoma.answers.pair import Answers, Pair
 from scotoma.audit import Audit, GateFile, as_text
 from scotoma.audit.document import DENSE, VERSION
 from scotoma.audit.sections import BiasSection
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.config.label import Label
-from scotoma.config.variants import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import Ints
@@ -29,7 +25,7 @@ from scotoma.printable import listed, quoted
 from scotoma.stages.divergence import score_divergence
 from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps
 from scotoma.stages.measures.harms import Harms
-from scotoma.stages.measures.pairs import PopulationPair
+from scotoma.stages.measures.pairs import PopulationPair, as_examples
 from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import gate_file, judge
 
@@ -76,27 +72,25 @@ def audit_in_memory(
     """
     if pair.dense is None:
         raise DataError("a pair must hold dense answers to be measured, got compressed ones alone")
-    coded = _Coded.of(pair)
-    if positive is not None and positive not in coded.classes:
+    if positive is not None and positive not in pair.classes:
         raise DataError(
-            f"positive must be one of {listed(list(coded.classes))}, got {quoted(positive)}"
+            f"positive must be one of {listed(list(pair.classes))}, got {quoted(positive)}"
         )
-    examples = _examples(pair, coded)
+    examples = _examples(pair)
     for attribute, value in (advantaged or {}).items():
         if attribute not in examples.attributes or not (examples.table[attribute] == value).any():
             raise DataError(
                 f"advantaged must name a group of the pair, got {quoted(attribute)}: "
-                f"{quoted(value)}; groups are {listed(list(pair.examples.groups.masks))}"
+                f"{quoted(value)}; groups are {listed(list(pair.examples.groups.keys))}"
             )
     name = pair.compressed.variant
-    variant = Variant(
-        name=name, kind="predictions", derived_from=DENSE if pair.paired else "", bits=None
-    )
     dense, compressed = (
-        coded.predictions(side, own, examples)
+        _predictions(pair, side, own)
         for side, own in ((pair.dense, DENSE), (pair.compressed, name))
     )
-    comparison = PopulationPair(variant, dense, compressed)
+    comparison = PopulationPair(
+        examples=as_examples(examples), dense=dense, compressed=compressed, paired=pair.paired
+    )
     harms = Harms(
         examples=examples, dense=dense, comparisons=1,
         label=Label(column="label", positive=positive), advantaged=advantaged or {},
@@ -175,41 +169,19 @@ def _header(
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _Coded:
-    """Class ids as an audit has them: labels, then answers that are no label, then no answer.
-
-    Attributes:
-        classes: Their names by id.
-        places: Id of each class of the pair, that of a missing answer last.
-        labels: How many of them are labels.
-    """
-
-    classes: tuple[str, ...]
-    places: Ints
-    labels: int
-
-    @classmethod
-    def of(cls, pair: Pair) -> _Coded:
-        own, truth = pair.examples.classes, pair.examples.labels
-        known = np.ones(len(own), bool)
-        if truth is not None:
-            known = np.isin(np.arange(len(own)), truth)
-        order = [*np.flatnonzero(known), *np.flatnonzero(~known)]
-        names = [own[place] if known[place] else f"{own[place]}{NO_LABEL}" for place in order]
-        places = np.empty(len(own) + 1, np.int64)
-        places[order], places[UNANSWERED] = np.arange(len(own)), len(own)
-        silent = pair.classes[len(own) :]
-        return cls((*names, *([NO_ANSWER] if silent else [])), places, int(known.sum()))
-
-    def predictions(self, side: Answers, name: str, examples: AuditedExamples) -> Predictions:
-        codes = self.places[side.answers]
-        members = tuple(range(codes.shape[1]))
-        small: Any = codes.astype(smallest_type(len(self.classes)))
-        return Predictions(name, tuple(examples.ids), members, self.classes, small)
+def _predictions(pair: Pair, side: Answers, name: str) -> Predictions:
+    codes = side.predicted
+    small: Any = codes.astype(smallest_type(len(pair.classes)))
+    members = tuple(range(codes.shape[1]))
+    return Predictions(name, small, tuple(_ids(pair)), members, pair.classes)
 
 
-def _examples(pair: Pair, coded: _Coded) -> AuditedExamples:
+def _ids(pair: Pair) -> list[str]:
+    ids = pair.examples.ids
+    return [str(row) for row in range(pair.examples.size)] if ids is None else ids.to_list()
+
+
+def _examples(pair: Pair) -> AuditedExamples:
     """The examples of a pair as a table."""
     own, groups = pair.examples, pair.examples.groups
     if taken := [name for name in groups.values if name in RESERVED]:
@@ -217,12 +189,10 @@ def _examples(pair: Pair, coded: _Coded) -> AuditedExamples:
             f"groups must have names of their own, got {quoted(taken[0])}; call the attribute "
             "something else"
         )
-    ids = [str(row) for row in range(own.size)] if own.ids is None else own.ids
-    columns: dict[str, Any] = {"example_id": ids, "split": ["test"] * own.size}
+    columns: dict[str, Any] = {"example_id": _ids(pair), "split": ["test"] * own.size}
     if own.labels is not None:
-        named = np.array(coded.classes, dtype=object)
-        columns["label"] = pl.Series(named[coded.places[own.labels[:, 0]]], dtype=pl.String)
+        columns["label"] = pl.Series(pair.classes)[pair.labels]
     if own.cluster is not None:
         columns["cluster"] = own.cluster
     table = pl.DataFrame(columns | dict(groups.values))
-    return AuditedExamples(table, coded.classes, tuple(groups.values), groups.crossed)
+    return AuditedExamples(table, pair.classes, tuple(groups.values), groups.crossed)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from scotoma.answers.admission import is_label
 from scotoma.answers.groups import GroupColumn, Groups, parse_groups
-from scotoma.answers.pair import NO_ANSWER, Pair
+from scotoma.answers.pair import Pair
 from scotoma.answers.values import tidy
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.commands.shared.tables import Texts, check_compared, column, columns, numbers, texts
@@ -212,7 +213,7 @@ def _refuse_one_value(groups: Groups) -> None:
 def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, list[str]]:
     """Make one class of the favourable outcomes; its id, and what a reader should know."""
     favourable, messages = list(dict.fromkeys(map(tidy, names))), list[str]()
-    classes = [name for name in pair.classes if name != NO_ANSWER]
+    classes = [name for name in pair.classes if is_label(name)]
     holder = "predictions" if pair.examples.labels is None else "label"
     for value in favourable:
         if value not in classes:

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes, unasked_chance
-from scotoma.answers.pair import Answers, Examples, Pair, numbered_classes
+from scotoma.answers.pair import Answers, Examples, NumberedClasses, Pair
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
 from scotoma.inputs import Codes
-from scotoma.natural import natural_order
 
 __all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "answered_names", "are_outcomes"]
 
@@ -51,19 +50,17 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
     table = one.rows.table
     truth = table["target"] if named else pl.repeat(RIGHT, table.height, eager=True)
     said = [_said(table, side, named=named, tables=tables) for side in SIDES]
-    known = natural_order(truth.unique()) if named else [RIGHT, WRONG]
-    every = pl.concat(said)
-    beside = natural_order({*every.drop_nulls().unique()} - {*known})
-    names = (*known, *beside, *([NO_ANSWER] if every.null_count() else []))
+    known = truth.unique() if named else [RIGHT, WRONG, *({OTHER} & {*pl.concat(said)})]
+    numbered = NumberedClasses.of(known, said)
     dense, compressed = (
-        Answers(name, numbered_classes(answers, names)[:, None])
+        Answers(name, numbered.ids(answers)[:, None])
         for name, answers in zip(one.models, said, strict=True)
     )
     again = max(one.rows.reruns) > 1
     return Pair(
         examples=Examples(
-            labels=numbered_classes(truth, names)[:, None],
-            classes=tuple(f"{one}{NO_LABEL}" if named and one in beside else one for one in names),
+            labels=numbered.ids(truth)[:, None],
+            classes=numbered.classes,
             groups=one.groups,
             cluster=table["example"].to_numpy().astype(np.intp) if again else None,
         ),

@@ -87,9 +87,7 @@ class AgainstLabels:
         known = self._evidence(comparison)
         if self.folder is not None:
             self.table.frame(name, known).write_parquet(self.rates(name))
-        accuracy = PopulationAccuracy.of(
-            comparison.compressed, self.examples, self.positive
-        )
+        accuracy = PopulationAccuracy.of(comparison.compressed, self.examples, self.positive)
         return {
             "accuracy": accuracy.top1,
             "classes": self._classes(comparison),
