@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.printable import printable
 
-__all__ = ["TIMEOUTS_S", "Away", "Conflict", "Foreign", "NotThere", "Unknown", "patiently"]
+__all__ = [
+    "TIMEOUTS_S",
+    "Away",
+    "Conflict",
+    "Foreign",
+    "NoKubeflow",
+    "NotThere",
+    "Unknown",
+    "patiently",
+]
 
 ATTEMPTS = 5
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
@@ -30,6 +39,10 @@ class Conflict(ScotomaError):  # noqa: N818  it reads as what it is: a conflict
 
 class NotThere(ConfigError):  # noqa: N818  it reads as what it is
     """The server does not have what a request names."""
+
+
+class NoKubeflow(NotThere):
+    """Something else answers, or a gateway that has lost its way to the server."""
 
 
 class Unknown(ConfigError):  # noqa: N818  it reads as what it is
@@ -77,7 +90,7 @@ def patiently(
             fault = _within(error, ApiException)
             status = getattr(fault, "status", None) or 0
             refusal = _wrong_address(error, fault, what, where)
-            if refusal and (attempt > 1 or not isinstance(refusal, NotThere)):  # a page may pass
+            if refusal and (attempt > 1 or not isinstance(refusal, NoKubeflow)):  # may pass
                 raise refusal from error
             if status and (status not in PASSING or _workflow_gone(fault)):
                 raise _refused(status, fault, what, where) from error
@@ -125,8 +138,8 @@ def _wrong_address(error: Exception, fault: Any, what: str, where: str) -> Scoto
     return None
 
 
-def _no_kubeflow(what: str, where: str, found: str) -> NotThere:
-    return NotThere(
+def _no_kubeflow(what: str, where: str, found: str) -> NoKubeflow:
+    return NoKubeflow(
         f"Kubeflow at {where} cannot {what}: what answers there is no Kubeflow Pipelines "
         f"({found}); correct the address with --endpoint, which often ends in /pipeline"
     )

@@ -241,7 +241,7 @@ def test_a_token_that_is_renewed_while_waiting_is_waited_for(
     assert err.count("Kubeflow answers again\n") == 1
 
 
-@pytest.mark.parametrize("kind", [503, 502, 500, 429, "truncated", "half"])
+@pytest.mark.parametrize("kind", [503, 502, 500, 429, 404, "truncated", "half", "page"])
 def test_a_server_that_is_updated_while_waiting_is_waited_for(
     kfp: KfpServer, config: Path, s3: Any, monkeypatch: pytest.MonkeyPatch, kind: int | str
 ) -> None:

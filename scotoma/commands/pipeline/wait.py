@@ -80,14 +80,14 @@ def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> 
 
 def _ask_through_outages(cluster: KfpClient, run_id: str, say: Callable[[str], None]) -> Progress:
     """Ask until there is an answer, for ten minutes, and say so."""
-    from scotoma.pipelines.faults import Away, Unknown
+    from scotoma.pipelines.faults import Away, NoKubeflow, Unknown
 
     until = None
     while True:
         try:
             run = cluster.progress(run_id)
-        except (Away, Unknown) as error:
-            passes = isinstance(error, Away) or cluster.renewable
+        except (Away, NoKubeflow, Unknown) as error:
+            passes = cluster.renewable or not isinstance(error, Unknown)
             if until is None and passes:
                 until = time.monotonic() + OUTAGE_S
                 say(f"{error}; waiting for it, up to {OUTAGE_S / 60:.0f} minutes")
