@@ -3,8 +3,9 @@
 ScotomaError            5  internal
 ├── ConfigError         2  the configuration or the command line
 │   └── MissingExtra    2  an optional part of the installation
-└── DataError           4  examples, labels, attributes or predictions
-    └── UnreachableError 4  they are where this machine cannot read
+├── DataError           4  examples, labels, attributes or predictions
+│   └── UnreachableError 4  they are where this machine cannot read
+└── NotLogged           7  the audit is complete, and the tracking server does not hold it
 
 `scotoma verify` ends with 6 where the evidence is valid and states FAIL: that is no error.
 
@@ -38,3 +39,9 @@ class DataError(ScotomaError, ValueError):
 
 class UnreachableError(DataError):
     """The place of the data does not answer this machine, or lets it not in."""
+
+
+class NotLogged(ScotomaError):  # noqa: N818  it reads as what it is: audited, not logged
+    """An audit is complete, and the tracking server that was named does not hold it."""
+
+    exit_code = 7

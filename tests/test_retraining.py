@@ -99,7 +99,7 @@ def test_each_audit_is_judged_beside_the_one_before(year: dict[str, tuple[Run, s
     assert {test["rule"] for test in failed} == {"since_previous"}
     for before, run in (("m1", year["m2"][0]), ("m2", year["m3"][0])):
         last, tracked = read_json(run.path("previous.json")), year[before][0].path("tracking.json")
-        assert last["of"] == f"MLflow run {read_json(tracked)['runs']['dense']}"
+        assert last["of"] == f"MLflow run {read_json(tracked)['run']}"
 
 
 def test_the_same_run_again_is_judged_as_it_was(year: dict[str, tuple[Run, str]]) -> None:
@@ -215,7 +215,7 @@ def test_mlflow_gives_no_repetition_as_the_previous_audit(
     again = Run.create(last.root.parent / "m3-again", last.config)
     Judging(parse_rules(RULES, "gate.yaml"), Judging.of(again).as_of).leave(again)
     perform("prepare", again)
-    tracked = read_json(year["m2"][0].path("tracking.json"))["runs"]["dense"]
+    tracked = read_json(year["m2"][0].path("tracking.json"))["run"]
     assert read_json(again.path("previous.json"))["of"] == f"MLflow run {tracked}"
 
 

@@ -22,8 +22,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import groups
-from scotoma.tracking.records import member_records, variant_records
-from scotoma.tracking.scalars import scalar_metrics
+from scotoma.tracking import scalar_metrics
+from scotoma.tracking.records import audit_records, member_records
 from scotoma.verdict.gate import judge
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
@@ -190,15 +190,16 @@ def test_harm_fails_the_gate_and_every_reader_names_it(run: Run) -> None:
     assert " points" not in page.partition("<script>")[0].partition("<body>")[2]
     assert "top-1" not in run.path("summary.md").read_text()
     audit = read_audit(run.path("audit.json"))
-    records = variant_records(audit, {}, gate)
+    _, records = audit_records(audit, gate, "2027-03", {})
     numbers = {name: value for name, value, _ in records[0].metrics}
-    assert numbers["1_quality/mean_score"] == pytest.approx(errors(run.root.parent, "int8").mean())
-    assert numbers["worse_percent/region.rural"] > 30
-    assert records[0].tags["group/3_worst/worse"] == "region=rural"
+    assert numbers["mean_score"] == pytest.approx(errors(run.root.parent, "int8").mean())
+    assert numbers["worse_percent_worst"] > 30
+    assert numbers["detail/region is rural/scores/means/rise_percent"] > 30
+    assert "rural" in records[0].params["worst_group"]
     manifests = {
         v.name: {"members": [{"index": 0, "seed": "", "sha256": ""}]} for v in audit.variants
     }
-    (dense, _) = member_records(audit, {}, manifests)
+    (dense, _) = member_records(audit, {}, manifests, "", {})
     assert {name: value for name, value, _ in dense.metrics}["mean_score"] > 0
     assert scalar_metrics(audit, gate)["int8/worst_group_percent"] > 30
     opened = package.open(run.root)

@@ -21,7 +21,7 @@ from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.slices import slices
 from scotoma.stages.verdict import verdict
-from scotoma.tracking.records import member_records, variant_records
+from scotoma.tracking.records import audit_records, member_records
 from tests import external_predictions as elsewhere
 from tests.commands import scotoma
 
@@ -141,16 +141,16 @@ def test_one_model_a_side_is_judged_by_its_changed_labels() -> None:
 
 def test_mlflow_gets_what_there_is(home: Path) -> None:
     audit = audit_of(home, "run")
-    dense, int8 = variant_records(audit, {})[::-1]
+    dense, int8 = audit_records(audit, None, "2027-03", {})[1][::-1]
     names = {name for name, _, _ in int8.metrics}
-    assert {"2_cie/count", "3_worst/changed_points", "changed_points/sex.f"} <= names
-    assert not any("top1" in name for record in (dense, int8) for name, _, _ in record.metrics)
-    assert not any(tag.startswith("undefined/1_quality") for tag in int8.tags)
+    assert {"changed_worst", "cie_share", "detail/divergence/cie/count"} <= names
+    assert "detail/sex is f/divergence/ledger/changed" in names
+    assert not any("accuracy" in name for record in (dense, int8) for name, _, _ in record.metrics)
     member = {"index": 0, "seed": 0, "sha256": "x"}
     manifests = {v.name: {"members": [member]} for v in audit.variants}
-    logged = {name for name, _, _ in member_records(audit, {}, manifests)[0].metrics}
-    assert "fairness/DP.sex" in logged
-    assert "top1" not in logged
+    logged = {name for name, _, _ in member_records(audit, {}, manifests, "", {})[0].metrics}
+    assert "detail/fairness/sex/DP" in logged
+    assert "accuracy" not in logged
 
 
 def test_what_to_label_first_is_ranked(home: Path) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from scotoma.audit.logged import LoggedAudit
-from scotoma.report.figures.drawing import drawn
+from scotoma.printable import printable
+from scotoma.report.figures.drawing import drawn, self_contained
 from scotoma.report.figures.trend import trend_figures
 from scotoma.report.page import FOLDER, STYLES, content_policy, environment
 from scotoma.report.timeline import Audited, audited
 
-__all__ = ["render_trend"]
+__all__ = ["draw_trend", "render_trend"]
+
+PICTURE_SCALE = 2.0
+PICTURE_MARGIN = 24  # pixels
+PICTURE_TITLE = 18  # pixels, its height
 
 SCRIPTS = ("vendor/vega.js", "figures.js")
 
@@ -47,6 +54,42 @@ def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
             scripts=list(map(Markup, scripts)),
         )
     )
+
+
+def draw_trend(project: str, logged: Sequence[LoggedAudit]) -> bytes:
+    """Draw the figures of the page as one picture, for places that show no page.
+
+    Args:
+        project: Its name.
+        logged: Its audits.
+
+    Returns:
+        A PNG; equal inputs give equal bytes.
+    """
+    import vl_convert
+    from PIL import Image, ImageDraw, ImageFont
+
+    audits = sorted((audited(one) for one in logged), key=lambda one: one.at)
+    lines = [(f"{project}: audits over time", None)]
+    for figure in trend_figures(audits).values():
+        svg = self_contained(str(drawn(figure).svg), figure.title)
+        png = vl_convert.svg_to_png(svg, scale=PICTURE_SCALE)
+        lines.append((figure.title, Image.open(io.BytesIO(png)).convert("RGB")))
+    title = round(PICTURE_SCALE * PICTURE_TITLE)
+    margin = round(PICTURE_SCALE * PICTURE_MARGIN)
+    width = max([image.width for _, image in lines if image] + [700]) + 2 * margin
+    height = margin + sum(2 * title + (image.height if image else 0) for _, image in lines) + margin
+    paper = Image.new("RGB", (width, height), "white")
+    pen, font, top = ImageDraw.Draw(paper), ImageFont.load_default(title), margin
+    for text, image in lines:
+        pen.text((margin, top), printable(text), fill="black", font=font)
+        top += 2 * title
+        if image:
+            paper.paste(image, (margin, top))
+            top += image.height
+    content: Any = io.BytesIO()
+    paper.save(content, "PNG", optimize=True)
+    return bytes(content.getvalue())
 
 
 def _lead(audits: Sequence[Audited]) -> str:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from scotoma.errors import DataError, ScotomaError
 from scotoma.gpu import refuse_without_gpus
@@ -33,6 +34,7 @@ def execute(
     begin: tuple[str, str] = ("", ""),
     shown: Mapping[str, str] | None = None,
     metrics: MutableMapping[str, float] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> None:
     """Run one step as a task of a pipeline.
 
@@ -46,6 +48,7 @@ def execute(
         begin: Configuration and gate file (YAML) to begin the run with; empty where it has them.
         shown: Files of the run that Kubeflow shows, each with the path of its copy for Kubeflow.
         metrics: Gets the numbers that Kubeflow compares, see `show`.
+        options: What the step's function takes beside the run.
 
     Raises:
         ScotomaError: Whatever the step refuses. Its sentence is also left in `error.json`, as is
@@ -62,7 +65,7 @@ def execute(
             with run.mirror.listed():
                 for promised in pointers:
                     _check(run, promised)
-        outputs = perform(step, run, shard)
+        outputs = perform(step, run, shard, **(options or {}))
         if shown:
             from scotoma.stages.cluster.show import show
 
@@ -72,13 +75,14 @@ def execute(
         write_json(Path(pointer), {"run_uri": run_uri, "files": files})
 
 
-def perform(step: str, run: Run, shard: str = "") -> list[Path]:
+def perform(step: str, run: Run, shard: str = "", **options: Any) -> list[Path]:
     """Run one step.
 
     Args:
         step: Its name.
         run: The run.
         shard: Which members, for the steps that are fanned out.
+        options: What the step's function takes beside these.
 
     Returns:
         The files that it left. Before the first step the run's checksums and its last failure go;
@@ -93,7 +97,7 @@ def perform(step: str, run: Run, shard: str = "") -> list[Path]:
             checksums.unseal(run.mirror)
             forget_error(run)
         function = named(step).function
-        outputs = function(run, Shard.parse(shard)) if shard else function(run)
+        outputs = function(run, Shard.parse(shard)) if shard else function(run, **options)
         if step == last:
             from scotoma.stages.cluster.schedule import remember
 

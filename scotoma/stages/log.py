@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
+from scotoma.audit.logged import LoggedAudit
 from scotoma.config.retraining import Keep
-from scotoma.errors import ScotomaError
+from scotoma.errors import NotLogged, ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
@@ -28,11 +30,19 @@ NOWHERE = (
 UNSET = "tracking.uri is `environment`, and MLFLOW_TRACKING_URI is not set; set it, and repeat"
 
 
-def log(run: Run) -> list[Path]:
+def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
     """Log the audit to MLflow, and write down how long each step took, on what.
 
     One that passed is registered there, if the configuration names a model. What could not be
     logged, because a server is down, leaves the step unfinished: the next call logs it.
+
+    Args:
+        run: The run.
+        job: Id of the run in Kubeflow; empty outside a pipeline.
+        required: Whether the step fails where a server was named and holds nothing of the audit.
+
+    Raises:
+        NotLogged: It does.
     """
     from scotoma.tracking import tracking_uri
 
@@ -59,12 +69,16 @@ def log(run: Run) -> list[Path]:
                 tracked_runs = {"reason": UNSET if unset else NOWHERE, "link": "", "runs": {}}
             else:
                 progress.start("log to MLflow", 1)
-                tracked_runs = _logged(run, read_audit(audit), read_part(gate, GateResult), uri)
+                tracked_runs = _logged(
+                    run, read_audit(audit), read_part(gate, GateResult), uri, job
+                )
                 progress.advance("log to MLflow")
             write_json(tracked, tracked_runs)
     run.fetch(tracked, *manifests)
-    if read_json(tracked)["reason"]:
+    if reason := read_json(tracked)["reason"]:
         run.forget("log")
+        if required and reason != NOWHERE:
+            raise NotLogged(f"the audit is complete but not logged: {reason}")
     run.mirror.fetch_folder("steps")
     write_json(measured, _measurements(run))
     run.publish(measured)
@@ -108,18 +122,23 @@ def _say_kept(text: str) -> None:
     progress.note(line)
 
 
-def _logged(run: Run, audit: Audit, gate: GateResult, uri: str) -> dict[str, Any]:
+def _logged(run: Run, audit: Audit, gate: GateResult, uri: str, job: str) -> dict[str, Any]:
     """What MLflow now holds: runs, and the version of the model if the audit passed."""
     from scotoma.tracking import log_audit, register
 
-    tracked, retraining = log_audit(run, audit, uri, gate=gate), run.config.retraining
+    def draw(months: Sequence[LoggedAudit]) -> dict[str, bytes]:
+        from scotoma.report.trend import draw_trend, render_trend
+
+        page = render_trend(audit.project, months).encode()
+        return {"trend.html": page, "trend.png": draw_trend(audit.project, months)}
+
+    retraining = run.config.retraining
+    tracked = log_audit(run, audit, uri, gate=gate, job=job, draw=draw)
     logged: dict[str, Any] = jsonable(tracked)
     if tracked.reason or retraining is None or retraining.model is None:
         return logged
-    local = uri.startswith("sqlite:")  # others do not see it, nor this machine's folders
-    place = run.uri or (str(run.root) if local else run.root.name)
     registered = register(
-        gate, tracked.runs["dense"], place, retraining.model, retraining.alias, uri
+        run, gate, tracked.run, retraining.model, retraining.alias, uri, tracked.repeats
     )
     return logged | {"registered": jsonable(registered), "reason": registered.reason}
 

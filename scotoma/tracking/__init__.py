@@ -1,14 +1,12 @@
-"""Where are the runs logged? In MLflow: one flat run per variant, one run per member."""
+"""Where are the runs logged? In MLflow: a run for each audit, its variants below it, its models."""
 
 from __future__ import annotations
 
+from scotoma.tracking.audits import forget_pages, history
 from scotoma.tracking.connection import import_client
 from scotoma.tracking.failed import log_failure, log_skip
-from scotoma.tracking.history import history
-from scotoma.tracking.metric_names import metric_names
+from scotoma.tracking.kubeflow import scalar_metrics
 from scotoma.tracking.registry import Registered, register
-from scotoma.tracking.retention import forget_pages
-from scotoma.tracking.scalars import scalar_metrics
 from scotoma.tracking.store import Tracked, log_audit, tracking_uri
 
 __all__ = [
@@ -20,7 +18,6 @@ __all__ = [
     "log_audit",
     "log_failure",
     "log_skip",
-    "metric_names",
     "register",
     "scalar_metrics",
     "tracking_uri",

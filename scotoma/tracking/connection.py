@@ -7,6 +7,8 @@ import importlib
 import logging
 import os
 import re
+import sys
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -19,13 +21,17 @@ from scotoma.tracking.database import sqlite_file
 __all__ = [
     "DATA_DATE",
     "UNATTACHED",
+    "cause",
     "does_not_answer",
     "experiment_id",
     "fault",
     "import_client",
     "pages_of",
+    "passes",
     "quiet",
+    "refuse_file_store",
     "refused_artifacts",
+    "wait_for_server",
 ]
 
 DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
@@ -67,7 +73,7 @@ def quiet(uri: str) -> Iterator[None]:
             password of the environment: a configuration may come from anybody.
     """
     wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
-    withheld = () if _is_named_by_environment(uri) else CREDENTIALS
+    withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, "MLFLOW_TRACKING_AUTH")
     before = {name: os.environ.get(name) for name in (*wanted, *withheld)}
     disabled = logging.root.manager.disable
     os.environ.update(wanted)
@@ -129,19 +135,97 @@ def pages_of(uri: str) -> str:
     return re.split("[?#;]", masked(uri).replace("***@", ""))[0].rstrip("/")
 
 
+def wait_for_server(mlflow: Any, client: Any, uri: str) -> None:
+    """Wait until a server answers, and say so; as long as MLflow's own variables let it retry.
+
+    Args:
+        mlflow: The module.
+        client: Its client.
+        uri: Tracking URI; a database is not waited for.
+
+    Raises:
+        Exception: Whatever the last try raised.
+    """
+    if not uri.startswith(("http://", "https://")):
+        return
+    retries = int(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
+    factor = float(os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"])
+    patience, began, pause = factor * (2**retries - 1), time.monotonic(), max(0.5, factor)
+    with _without_retries():
+        while True:
+            try:
+                client.search_experiments(max_results=1)
+                return
+            except Exception as error:
+                waited = time.monotonic() - began
+                if not passes(error) or waited + pause > patience:
+                    raise
+                print(
+                    f"log: {cause(error, uri)}; waiting, {waited:.0f} of {patience:.0f} s",
+                    file=sys.stderr, flush=True,
+                )  # fmt: skip
+            time.sleep(pause)
+            pause = min(2 * pause, 30.0)
+
+
+@contextlib.contextmanager
+def _without_retries() -> Iterator[None]:
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    before = os.environ[name]
+    os.environ[name] = "0"
+    try:
+        yield
+    finally:
+        os.environ[name] = before
+
+
+def passes(error: BaseException) -> bool:
+    """Whether a fault of a server may pass by itself: no answer, or 500, 502, 503, 504."""
+    return does_not_answer(error) or _status(error) in (500, 502, 503, 504)
+
+
 def fault(error: BaseException, uri: str) -> str:
-    """What went wrong, in words that hold no credentials."""
+    """Say what went wrong and what to do, in words that hold no credentials."""
+    sentence = cause(error, uri)
+    status = _status(error)
+    unsent = [name for name in CREDENTIALS if name in os.environ]
+    if unsent and uri.startswith("http") and not _is_named_by_environment(uri):
+        return f"{sentence}; {unsent[-1]} is sent only to the host that MLFLOW_TRACKING_URI names"
+    if status == 401:
+        return f"{sentence}; renew MLFLOW_TRACKING_TOKEN, or correct user and password"
+    if status == 403:
+        return f"{sentence}; give this user the right, or let the server allow this host"
+    return sentence
+
+
+def cause(error: BaseException, uri: str) -> str:
+    """Say what went wrong, in words that hold no credentials."""
     chain = _chain(error)
     where = masked(uri)
     if does_not_answer(error):
         words = next((e.strerror for e in chain if isinstance(e, OSError) and e.strerror), "")
         return f"tracking server {where} does not answer ({words or type(chain[-1]).__name__})"
     words = masked(" ".join(str(error).replace(uri, where).split()))
-    sentence = f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
-    unsent = [name for name in CREDENTIALS if name in os.environ]
-    if unsent and uri.startswith("http") and not _is_named_by_environment(uri):
-        return f"{sentence}; {unsent[-1]} is sent only to the host that MLFLOW_TRACKING_URI names"
-    return sentence
+    status = _status(error)
+    if status in (401, 403):
+        refused = "did not take the password or token" if status == 401 else "refused access"
+        return f"tracking server {where} {refused} ({status}: {words[:200].rstrip('.')})"
+    if any(type(one).__name__ == "JSONDecodeError" for one in chain) or "<html" in words.lower():
+        return f"what answers at {where} is no MLflow server ({words[:100].rstrip('.')})"
+    return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
+
+
+def _status(error: BaseException) -> int:
+    """The HTTP status of an answer; 0 where it is not known."""
+    for one in _chain(error):
+        response = getattr(one, "response", None)
+        if (code := getattr(response, "status_code", None)) is not None:
+            return int(code)
+        if type(one).__name__ == "RestException":
+            code = getattr(one, "get_http_status_code", lambda: 0)()
+            return int(code)
+    found = re.search(r"(?:error code|status code:?|response code:?) (\d{3})", str(error))
+    return int(found[1]) if found else 0
 
 
 def does_not_answer(error: BaseException) -> bool:
@@ -158,23 +242,50 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
+def refuse_file_store(uri: str) -> None:
+    """Refuse a folder, which MLflow 3 no longer keeps runs in.
+
+    Raises:
+        ConfigError: It is one.
+
+    >>> refuse_file_store("http://mlflow.example"), refuse_file_store("sqlite:///mlflow.db")
+    (None, None)
+    """
+    scheme = urlsplit(uri).scheme
+    if scheme not in ("", "file"):
+        return
+    folder = masked(uri).removeprefix("file://")
+    raise ConfigError(
+        f"tracking.uri must be a server or a database, got the folder {folder}, which MLflow 3 "
+        f"does not write; use sqlite:///{folder.rstrip('/')}/mlflow.db"
+    )
+
+
 def refused_artifacts(error: BaseException, place: str, project: str) -> str:
-    """Say where a server keeps artifacts that this machine cannot write, and what to do.
+    """Say where a server keeps artifacts that this machine cannot write, why, and what to do.
 
     Args:
         error: What came of writing one.
         place: Where a run's artifacts are to lie.
         project: Name of the experiment.
 
-    >>> told = refused_artifacts(PermissionError(13, "denied"), "s3://b/1/0a/artifacts", "faces")
-    >>> told.startswith("its files: MLflow keeps artifacts of experiment faces at s3://b/1, which")
+    >>> told = refused_artifacts(PermissionError(13, "denied"), "/srv/1/0a/artifacts", "faces")
+    >>> told.startswith("report and files: MLflow keeps those of experiment faces in /srv/1")
     True
     """
     words = masked(" ".join(str(error).split()))[:200].rstrip(".")
-    sentence = (
-        f"its files: MLflow keeps artifacts of experiment {project} at "
-        f"{masked(place.rsplit('/', 2)[0])}, which this machine cannot write "
-        f"({type(error).__name__}: {words}); parameters and metrics are logged; give it access or "
-        "credentials, or start the server with --artifacts-destination and choose another project"
-    )
-    return sentence[:LONGEST]
+    root = masked(place.rsplit("/", 2)[0])
+    kind = type(error).__name__
+    start = "start the server with --artifacts-destination and choose another project"
+    if urlsplit(place).scheme in ("", "file"):
+        sentence = (
+            f"report and files: MLflow keeps those of experiment {project} in {root}, a folder of "
+            f"the server that this machine cannot write ({kind}: {words}); {start}"
+        )
+    else:
+        missing = "no credentials" if "redential" in f"{kind} {words}" else f"{kind}: {words}"
+        sentence = (
+            f"report and files: MLflow keeps those of experiment {project} at {root}, which this "
+            f"machine cannot write ({missing}); give it credentials, or {start}"
+        )
+    return f"{sentence}; parameters and metrics are logged"[:LONGEST]

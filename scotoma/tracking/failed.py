@@ -9,17 +9,17 @@ from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
-from scotoma.tracking.connection import experiment_id, fault, quiet
+from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, quiet
 from scotoma.tracking.database import prepare_store
-from scotoma.tracking.kubeflow import ROOT, root_run
+from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 
-__all__ = ["close_failures", "log_failure", "log_skip"]
+__all__ = ["close_failures", "log_failure", "log_skip", "place_of"]
 
 PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
 LONGEST = 5000  # of a tag
 
 
-def log_failure(run: Run, why: str, uri: str, *, cancelled: bool = False) -> str:
+def log_failure(run: Run, why: str, uri: str, *, cancelled: bool = False, job: str = "") -> str:
     """Log one run `failed`, FAILED, or `cancelled`, KILLED, beside those of the project's audits.
 
     Args:
@@ -27,14 +27,16 @@ def log_failure(run: Run, why: str, uri: str, *, cancelled: bool = False) -> str
         why: One sentence.
         uri: MLflow tracking URI.
         cancelled: Whether somebody ended it.
+        job: Id of the run in Kubeflow; empty outside a pipeline.
 
     Returns:
         What kept it from being logged, as a sentence without credentials; empty if it was.
     """
-    tags = {PLACE: _place(run)}
+    tags = {PLACE: place_of(run)}
     if cancelled:
-        return _log(run.config, "cancelled", "KILLED", f"The audit was cancelled: {why}", tags, uri)
-    return _log(run.config, "failed", "FAILED", f"The audit failed: {why}", tags, uri)
+        note = f"The audit was cancelled: {why}"
+        return _log(run.config, "cancelled", "KILLED", note, tags, uri, job)
+    return _log(run.config, "failed", "FAILED", f"The audit failed: {why}", tags, uri, job)
 
 
 def close_failures(client: Any, experiment: str, run: Run) -> None:
@@ -47,13 +49,20 @@ def close_failures(client: Any, experiment: str, run: Run) -> None:
     """
     unended = f"tags.`{PLACE}` != '' and attributes.status != 'FINISHED'"
     for logged in client.search_runs([experiment], unended):
-        if logged.data.tags[PLACE] == _place(run):
+        tags = logged.data.tags
+        if tags[PLACE] == place_of(run) and "scotoma.result" not in tags:
             client.update_run(logged.info.run_id, status="FINISHED", name="resumed")
 
 
-def _place(run: Run) -> str:
-    """The folder of an audit, without those of this machine above it."""
-    return printable(run.uri or run.root.name)[:LONGEST]
+def place_of(run: Run, uri: str = "") -> str:
+    """The folder of an audit, without those of this machine above it where others read it.
+
+    Args:
+        run: The audit.
+        uri: Where it is logged; a database of this machine is read by this machine.
+    """
+    local = str(run.root.resolve()) if uri.startswith("sqlite:") else run.root.name
+    return printable(run.uri or local)[:LONGEST]
 
 
 def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
@@ -72,7 +81,9 @@ def log_skip(config: Config, newest: str, why: str, uri: str) -> str:
     return _log(config, "skipped", "KILLED", f"The audit was skipped: {why}", tags, uri)
 
 
-def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], uri: str) -> str:
+def _log(
+    config: Config, name: str, state: str, why: str, tags: dict[str, str], uri: str, job: str = ""
+) -> str:
     """A run with the configuration and the reason; what kept it from being logged."""
     try:
         with quiet(uri):
@@ -80,12 +91,14 @@ def _log(config: Config, name: str, state: str, why: str, tags: dict[str, str], 
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri)
             home = experiment_id(mlflow, client, uri, config.project)
-            if (root := root_run(mlflow, client, uri)) is not None:
-                tags = tags | {ROOT: root.info.run_id}
-            tags = tags | {
+            pipeline = kubeflow_run(mlflow, client, uri, config, job)
+            if pipeline.root is not None:
+                tags = tags | {PARENT: pipeline.root.info.run_id}
+            tags = tags | pipeline.tags() | {
                 "scotoma.audit": config.digest(),
                 "mlflow.note.content": printable(why)[:LONGEST],
-            }
+                **({DATA_DATE: config.data_date} if config.data_date else {}),
+            }  # fmt: skip
             run_id = client.create_run(home, tags=tags, run_name=name).info.run_id
             client.log_text(run_id, portable(shareable(config)), "config.yaml")
             client.set_terminated(run_id, state)

@@ -1,39 +1,78 @@
-"""Kubeflow's own runs in MLflow: its plugin makes one for a pipeline's run, and one for each task.
-
-The runs of an audit stay beside them and not below: children leave MLflow's charts empty.
-"""
+"""Kubeflow and MLflow: the run that its plugin makes, and the numbers that its page compares."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterable
 from typing import Any
 
-from scotoma.audit import Audit, GateResult
-from scotoma.tracking.records import escape_markdown
-from scotoma.tracking.run_record import NOTE, TEXT_LENGTH, RunRecord
-from scotoma.tracking.scalars import scalar_metrics
+from scotoma.audit import Audit, GateResult, Quantity
+from scotoma.audit.worst_change import worst_change, worst_mean
+from scotoma.config import Config
+from scotoma.credentials import masked
+from scotoma.tracking.names import metric_names
+from scotoma.tracking.records import NOTE, POINTS, TEXT_LENGTH, VERDICTS, escape_markdown
 
-__all__ = ["ROOT", "describe_root", "point_to_root", "root_run"]
+__all__ = ["PARENT", "KubeflowRun", "describe_root", "kubeflow_run", "scalar_metrics"]
 
-ROOT = "scotoma.kfp_root_run"
 PARENT = "mlflow.parentRunId"
-KUBEFLOW_RUN, KUBEFLOW_PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin
+RUN_ID, PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin's run
 MOST_LEVELS = 8  # the plugin nests at most 6
 
 
-def root_run(mlflow: Any, client: Any, uri: str) -> Any | None:
-    """Find the run that Kubeflow's plugin made for the pipeline's run that this process is part of.
+class KubeflowRun:
+    """The run of a pipeline that this process is a step of.
+
+    Attributes:
+        job: Its id in Kubeflow; empty outside a pipeline.
+        page: Its page in Kubeflow; empty where its address is not known.
+        root: The run that Kubeflow's plugin made for it in MLflow; None for none.
+    """
+
+    def __init__(self, config: Config, job: str, root: Any | None) -> None:
+        tags = root.data.tags if root is not None else {}
+        self.root = root
+        self.job = job or str(tags.get(RUN_ID, ""))
+        endpoint = config.kubeflow.endpoint if config.kubeflow else None
+        page = str(tags.get(PAGE, ""))
+        if not page and self.job and endpoint:
+            page = f"{masked(endpoint).rstrip('/')}/#/runs/details/{self.job}"
+        self.page = page if page.startswith(("http://", "https://")) else ""
+
+    def tags(self) -> dict[str, str]:
+        """What each run of the audit is told of it."""
+        return {"kfp.run_id": self.job} if self.job else {}
+
+    def links(self) -> list[str]:
+        """Lines for a description, with links to Kubeflow's page and to the plugin's run."""
+        lines = []
+        if self.job:
+            shown = escape_markdown(self.job)
+            target = f"[{shown}](<{self.page}>)" if self.page else shown
+            lines.append(f"- Kubeflow run: {target}")
+        if self.root is not None:
+            info = self.root.info
+            link = f"#/experiments/{info.experiment_id}/runs/{info.run_id}"
+            lines.append(f"- [its tasks]({link})")
+        return lines
+
+
+def kubeflow_run(mlflow: Any, client: Any, uri: str, config: Config, job: str = "") -> KubeflowRun:
+    """Find the run of the pipeline that this process is part of.
 
     Args:
         mlflow: The module.
         client: Its client.
         uri: Where the audit is logged.
-
-    Returns:
-        None outside a task of such a run, and where the audit is logged elsewhere.
+        config: It may name Kubeflow's address.
+        job: Id of the run in Kubeflow; empty outside a pipeline.
     """
+    return KubeflowRun(config, job, _root(mlflow, client, uri))
+
+
+def _root(mlflow: Any, client: Any, uri: str) -> Any | None:
+    """The plugin's run; None outside such a run, and where the audit is logged elsewhere."""
     run_id, given = os.environ.get("MLFLOW_RUN_ID"), os.environ.get("MLFLOW_TRACKING_URI", "")
     if not run_id or given.rstrip("/") != uri.rstrip("/"):
         return None
@@ -46,21 +85,8 @@ def root_run(mlflow: Any, client: Any, uri: str) -> Any | None:
             raise
         run_id = run.data.tags.get(PARENT)
         if not run_id:
-            return run if KUBEFLOW_RUN in run.data.tags else None
+            return run if RUN_ID in run.data.tags else None
     return None
-
-
-def point_to_root(records: Iterable[RunRecord], root: Any) -> None:
-    """Give records the id of Kubeflow's root run, and links to it and to Kubeflow's page."""
-    info = root.info
-    link = f"[the run of its tasks](#/experiments/{info.experiment_id}/runs/{info.run_id})"
-    page = root.data.tags.get(KUBEFLOW_PAGE, "")
-    if page.startswith(("http://", "https://")):
-        link += f", [its page](<{page}>)"
-    for record in records:
-        record.tags[ROOT] = info.run_id
-        note = record.tags.get(NOTE, "")
-        record.tags[NOTE] = f"{note}\n- Kubeflow: {link}".lstrip("\n")
 
 
 def describe_root(
@@ -71,7 +97,7 @@ def describe_root(
     Args:
         mlflow: The module.
         client: Its client.
-        root: See `root_run`.
+        root: See `KubeflowRun`.
         audit: The audit.
         gate: The verdict on it.
         comparison: MLflow's page of the variants, from the root of its pages.
@@ -85,3 +111,40 @@ def describe_root(
         [mlflow.entities.Metric(k, v, now, 0) for k, v in scalar_metrics(audit, gate).items()],
         tags=[mlflow.entities.RunTag(name, text) for name, text in tags.items()],
     )
+
+
+def scalar_metrics(audit: Audit, gate: GateResult) -> dict[str, float]:
+    """Name the numbers that Kubeflow's page for comparing runs shows.
+
+    Args:
+        audit: The audit.
+        gate: The verdict on it.
+
+    Returns:
+        `verdict` and, of every variant, `VARIANT/top1` (share), `VARIANT/cie_excess_points` (CIEs
+        beyond the noise floor), `VARIANT/worst_group_points` (the change that the summary calls
+        worst) and `VARIANT/verdict`; of an audit of scores `VARIANT/worse_percent` and
+        `VARIANT/worst_group_percent`, how much worse the mean gets. A verdict is 0 for PASS, 1 for
+        UNSURE, 2 for FAIL. A number that is undefined is left out.
+    """
+    named = metric_names((variant.name,) for variant in audit.variants)
+    values: dict[str, float | None] = {"verdict": VERDICTS.index(gate.verdict)}
+    for variant in audit.variants:
+        if audit.labelled:
+            values[f"{named[variant.name,]}/top1"] = audit.accuracy[variant.name].top1.value
+    for judged in gate.variants:
+        name = named[judged.name,]
+        values[f"{name}/verdict"] = VERDICTS.index(judged.verdict)
+        if audit.scores is not None:
+            mean = worst_mean(audit, judged.name)
+            values[f"{name}/worse_percent"] = audit.scores.means[judged.name][0].relative.value
+            values[f"{name}/worst_group_percent"] = mean.relative.value if mean else None
+            continue
+        worst = worst_change(audit, judged.name)
+        values[f"{name}/cie_excess_points"] = _points(audit.divergence[judged.name].cie.excess)
+        values[f"{name}/worst_group_points"] = _points(worst.absolute) if worst else None
+    return {name: v for name, v in values.items() if v is not None and math.isfinite(v)}
+
+
+def _points(share: Quantity) -> float | None:
+    return None if share.value is None else POINTS * share.value

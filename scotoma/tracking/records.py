@@ -1,19 +1,20 @@
-"""What MLflow is to hold of an audit: names, numbers and tags, from audit.json and manifests."""
+"""What MLflow is to hold of an audit: runs with names, numbers and tags, from audit.json."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma._version import __version__
 from scotoma.audit import Audit, GateResult, Quantity
-from scotoma.audit.groups import Gap
+from scotoma.audit.base import Part
+from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.outcomes import MemberMetric
-from scotoma.audit.robustness import ALL_KINDS, ConfidenceReport, RobustnessReport
-from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import (
     highest_error,
     largest_gap,
@@ -23,351 +24,451 @@ from scotoma.audit.worst_change import (
 )
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
-from scotoma.tracking.metric_names import metric_names
-from scotoma.tracking.run_record import NOTE, RunRecord
+from scotoma.tracking.names import metric_names, spelled
 
 __all__ = [
+    "AUDIT",
+    "KIND",
+    "NOTE",
+    "POINTS",
+    "TEXT_LENGTH",
+    "VERDICTS",
+    "RunRecord",
+    "audit_records",
     "escape_markdown",
     "member_records",
-    "variant_records",
+    "model_name",
 ]
 
-POINTS = 100  # small differences: a chart prints two decimals, and a fraction of 0.003 as 0.00
-NONE_CARRIED = "undefined (no rise of a group has an interval and 10 effective events)"
+NOTE = "mlflow.note.content"
+KIND = "scotoma.kind"  # a tag: what a run is of
+AUDIT, VARIANT, MODEL = "audit", "variant", "model"  # its values
+TEXT_LENGTH = 5000  # of a tag; the server takes 8000
+HEAD = 25  # metrics that stand first, under names of one word
+DETAIL = "detail"
+POINTS = 100
 
 # Of the runs of one variant, dense first. MLflow's own go by the run's id: two of three are alike
 # now and then. Okabe and Ito (2008) chose these for eyes that take red for green.
 DENSE_COLOUR = "#595959"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 
+# Parts of audit.json without numbers of a variant, and tables of single classes, slices, members:
+# audit.json and rates.parquet, which are attached, have them whole.
+WITHOUT = {"accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
+TABLES = {"slices", "lattice", "members", "examples", "null"}
+# Texts of a row that are no part of its address.
+REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "name", "unit"}
+ADDRESS_NUMBERS = {"share", "severity"}
+RISES = {"absolute": "rise", "relative": "rise_percent"}  # of a rate
+VERDICTS = ("PASS", "UNSURE", "FAIL")
 
-def variant_records(
-    audit: Audit, recipe: Mapping[str, Any], gate: GateResult | None = None
-) -> list[RunRecord]:
-    """A record a variant, dense last: the run that is logged last is listed first.
+
+@dataclass
+class RunRecord:
+    """What one MLflow run holds.
+
+    Attributes:
+        name: Name of the run.
+        tags: Name to text, unchanged: `texts` has them as they are written.
+        params: Name to number or word.
+        metrics: Name, value and step, in the order in which MLflow's page of the run shows them.
+        examples: Number of examples of each split that it rests on.
+        rows: Name, value, low, high, n and reason of each number, for metrics.csv.
+
+    >>> record = RunRecord("dense", {"variant": "dense"}, {})
+    >>> record.number("accuracy", 0.9), record.number("cie_share", None, "no examples")
+    (True, False)
+    >>> record.metrics, record.rows[-1]
+    ([('accuracy', 0.9, 0)], ('cie_share', None, None, None, None, 'no examples'))
+    """
+
+    name: str
+    tags: dict[str, str]
+    params: dict[str, Any]
+    metrics: list[tuple[str, float, int]] = field(default_factory=list)
+    examples: dict[str, int] = field(default_factory=dict)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
+        """Identify the run by its tags, or by others."""
+        values = self.tags if tags is None else tags
+        names = ("scotoma.variant", "scotoma.result", "scotoma.member", "scotoma.weights")
+        return tuple(values.get(name) for name in names)
+
+    def texts(self) -> dict[str, str]:
+        """The tags, with a space for whatever could steer a terminal or break a database."""
+        lines = {
+            key: text.split("\n") if key == NOTE else [text] for key, text in self.tags.items()
+        }
+        return {key: "\n".join(map(printable, texts))[:TEXT_LENGTH] for key, texts in lines.items()}
+
+    def number(self, name: str, value: Any, reason: str = "", n: int | None = None) -> bool:
+        """A metric; where there is no finite number, a row that says why."""
+        finite = _is_finite(value)
+        if finite:
+            self.metrics.append((name, float(value), 0))
+        reason = "" if finite else reason or f"undefined ({value})"
+        self.rows.append((name, value if finite else None, None, None, n, reason))
+        return finite
+
+    def quantity(self, name: str, quantity: Quantity) -> None:
+        """A number, and beside it the ends of its interval as `_low` and `_high`."""
+        if not self.number(name, quantity.value, quantity.reason, quantity.n):
+            return
+        ends = (quantity.low, quantity.high)
+        if all(map(_is_finite, ends)):
+            for side, end in zip(("low", "high"), ends, strict=True):
+                self.metrics.append((f"{name}_{side}", float(end or 0.0), 0))
+        else:
+            ends = (None, None)
+        self.rows[-1] = (name, quantity.value, *ends, quantity.n, quantity.reason)
+
+    def table(self) -> str:
+        """Every number with its interval and n, and why one is missing, as CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("metric", "value", "low", "high", "n", "reason"))
+        for name, *rest, reason in self.rows:
+            writer.writerow((name, *rest, printable(reason)))
+        return text.getvalue()
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+# --- the audit and its variants -------------------------------------------------------------------
+
+
+def audit_records(
+    audit: Audit, gate: GateResult | None, date: str, tags: Mapping[str, str]
+) -> tuple[RunRecord, list[RunRecord]]:
+    """Describe the run of an audit, and those of its variants that MLflow nests below it.
 
     Args:
         audit: The audit.
-        recipe: What trained the dense members, name to value.
         gate: The verdict on it; None for none.
+        date: Day or month by which a reader knows the audit.
+        tags: What each run is told of where the audit lies.
 
     Returns:
-        Numbers by section: `0_gate/failed` and `0_gate/unsure` (tests), `1_quality/...`,
-        `2_cie/...`, `3_worst/METRIC_points` (the change that the summary calls worst),
-        `3_worst/highest_error`, `3_worst/gap_points`, `5_slices/n_bad` (number of slices), of an
-        audit of scores `1_quality/mean_score`, `3_worst/worse` and `3_worst/worse_percent`,
-        `worse/GROUP` and `worse_percent/GROUP`,
-        `7_robust/accuracy/CORRUPTION`, `7_robust/loss_points/FAMILY`, `7_robust/mce`,
-        `7_robust/top5_accuracy/CORRUPTION`, `7_robust/top5_loss_points/FAMILY`,
-        `7_robust/matched_loss_points/FAMILY`,
-        `7_robust/gap_points/FAMILY`, `7_robust/auroc/PICTURES`, `7_robust/set_accuracy/SET`,
-        `amp_METRIC/GROUP` (relative change, %), `gap_points/ATTRIBUTE`.
+        The audit's record, with the headline of the variant that decides, and a record a variant,
+        dense last: the run that is logged last is listed first. The first 25 metrics of a variant
+        have names of one word, all others stand below `detail/`; rates and their rises are
+        fractions, `rise_percent` is in per cent.
     """
     # Judged otherwise it is another result.
     judged = "".join(part.model_dump_json() for part in (audit, gate) if part)
-    result = hashlib.sha256(judged.encode()).hexdigest()
+    shared = {
+        "scotoma.audit": audit.config_sha256,
+        "scotoma.result": hashlib.sha256(judged.encode()).hexdigest(),
+        "scotoma.dataset": audit.examples.dataset_sha256,
+        "scotoma.setup": audit.fingerprint.setup,
+        "scotoma.version": __version__,
+        "mlflow.source.name": "scotoma",
+        "mlflow.source.type": "LOCAL",
+        **tags,
+    }
+    shared = {name: text for name, text in shared.items() if text}
+    verdicts = {one.name: one for one in gate.variants} if gate else {}
     names = [variant.name for variant in audit.variants]
-    return [_variant(audit, recipe, name, gate, result) for name in reversed(names)]
+    variants = [_variant(audit, name, verdicts.get(name), date, shared) for name in reversed(names)]
+    return _parent(audit, gate, variants, date, shared), variants
+
+
+def _parent(
+    audit: Audit,
+    gate: GateResult | None,
+    variants: Sequence[RunRecord],
+    date: str,
+    shared: Mapping[str, str],
+) -> RunRecord:
+    """The run of the audit: its verdict, and the headline of the variant that decides it."""
+    decides = max(variants, key=_severity)
+    word = gate.verdict if gate else ""
+    record = RunRecord(
+        name=" · ".join(filter(None, (date, word))),
+        tags=dict(shared) | {KIND: AUDIT},
+        params={
+            **({"verdict": word} if word else {}),
+            "variant": printable(decides.tags["scotoma.variant"]),
+            **{key: decides.params[key] for key in ("worst_group", "worst_rise", "members")
+               if key in decides.params},
+            "examples": audit.examples.test,
+        },
+        metrics=[one for one in decides.metrics if "/" not in one[0]],
+        examples=variants[0].examples,
+    )  # fmt: skip
+    note = [f"**{word or 'not judged'}** {escape_markdown(audit.project)}", ""]
+    if gate:
+        record.tags["scotoma.verdict"] = word
+        for one in gate.variants:
+            sentences = " ".join(map(escape_markdown, one.sentences))
+            note.append(f"- **{one.verdict}** {escape_markdown(one.name)}: {sentences}")
+    record.tags[NOTE] = "\n".join(note)
+    return record
+
+
+def _severity(record: RunRecord) -> tuple[float, ...]:
+    """How much a variant weighs in the verdict on its audit."""
+    metrics = {name: value for name, value, _ in record.metrics}
+    verdict = record.params.get("verdict")
+    rank = VERDICTS.index(verdict) if verdict in VERDICTS else -1
+    compressed = record.tags["scotoma.variant"] != "dense"
+    rise = metrics.get("error_rise_worst_low", metrics.get("changed_worst", -math.inf))
+    return compressed, rank, rise
+
+
+def _variant(
+    audit: Audit, name: str, judged: JudgedVariant | None, date: str, shared: Mapping[str, str]
+) -> RunRecord:
+    """Everything that the run of a variant holds."""
+    place = [variant.name for variant in audit.variants].index(name)
+    variant = audit.variants[place]
+    word = judged.verdict if judged else ""
+    record = RunRecord(
+        name=" · ".join(filter(None, (date, printable(name), word))),
+        tags=dict(shared)
+        | {KIND: VARIANT, "scotoma.variant": name, "mlflow.runColor": _colour(place)},
+        params=({"verdict": word} if word else {}) | {"members": variant.members},
+        examples={"train": audit.examples.train, "test": audit.examples.test},
+    )
+    for key in ("sparsity", "bits"):
+        if (value := getattr(variant, key)) is not None:
+            record.params[key] = value
+    if word:
+        record.tags["scotoma.verdict"] = word
+    headline = _headline(audit, name, judged)
+    models = f"{variant.members} model{'s' * (variant.members != 1)}"
+    note = [f"**{word or 'baseline'}** {escape_markdown(name)}: {models}", ""]
+    note += [f"- {escape_markdown(line)}" for line in judged.sentences] if judged else []
+    for key, quantity, where, unit in headline:
+        if len(record.metrics) + 3 <= HEAD:
+            record.quantity(key, quantity)
+        shown = _shown(quantity, unit)
+        note.append(f"- {key}: {shown}" + f" in {escape_markdown(where)}" * bool(where))
+    worst = next(((q, where, unit) for _, q, where, unit in headline if where), None)
+    if worst is not None:
+        record.params["worst_group"] = printable(worst[1])
+        record.params["worst_rise"] = _shown(worst[0], worst[2], plain=True)
+    if judged is not None and len(record.metrics) < HEAD:
+        counted = [test.verdict for test in judged.tests if test.waived is None]
+        record.number("tests_failed", counted.count("FAIL"), n=len(counted))
+    _details(record, audit, name, judged)
+    if not audit.labelled and audit.examples.unlabelled:
+        note.append(f"- {escape_markdown(audit.examples.unlabelled)}")
+    record.tags[NOTE] = "\n".join(note)
+    return record
+
+
+def _colour(place: int) -> str:
+    return COLOURS[(place - 1) % len(COLOURS)] if place else DENSE_COLOUR
+
+
+def _headline(
+    audit: Audit, name: str, judged: JudgedVariant | None
+) -> list[tuple[str, Quantity, str, str]]:
+    """The numbers that a reader looks for: name, number, whose it is, and its unit in words."""
+    rows: list[tuple[str, Quantity | None, str, str]] = []
+    named = audit.group_names
+    if audit.scores is not None:
+        unit = f" {audit.scores.unit}" if audit.scores.unit else ""
+        if name in audit.scores.means:
+            worst = worst_mean(audit, name)
+            if worst is not None:
+                group = named.get(worst.group, worst.group)
+                rows.append(("worse_percent_worst", worst.relative, group, "%"))
+                rows.append(("worse_worst", worst.worse, group, unit))
+            rows.append(("worse_percent", audit.scores.means[name][0].relative, "", "%"))
+        rows.append(("mean_score", audit.scores.variants[name].mean, "", unit))
+        return [(key, q, where, of) for key, q, where, of in rows if q is not None]
+    divergence = audit.divergence.get(name)
+    changes = {
+        metric: change for metric in ("error", "fpr", "fnr")
+        if (change := worst_change(audit, name, metric)) is not None
+    }  # fmt: skip
+    if "error" in changes:
+        change = changes["error"]
+        group = named.get(change.group, change.group)
+        rows.append(("error_rise_worst", change.absolute, group, "points"))
+    if divergence is not None and not audit.labelled:
+        most = most_changed(audit, name)
+        rows.append(("changed_worst", most.changed, named.get(most.group, most.group), "%"))
+    if audit.labelled:
+        rows.append(("accuracy", audit.accuracy[name].top1, "", "%"))
+    if divergence is not None:
+        rows.append(("cie_excess", divergence.cie.excess, "", "points"))
+    overall = [row for row in audit.subgroups.get(name, ()) if row.class_name is None]
+    if overall:
+        rows.append(("error_rise", overall[0].absolute, "", "points"))
+    if (highest := highest_error(audit, name)) is not None:
+        group = named.get(highest.group, highest.group)
+        rows.append(("error_worst", highest.compressed, group, "%"))
+    for metric in ("fpr", "fnr"):
+        if metric in changes:
+            change = changes[metric]
+            group = named.get(change.group, change.group)
+            rows.append((f"{metric}_rise_worst", change.absolute, group, "points"))
+    if (gap := largest_gap(audit, name)) is not None:
+        pair = (
+            f"{named.get(gap.group_b, gap.group_b)} against {named.get(gap.group_a, gap.group_a)}"
+        )
+        rows.append(("error_gap_worst", gap.gap, pair, "points"))
+    if divergence is not None:
+        rows.append(("cie_share", divergence.cie.cie_share, "", "%"))
+    return [(key, q, where, of) for key, q, where, of in rows if q is not None]
+
+
+def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant | None) -> None:
+    """Put every other number of a variant into its record."""
+    names = frozenset(variant.name for variant in audit.variants)
+    numbers: dict[tuple[str, ...], Quantity | int] = {}
+    for part in type(audit).model_fields:
+        if part not in WITHOUT:
+            for address, number in _numbers(getattr(audit, part), (part,), name, names):
+                numbers.setdefault(address, number)
+    if divergence := audit.divergence.get(name):
+        numbers["divergence", "cie", "count"] = divergence.cie.cie.count
+    if search := audit.slices.get(name):
+        numbers["slices", "count"] = search.slice_count
+    for test in judged.tests if judged else ():
+        if test.level is not None and test.level.mean is not None:
+            about = test.group if test.group != "all" else test.level.attribute
+            numbers["levels", test.metric, about] = test.level.mean
+    if judged is not None:
+        counted = [test.verdict for test in judged.tests if test.waived is None]
+        numbers["tests", "unsure"] = counted.count("UNSURE")
+    for address, key in metric_names(numbers).items():
+        number = numbers[address]
+        if isinstance(number, Quantity):
+            record.quantity(f"{DETAIL}/{key}", number)
+        else:
+            record.number(f"{DETAIL}/{key}", number)
+
+
+def _numbers(
+    part: Any, address: tuple[str, ...], variant: str, variants: frozenset[str]
+) -> Iterator[tuple[tuple[str, ...], Quantity]]:
+    """Every quantity of a variant below a part of audit.json, with its address, the group first."""
+    if isinstance(part, Quantity):
+        yield address, part
+    elif isinstance(part, Part):
+        fields = {name: getattr(part, name) for name in type(part).model_fields}
+        if fields.get("class_name") is not None or fields.get("variant", variant) != variant:
+            return
+        group = fields.pop("group", None)
+        words = [
+            f"{value:g}" if isinstance(value, float) else str(value)
+            for name, value in fields.items()
+            if (isinstance(value, str) and value and name not in REMARKS)
+            or (name in ADDRESS_NUMBERS and isinstance(value, (int, float)))
+        ]
+        if isinstance(group, str):
+            head = address[1:] if address[0] == "subgroups" else address
+            address = (group, *head)
+        for name, value in fields.items():
+            if name not in TABLES:
+                key = RISES.get(name, name) if "dense" in fields else name
+                yield from _numbers(value, (*address, *words, key), variant, variants)
+    elif isinstance(part, Mapping):
+        if set(part) <= variants:
+            if variant in part:
+                yield from _numbers(part[variant], address, variant, variants)
+        else:
+            for key, value in part.items():
+                yield from _numbers(value, (*address, str(key)), variant, variants)
+    elif isinstance(part, (tuple, list)):
+        for value in part:
+            yield from _numbers(value, address, variant, variants)
+
+
+# --- the models -----------------------------------------------------------------------------------
 
 
 def member_records(
     audit: Audit,
     recipe: Mapping[str, Any],
     manifests: Mapping[str, Mapping[str, Any]],
+    date: str,
+    tags: Mapping[str, str],
 ) -> list[RunRecord]:
-    """A record a member: seed, recipe, digest of the weights, loss curve, top-1, fairness.
+    """Describe the run of each member: seed, recipe, digest, loss curve, accuracy, fairness.
 
     Args:
         audit: The audit.
         recipe: What trained the dense members, name to value; a member's own goes before it.
         manifests: Variant to the content of its population's manifest.
+        date: See `audit_records`.
+        tags: See `audit_records`.
 
     Returns:
         Records in the order of the variants, dense first, and of their members.
     """
     return [
-        _member(audit, recipe, variant.name, place, member)
-        for variant in audit.variants
-        for place, member in enumerate(manifests[variant.name]["members"])
+        _member(audit, recipe, place, index, member, date, tags)
+        for place, variant in enumerate(audit.variants)
+        for index, member in enumerate(manifests[variant.name]["members"])
     ]
-
-
-def _named(audit: Audit, *parts: str) -> str:
-    """The name of a run: audit, variant and member, since MLflow lists runs of many audits."""
-    return " · ".join(map(printable, (f"{audit.project} {audit.config_sha256[:4]}", *parts)))
-
-
-def _facts(
-    audit: Audit, recipe: Mapping[str, Any], name: str
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parameters and tags that a variant shares with its members; numbers stay comparable."""
-    place = [variant.name for variant in audit.variants].index(name)
-    variant = audit.variants[place]
-    params = {
-        **({} if variant.sparsity is None else {"sparsity": variant.sparsity}),
-        **({} if variant.bits is None else {"bits": variant.bits}),
-        "kind": variant.kind,
-        **{f"recipe.{key}": value for key, value in recipe.items()},
-    }
-    tags = {
-        "scotoma.audit": audit.config_sha256,
-        "scotoma.variant": name,
-        "scotoma.version": __version__,
-        "scotoma.dataset": audit.examples.dataset_sha256,
-        "mlflow.runColor": COLOURS[(place - 1) % len(COLOURS)] if place else DENSE_COLOUR,
-        "mlflow.source.name": "scotoma",
-        "mlflow.source.type": "LOCAL",
-    }
-    return params, tags
-
-
-def _variant(
-    audit: Audit, recipe: Mapping[str, Any], name: str, gate: GateResult | None, result: str
-) -> RunRecord:
-    """Everything that the run of a variant holds."""
-    params, tags = _facts(audit, recipe, name)
-    variant = next(variant for variant in audit.variants if variant.name == name)
-    record = RunRecord(
-        name=_named(audit, name),
-        identity=("scotoma.variant", "scotoma.result"),
-        tags=tags | {"scotoma.result": result},
-        params=params
-        | {
-            "n_models": variant.members,
-            "seed": audit.seed,
-            "paired": str(variant.paired).lower(),
-        },
-        examples={"train": audit.examples.train, "test": audit.examples.test},
-    )
-    many = f"{variant.members} model{'s' * (variant.members != 1)}"
-    note = [f"**{escape_markdown(name)}**: {many}", ""]
-    if gate is not None:
-        sentences = _verdict(record, gate, name)
-        verdict = record.params["verdict"]
-        note = [f"**{verdict}** {escape_markdown(name)}: {many}", "", *sentences]
-    if audit.labelled:
-        top1 = audit.accuracy[name].top1
-        record.quantity("1_quality/top1", top1)
-        note.append(f"- top-1 {_shown(top1, 100, '%')}")
-    if audit.scores is not None:
-        note += _means(record, audit, name)
-    if divergence := audit.divergence.get(name):
-        cie, count = divergence.cie, divergence.cie.cie
-        record.quantity("2_cie/share", cie.cie_share)
-        record.quantity("2_cie/excess_points", cie.excess, POINTS)
-        record.number("2_cie/count", count.count)
-        record.tags["interval/2_cie/count"] = (
-            f"[{count.low}, {count.high}] n={cie.n}: the range over {count.ties} ties"
-        )
-        note.append(
-            f"- CIEs: {count.count:,} of {cie.n:,} examples, "
-            f"{_shown(cie.excess, 100, ' points')} beyond the floor"
-        )
-        note += (_groups if audit.labelled else _changed)(record, audit, name)
-        _gaps(record, audit.gaps.get(name, ()))
-        note += _slices(record, audit.slices.get(name))
-    _robustness(record, audit.robustness, name)
-    record.tags[NOTE] = "\n".join(note)
-    return record
-
-
-def _verdict(record: RunRecord, gate: GateResult, name: str) -> list[str]:
-    """Put the verdict into the record, on the dense run that of all; returns what its note says."""
-    judged = next((variant for variant in gate.variants if variant.name == name), None)
-    if judged is None:
-        record.tags["scotoma.verdict"] = gate.verdict
-        record.params["verdict"] = f"audit: {gate.verdict}"
-        each = [f"{variant.verdict} {escape_markdown(variant.name)}" for variant in gate.variants]
-        return [f"- all variants: {', '.join(each)}"]
-    counted = [test.verdict for test in judged.tests if test.waived is None]
-    record.number("0_gate/failed", counted.count("FAIL"))
-    record.number("0_gate/unsure", counted.count("UNSURE"))
-    levels = {}
-    for test in judged.tests:
-        if test.level is not None and test.level.mean is not None:
-            about = test.group if test.group != "all" else test.level.attribute
-            levels[f"{test.metric}.{about}"] = test.level.mean
-    for key, short in metric_names(levels).items():
-        record.quantity(f"level/{short}", levels[key])
-    record.tags["scotoma.verdict"] = record.params["verdict"] = judged.verdict
-    return [f"- {escape_markdown(line)}" for line in judged.sentences]
-
-
-def _slices(record: RunRecord, search: SliceSearch | None) -> list[str]:
-    """Put the number of slices into the record; returns what its note says of them."""
-    if search is None:
-        return []
-    record.number("5_slices/n_bad", search.slice_count)
-    record.tags["interval/5_slices/n_bad"] = f"n={search.tested}: {search.null.sentence}"
-    return [f"- slices: {escape_markdown(search.summary)}"]
-
-
-def _means(record: RunRecord, audit: Audit, name: str) -> list[str]:
-    """Put the mean scores of groups into the record; returns what its note says of them."""
-    scores = audit.scores
-    assert scores is not None
-    mean = scores.variants[name].mean
-    record.quantity("1_quality/mean_score", mean)
-    unit = f" {escape_markdown(scores.unit)}" if scores.unit else ""
-    note = [f"- mean {escape_markdown(scores.name)} {_shown(mean, 1, unit)}"]
-    if name not in scores.means:
-        return note
-    rows = scores.means[name]
-    for row, short in zip(rows, metric_names(row.group for row in rows).values(), strict=True):
-        record.quantity(f"worse_percent/{short}", row.relative)
-        record.quantity(f"worse/{short}", row.worse)
-    worst = worst_mean(audit, name)
-    if worst is None:
-        record.number("3_worst/worse", None, "undefined (no group has an interval)")
-    else:
-        record.quantity("3_worst/worse", worst.worse)
-        record.quantity("3_worst/worse_percent", worst.relative)
-        record.tags["group/3_worst/worse"] = worst.group
-        share = _shown(worst.relative, 1, "%")
-        note.append(f"- group that gets worse most: {escape_markdown(worst.group)} {share}")
-    return [*note, *_slices(record, audit.slices.get(name))]
-
-
-def _changed(record: RunRecord, audit: Audit, name: str) -> list[str]:
-    """Put the changed labels of groups into the record; returns what its note says of them."""
-    rows = audit.divergence[name].ledger
-    for row, short in zip(rows, metric_names(row.group for row in rows).values(), strict=True):
-        record.quantity(f"changed_points/{short}", row.changed, POINTS)
-    most = most_changed(audit, name)
-    record.quantity("3_worst/changed_points", most.changed, POINTS)
-    record.tags["group/3_worst/changed_points"] = most.group
-    rate = _shown(most.changed, POINTS, "%")
-    return [
-        f"- most changed group: {rate} of {escape_markdown(most.group)}",
-        f"- {audit.examples.unlabelled}",
-    ]
-
-
-def _robustness(record: RunRecord, report: RobustnessReport | None, name: str) -> None:
-    """Put accuracy on corrupted pictures, and what is lost beyond dense, into the record."""
-    if report is None:
-        return
-    for row in report.by_corruption:
-        if row.variant == name:
-            record.quantity(f"7_robust/accuracy/{row.kind}", row.accuracy)
-            if row.top5_accuracy is not None:
-                record.quantity(f"7_robust/top5_accuracy/{row.kind}", row.top5_accuracy)
-            if row.kind == ALL_KINDS and row.ce is not None:
-                record.quantity("7_robust/mce", row.ce)
-            if row.kind == ALL_KINDS and row.alexnet_ce is not None:
-                record.quantity("7_robust/mce_alexnet", row.alexnet_ce)
-    for loss in report.losses.get(name, ()):
-        if loss.group == "all" and loss.metric == "error":
-            record.quantity(f"7_robust/loss_points/{loss.family}", loss.absolute, POINTS)
-            record.quantity(f"7_robust/relative_loss_points/{loss.family}", loss.relative, POINTS)
-        if loss.group == "all" and loss.metric == "top5":
-            record.quantity(f"7_robust/top5_loss_points/{loss.family}", loss.absolute, POINTS)
-    if report.confidence is not None:
-        _confidence(record, report.confidence, name)
-    for match in report.matched:
-        if match.variant == name and match.matched.startswith("dense"):
-            record.quantity(f"7_robust/matched_loss_points/{match.family}", match.absolute, POINTS)
-    names = metric_names(one.name for one in report.sets)
-    for one in report.sets:
-        accuracy = {row.variant: row.accuracy for row in one.rows} | {"dense": one.dense}
-        if name in accuracy:
-            record.quantity(f"7_robust/set_accuracy/{names[one.name]}", accuracy[name])
-
-
-def _confidence(record: RunRecord, report: ConfidenceReport, name: str) -> None:
-    """Put how sure a variant is of all examples, and what it notices, into the record."""
-    for row in report.rows:
-        if (row.variant, row.group) == (name, "all"):
-            record.quantity(f"7_robust/gap_points/{row.family}", row.gap, POINTS)
-    names = metric_names(dict.fromkeys(row.pictures for row in report.detection))
-    for seen in report.detection:
-        if (seen.variant, seen.group) == (name, "all"):
-            record.quantity(f"7_robust/auroc/{names[seen.pictures]}.{seen.measure}", seen.auroc)
-
-
-def _groups(record: RunRecord, audit: Audit, name: str) -> list[str]:
-    """Put the changes of groups into the record; returns what its note says of them."""
-    rows = [row for row in audit.subgroups[name] if row.class_name is None]
-    # Named over all variants: the same group has the same name in every run.
-    names = metric_names(row.group for rows in audit.subgroups.values() for row in rows)
-    for row in rows:
-        record.quantity(f"amp_{row.metric}/{names[row.group]}", row.relative)
-    record.tags |= {f"group/{short}": key for key, short in names.items() if short != key}
-    note = []
-    for metric in dict.fromkeys(row.metric for row in rows):
-        key, worst = f"3_worst/{metric}_points", worst_change(audit, name, metric)
-        if worst is None:
-            record.number(key, None, NONE_CARRIED)
-            continue
-        record.quantity(key, worst.absolute, POINTS)
-        record.tags[f"group/{key}"] = worst.group
-        shown = _shown(worst.absolute, POINTS, " points")
-        relative = _shown(worst.relative, 1, "%")
-        note.append(
-            f"- most affected by {metric}: {shown} in {escape_markdown(worst.group)} ({relative})"
-        )
-    if highest := highest_error(audit, name):
-        record.quantity("3_worst/highest_error", highest.compressed)
-        record.tags["group/3_worst/highest_error"] = highest.group
-        rate = _shown(highest.compressed, POINTS, "%")
-        note.append(f"- highest error: {rate} in {escape_markdown(highest.group)}")
-    if gap := largest_gap(audit, name):
-        record.quantity("3_worst/gap_points", gap.gap, POINTS)
-        record.tags["group/3_worst/gap_points"] = f"{gap.group_b} against {gap.group_a}"
-    return note
-
-
-def _gaps(record: RunRecord, rows: Sequence[Gap]) -> None:
-    """One contrast an attribute of two values; each value against the rest where there are more."""
-    contrasts = Counter((row.attribute, row.metric) for row in rows)
-    keys = []
-    for row in rows:
-        attribute, group = row.attribute, row.group_b
-        if contrasts[attribute, row.metric] == 1:
-            keys.append(attribute)
-        else:  # an attribute may be called as another's group is
-            keys.append(f"{attribute} = {group}" if (group, row.metric) in contrasts else group)
-    names = metric_names(keys)
-    for row, key in zip(rows, keys, strict=True):
-        metric = "" if row.metric == "error" else f"{row.metric}_"
-        name = f"gap_{metric}points/{names[key]}"
-        record.quantity(name, row.gap, POINTS)
-        record.tags[f"group/{name}"] = f"{row.group_b} against {row.group_a}"
 
 
 def _member(
     audit: Audit,
     recipe: Mapping[str, Any],
-    name: str,
     place: int,
+    index: int,
     member: Mapping[str, Any],
+    date: str,
+    tags: Mapping[str, str],
 ) -> RunRecord:
     """Everything that the run of a member holds."""
-    params, tags = _facts(audit, {**recipe, **member.get("recipe", {})}, name)
+    variant = audit.variants[place]
+    name = variant.name
+    own = {**recipe, **member.get("recipe", {})}
     record = RunRecord(
-        name=_named(audit, name, f"{member['index']:02d}"),
-        identity=("scotoma.variant", "scotoma.member", "scotoma.weights"),
-        tags=tags | {"scotoma.member": str(member["index"]), "scotoma.weights": member["sha256"]},
-        params=params | {"seed": member["seed"]},
+        name=" · ".join((date, printable(name), f"{member['index']:02d}")),
+        tags={
+            "scotoma.audit": audit.config_sha256,
+            "scotoma.dataset": audit.examples.dataset_sha256,
+            "scotoma.version": __version__,
+            "mlflow.source.name": "scotoma",
+            "mlflow.source.type": "LOCAL",
+            "mlflow.runColor": _colour(place),
+            **tags,
+            KIND: MODEL,
+            "scotoma.variant": name,
+            "scotoma.member": str(member["index"]),
+            "scotoma.weights": member["sha256"],
+        },
+        params={
+            **({"seed": member["seed"]} if isinstance(member["seed"], int) else {}),
+            **{f"recipe.{key}": value for key, value in own.items()},
+        },
     )
+    for key in ("sparsity", "bits"):
+        if (value := getattr(variant, key)) is not None:
+            record.params[key] = value
     if "paired_with" in member:
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
+    if "file" in member:
+        record.tags["scotoma.file"] = f"populations/{name}/{member['file']}"
     if audit.labelled:
-        record.number("top1", audit.accuracy[name].members[place])
+        record.number("accuracy", audit.accuracy[name].members[index])
     if audit.scores is not None:
-        record.number("mean_score", audit.scores.variants[name].members[place])
-    attributes = metric_names(row.attribute for row in audit.run_to_run.get(name, ()))
-    for row in audit.run_to_run.get(name, ()):
-        fairness = f"fairness/{row.metric}.{attributes[row.attribute]}"
-        record.number(fairness, row.values[place], row.reason)
-    rows = [(_about(row), row) for row in audit.clarify.members.get(name, ())]
-    facets = metric_names(about for about, _ in rows)
-    for about, one in rows:
-        value = one.values[place]
-        record.number(f"clarify/{one.metric}.{facets[about]}", value, "undefined for this model")
+        record.number("mean_score", audit.scores.variants[name].members[index])
+    values: dict[tuple[str, ...], tuple[Any, str]] = {
+        ("fairness", row.attribute, row.metric): (row.values[index], row.reason)
+        for row in audit.run_to_run.get(name, ())
+    }
+    for one in audit.clarify.members.get(name, ()):
+        values["clarify", _about(one), one.metric] = (
+            one.values[index], "undefined for this model",
+        )  # fmt: skip
+    for address, key in metric_names(values).items():
+        record.number(f"{DETAIL}/{key}", *values[address])
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
     for point, loss in enumerate(member.get("loss", []), start=1):
-        if isinstance(loss, (int, float)) and math.isfinite(loss):
+        if _is_finite(loss):
             tenth = max(1, int(member.get("steps") or record.params["recipe.steps"]) // 10)
             record.metrics.append(("loss", loss, point * tenth))
     return record
@@ -378,16 +479,31 @@ def _about(row: MemberMetric) -> str:
     return row.disadvantaged if parse_group_key(row.disadvantaged) else row.advantaged
 
 
+def model_name(record: RunRecord) -> str:
+    """Name a member as MLflow's page of models may: without dots, slashes and colons."""
+    name = f"{spelled(record.tags['scotoma.variant'])}-{record.tags['scotoma.member']}"
+    return name.replace(".", "_")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
 def escape_markdown(text: str) -> str:
     """A name that is nothing but its letters in Markdown and HTML: the rest becomes entities."""
     return "".join(c if c.isalnum() or c in " -" else f"&#{ord(c)};" for c in printable(text))
 
 
-def _shown(quantity: Quantity, factor: float, unit: str) -> str:
-    """A number in words."""
+def _shown(quantity: Quantity, unit: str, *, plain: bool = False) -> str:
+    """A number in words, with its interval and n; `plain` for a parameter, without n."""
     value, low, high = quantity.value, quantity.low, quantity.high
     if value is None or not math.isfinite(value):
-        return escape_markdown(quantity.reason or "undefined")
-    digits = ".4g" if factor == 1 and unit != "%" else ".1f"  # of a score, whatever its unit
+        reason = quantity.reason or "undefined"
+        return printable(reason)[:TEXT_LENGTH] if plain else escape_markdown(reason)
+    share = unit == "points" or (unit == "%" and quantity.scale != "log")
+    factor = POINTS if share else 1
+    sign = "+" if unit == "points" or quantity.scale == "log" else ""
+    digits = f"{sign}.1f" if unit in ("points", "%") else ".4g"
     shown, *ends = (f"{factor * end:{digits}}" for end in (value, low, high) if end is not None)
-    return f"{shown}{unit}" + (f" [{ends[0]}, {ends[1]}]" if len(ends) == 2 else "")
+    unit = f" {unit}" if unit == "points" else unit
+    text = f"{shown}{unit}" + (f" [{ends[0]}, {ends[1]}]" if len(ends) == 2 else "")
+    return text if plain else f"{text}, n = {quantity.n:,}"

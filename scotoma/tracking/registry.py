@@ -1,20 +1,32 @@
-"""An audit that passed, in MLflow's model registry: a version of the model, and its alias."""
+"""MLflow's registry: an audit that passed becomes a version of a model, and models are fetched."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from scotoma import storage
 from scotoma.audit import GateResult
-from scotoma.errors import ScotomaError
+from scotoma.config import OnnxSource
+from scotoma.config.registered import RegisteredModel
+from scotoma.credentials import masked
+from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
+from scotoma.run import Run, read_json
 from scotoma.tracking.connection import fault, quiet
-from scotoma.tracking.database import prepare_store
+from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
+from scotoma.tracking.failed import place_of
 
-__all__ = ["Registered", "register"]
+__all__ = ["Registered", "aliased", "download_model", "register"]
 
-MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's dense run
+MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's run
+FOLDER = "models"  # among the artifacts of the audit's run: a folder for each variant
+NO_MODELS = "nothing to register: this audit has predictions, and no model"
 
 
 @dataclass(frozen=True)
@@ -26,42 +38,51 @@ class Registered:
         version: That of the audit; empty where there is none.
         alias: Its alias; empty where a later version has it.
         reason: What kept it from being registered, as a sentence without credentials; else empty.
+        note: Why there is nothing to register, as a sentence; else empty.
     """
 
     model: str
     version: str = ""
     alias: str = ""
     reason: str = ""
+    note: str = ""
 
 
 def register(
-    gate: GateResult, dense_run: str, place: str, model: str, alias: str, uri: str
+    run: Run, gate: GateResult, run_id: str, model: str, alias: str, uri: str, repeats: str = ""
 ) -> Registered:
     """Make an audit that passed a version of a registered model, and move the alias to it.
 
-    The version's source are the artifacts of the audit's dense run; its tags say which variants
-    passed and where their members lie. A call that is repeated finds its version again, and an
-    alias never goes back to an earlier one.
+    The version's source are the models: dense and each variant that passed has a folder of its own.
+    Models in object storage, and versions that were audited, are linked; those of this machine are
+    copied to the artifacts of the audit's run. A call that is repeated finds its version again, and
+    an alias never goes back to an earlier one.
 
     Args:
-        gate: The verdict on the audit. Unless it is PASS, nothing is done.
-        dense_run: Id of the MLflow run that stands for the audit.
-        place: Where the run's folder lies, as others may read it.
+        run: Folder of the audit.
+        gate: The verdict on it. Unless it is PASS, nothing is done.
+        run_id: Id of the MLflow run that stands for the audit.
         model: Name of the registered model, created where there is none.
         alias: The alias.
         uri: MLflow tracking URI.
+        repeats: Which earlier audit rests on the same inputs: nothing new is to be registered.
 
     Returns:
         The version. A server that is down is no error: `reason` says what went wrong.
     """
     if gate.verdict != "PASS":
         return Registered(model)
+    if repeats:
+        return Registered(model, note=repeats)
+    variants = ["dense", *(variant.name for variant in gate.variants)]
+    if not any("file" in member for name in variants for member in _members(run, name)):
+        return Registered(model, note=NO_MODELS)
     try:
         with quiet(uri):
             mlflow = needs("mlflow", "tracking", "tracking")
             prepare_store(uri)
             client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
-            version = _version(mlflow, client, gate, dense_run, place, model)
+            version = _version(mlflow, client, run, gate, run_id, model, variants, uri)
             moved = version > _aliased(mlflow, client, model, alias)
             if moved:
                 client.set_registered_model_alias(model, alias, str(version))
@@ -70,15 +91,22 @@ def register(
     except ScotomaError as error:
         reason = str(error)
     except Exception as error:
-        reason = f"{fault(error, uri)}; the audit passed and is not registered: repeat the command"
+        reason = f"{fault(error, uri)}; the audit passed and is not registered"
     return Registered(model, reason=reason)
 
 
 def _version(
-    mlflow: Any, client: Any, gate: GateResult, dense_run: str, place: str, model: str
+    mlflow: Any,
+    client: Any,
+    run: Run,
+    gate: GateResult,
+    run_id: str,
+    model: str,
+    variants: Sequence[str],
+    uri: str,
 ) -> int:
     """The number of the audit's version, created where there is none."""
-    tags = client.get_run(dense_run).data.tags
+    tags = client.get_run(run_id).data.tags
     if tags.get(MODEL) == model:
         return int(tags[VERSION])
     try:
@@ -88,19 +116,41 @@ def _version(
             raise
     created = client.create_model_version(
         model,
-        client.get_run(dense_run).info.artifact_uri,
-        dense_run,
+        _source(client, run, run_id, variants),
+        run_id,
         tags={
             "scotoma.audit": gate.config_sha256,
             "scotoma.result": tags["scotoma.result"],
             "scotoma.verdict": gate.verdict,
-            "scotoma.variants": printable(", ".join(variant.name for variant in gate.variants)),
-            "scotoma.place": printable(place),
+            "scotoma.variants": printable(", ".join(variants[1:])),
+            "scotoma.place": place_of(run, uri),
         },
     )
-    client.set_tag(dense_run, MODEL, model)
-    client.set_tag(dense_run, VERSION, str(created.version))
+    client.set_tag(run_id, MODEL, model)
+    client.set_tag(run_id, VERSION, str(created.version))
     return int(created.version)
+
+
+def _source(client: Any, run: Run, run_id: str, variants: Sequence[str]) -> str:
+    """Where the models lie, a folder for each variant."""
+    source = run.config.source
+    if isinstance(source, OnnxSource) and source.registered is not None:
+        audited = source.registered
+        return str(client.get_model_version_download_uri(audited.name, audited.version))
+    if run.uri:
+        return storage.join(run.uri, "populations")
+    for name in variants:
+        with tempfile.TemporaryDirectory() as folder:
+            for member in _members(run, name):
+                path = run.population(name) / member["file"]
+                Path(folder, path.name).symlink_to(path.resolve())
+            client.log_artifacts(run_id, folder, f"{FOLDER}/{name}")
+    return f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
+
+
+def _members(run: Run, variant: str) -> list[dict[str, Any]]:
+    members: list[dict[str, Any]] = read_json(run.population(variant) / "manifest.json")["members"]
+    return members
 
 
 def _aliased(mlflow: Any, client: Any, model: str, alias: str) -> int:
@@ -111,3 +161,93 @@ def _aliased(mlflow: Any, client: Any, model: str, alias: str) -> int:
         if error.error_code in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
             return 0
         raise
+
+
+# --- models to audit ------------------------------------------------------------------------------
+
+
+def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
+    """The version that an alias stands for, as of now.
+
+    Args:
+        model: It has an alias.
+        uri: MLflow tracking URI.
+
+    Raises:
+        DataError: The registry has no such model, the model no such alias, or does not answer.
+    """
+    with _registry(model, uri) as (mlflow, client):
+        try:
+            aliases = client.get_registered_model(model.name).aliases
+        except mlflow.exceptions.MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise _unknown(model, uri) from error
+    if model.alias not in aliases:
+        known = ", ".join(map(printable, sorted(aliases))) or "none"
+        raise DataError(
+            f"source.models {printable(str(model))} must name an alias of the model, which has "
+            f"{known}; correct it, or set it in MLflow"
+        )
+    return RegisteredModel(model.name, version=str(aliases[model.alias]))
+
+
+def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path, uri: str) -> None:
+    """Bring the folder of every variant here.
+
+    Args:
+        model: It has a version.
+        variants: Names of the folders among the version's artifacts.
+        folder: Where they come to lie; it exists, and what a fault leaves there is no model.
+        uri: MLflow tracking URI.
+
+    Raises:
+        DataError: There is no such version, it has no folder of a variant, or it cannot be read.
+    """
+    with _registry(model, uri) as (mlflow, client):
+        try:
+            source = client.get_model_version_download_uri(model.name, model.version)
+        except mlflow.exceptions.MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise _unknown(model, uri) from error
+        repository = mlflow.tracking.artifact_utils.get_artifact_repository
+        artifacts = repository(source, tracking_uri=uri, registry_uri=uri)
+        there = {entry.path for entry in artifacts.list_artifacts("") if entry.is_dir}
+        for variant in variants:
+            if variant not in there:
+                known = ", ".join(map(printable, sorted(there))) or "none"
+                raise DataError(
+                    f"source.models {printable(str(model))} must have a folder {variant!r} of "
+                    f".onnx files among its artifacts, got the folders {known}; register a model "
+                    "with such a folder"
+                )
+        for variant in variants:
+            artifacts.download_artifacts(variant, str(folder))
+
+
+def _unknown(model: RegisteredModel, uri: str) -> DataError:
+    return DataError(
+        f"source.models must be in MLflow's registry at {masked(uri)}, got "
+        f"{printable(str(model))}; correct it, or tracking.uri"
+    )
+
+
+@contextmanager
+def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
+    """MLflow and a client of it; whatever goes wrong in the block is one sentence."""
+    database = sqlite_file(uri)
+    if database is not None and not holds_experiments(database):
+        raise _unknown(model, uri)  # the check creates none
+    try:
+        with quiet(uri):
+            mlflow = needs("mlflow", "tracking", f"source.models {model}")
+            prepare_store(uri)
+            yield mlflow, mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except ScotomaError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"source.models {printable(str(model))} cannot be read: {fault(error, uri)}; repeat "
+            "the command later"
+        ) from error

@@ -1,22 +1,30 @@
-"""An audit into MLflow when all of it is on disk: client, silence, links, reasons, sqlite."""
+"""An audit into MLflow when all of it is on disk: the audit's run, its variants, its models."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 import shlex
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scotoma import storage
 from scotoma.audit import Audit, GateResult
+from scotoma.audit.logged import LoggedAudit
 from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
+from scotoma.printable import printable
 from scotoma.run import Run, portable, read_json
+from scotoma.run.workers import workers_left
+from scotoma.tracking.audits import logged_audits
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
@@ -24,23 +32,38 @@ from scotoma.tracking.connection import (
     experiment_id,
     fault,
     pages_of,
+    passes,
     quiet,
+    refuse_file_store,
     refused_artifacts,
+    wait_for_server,
 )
 from scotoma.tracking.database import prepare_store
-from scotoma.tracking.failed import close_failures
-from scotoma.tracking.kubeflow import ROOT, describe_root, point_to_root, root_run
-from scotoma.tracking.records import member_records, variant_records
-from scotoma.tracking.run_record import NOTE, RunRecord
-from scotoma.tracking.view import shared_view, view_address
+from scotoma.tracking.failed import close_failures, place_of
+from scotoma.tracking.kubeflow import PARENT, KubeflowRun, describe_root, kubeflow_run
+from scotoma.tracking.records import (
+    NOTE,
+    RunRecord,
+    audit_records,
+    escape_markdown,
+    member_records,
+    model_name,
+)
+from scotoma.tracking.view import describe_experiment, shared_view, view_address
 
-__all__ = ["Tracked", "log_audit", "tracking_uri"]
+__all__ = ["Draw", "Tracked", "log_audit", "tracking_uri"]
 
 ARTIFACTS = (
-    "report.html", "audit.json", "config.yaml", "gate.json", "junit.xml", "summary.md"
+    "report.html", "audit.json", "rates.parquet", "config.yaml", "gate.json", "junit.xml",
+    "summary.md",
 )  # fmt: skip
 # With a server that answers, but slowly; that it is silent ends the first request.
 PATIENCE_S, PATIENCE_A_RUN_S = 300.0, 5.0
+MOST_METRICS = 1000  # that MLflow takes in one request
+MADE_BY = {"train": "dense", "prune": "prune", "quantize": "int8"}  # step: kind of variant
+MOST_MONTHS = 24  # audits that the chart of an audit's run goes back
+
+Draw = Callable[[Sequence[LoggedAudit]], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True)
@@ -48,12 +71,14 @@ class Tracked:
     """What MLflow now holds.
 
     Attributes:
-        experiment: Name of the experiment with one run per variant.
+        experiment: Name of the experiment with a run for each audit, its variants nested below it.
         models_experiment: Name of the experiment with one run per member.
+        run: Id of the run of this audit.
         runs: Variant to run id.
         link: Where to look: an address, or the command that serves a local store.
         reason: Why not everything was logged, as a sentence without credentials; empty if it was.
         mended: What was put right in a local store, as a sentence; empty where nothing was.
+        repeats: Which earlier audit rests on the same inputs, as a sentence; empty for none.
     """
 
     experiment: str
@@ -62,6 +87,8 @@ class Tracked:
     link: str
     reason: str = ""
     mended: str = ""
+    run: str = ""
+    repeats: str = ""
 
 
 def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
@@ -96,79 +123,153 @@ def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
     return None if chosen == "off" else chosen
 
 
-def log_audit(run: Run, audit: Audit, uri: str, *, gate: GateResult | None = None) -> Tracked:
+def log_audit(
+    run: Run,
+    audit: Audit,
+    uri: str,
+    *,
+    gate: GateResult | None = None,
+    job: str = "",
+    draw: Draw | None = None,
+) -> Tracked:
     """Log a finished audit.
 
-    Experiment PROJECT gets one flat run per variant, dense last so that it is listed first;
-    experiment PROJECT.models one run per member. A run is known by the digest of the configuration
-    and by what was measured (a member: by its weights). One that is there and finished stays, one
-    that an interrupted call left is replaced, so that the call can be repeated; another result of
-    the same configuration is logged beside the first, never over it. What `log_failure` logged of
-    an earlier try is closed.
+    Experiment PROJECT gets a run for the audit and one nested below it for each variant; experiment
+    PROJECT.models one run and one model per member. A run is known by the digest of the
+    configuration and by what was measured (a member: by its weights). One that is there and
+    finished stays, what an interrupted call left is replaced, so that the call can be repeated;
+    another result of the same configuration is logged beside the first, never over it. What
+    `log_failure` logged of an earlier try is closed.
 
     Args:
         run: Folder with the manifests of its populations, and the files to attach.
         audit: The audit.
         gate: The verdict on it.
         uri: MLflow tracking URI; a sqlite file keeps artifacts in `mlartifacts` beside it.
+        job: Id of the run in Kubeflow; empty outside a pipeline.
+        draw: Makes files for the run, name to content, of the project's audits, this one last; None
+            for none.
 
     Returns:
         Where the runs are. A server that is down or slow, a full disk or an absent mlflow is no
         error: the audit is on disk, and `reason` says what kept it from being logged. Where the
         server takes numbers and this machine cannot write its artifacts, parameters and metrics are
-        logged, and the runs of variants end FAILED.
+        logged, and the run of the audit ends FAILED.
     """
     experiment, models = audit.project, f"{audit.project}.models"
+    link, reason, mended, repeats, run_id, runs = "", "", "", "", "", {}
+    total = 1 + len(audit.variants) + sum(variant.members for variant in audit.variants)
+    writer: _Writer | None = None
+    try:
+        refuse_file_store(uri)
+        with quiet(uri):
+            mlflow = needs("mlflow", "tracking", "tracking")
+            mended = prepare_store(uri)
+            client = mlflow.MlflowClient(tracking_uri=uri)
+            wait_for_server(mlflow, client, uri)
+            end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
+            pipeline = kubeflow_run(mlflow, client, uri, run.config, job)
+            whole, variants, members = _records(run, audit, gate, pipeline, uri)
+            home = experiment_id(mlflow, client, uri, experiment)
+            writer = _Writer(mlflow, client, audit, end, uri)
+            now_ms = time.time_ns() // 10**6
+            metrics = {metric for record in variants for metric, _, _ in record.metrics}
+            comparison = view_address(home, whole.tags["scotoma.result"])
+            whole.tags[NOTE] += f"\n- [its variants beside one another]({comparison})"
+            repeats = _repeated(client, home, whole)
+            with _attached(run, client, home, uri, draw) as files:
+                run_id, runs = writer.log_family(home, whole, variants, files, pipeline)
+            client.set_experiment_tag(
+                home, *shared_view(whole.name, whole.tags["scotoma.result"], metrics, now_ms)
+            )
+            describe_experiment(client, home, now_ms)
+            writer.log_members(experiment_id(mlflow, client, uri, models), members)
+            link = _link(uri, comparison)
+            close_failures(client, home, run)
+            if pipeline.root is not None and gate is not None:
+                describe_root(mlflow, client, pipeline.root, audit, gate, comparison)
+            reason = writer.refused
+    except ScotomaError as error:
+        reason = str(error)
+    except Exception as error:
+        logged = writer.logged if writer is not None else 0
+        reason = f"{fault(error, uri)}; {logged} of {total} runs were logged"
+        if passes(error):
+            reason += f"; once it answers: scotoma audit --track-again --out {run.place}"
+    return Tracked(experiment, models, runs, link, reason, mended, run_id, repeats)
+
+
+def _records(
+    run: Run, audit: Audit, gate: GateResult | None, pipeline: KubeflowRun, uri: str
+) -> tuple[RunRecord, list[RunRecord], list[RunRecord]]:
+    """What the run of the audit, those of its variants and those of its members hold."""
+    dated = _of_data(run)
+    date = dated.get(DATA_DATE) or _day(run)
+    place = place_of(run, uri)
+    tags = {"scotoma.place": place, **dated, **pipeline.tags()}
+    whole, variants = audit_records(audit, gate, date, tags)
+    links = [f"- files of the audit: {escape_markdown(place)}", *pipeline.links()]
+    for record in (whole, *variants):
+        record.tags[NOTE] = "\n".join([record.tags[NOTE], *links])
     trained = getattr(run.config.source, "recipe", None)
     recipe = trained.model_dump(mode="json") if trained else {}
     manifests = {
         variant.name: read_json(run.population(variant.name) / "manifest.json")
         for variant in audit.variants
     }
-    variants = variant_records(audit, recipe, gate)
-    members = member_records(audit, recipe, manifests)
-    for record in variants:
-        record.tags |= _of_data(run)
-    attached = [path for path in map(run.path, ARTIFACTS) if path.exists()]
-    runs: dict[str, str] = {}
-    total = len(variants) + len(members)
-    end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
-    link, logged, reason, mended = "", 0, "", ""
-    try:
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", "tracking")
-            mended = prepare_store(uri)
-            client = mlflow.MlflowClient(tracking_uri=uri)
-            root = root_run(mlflow, client, uri)
-            if root is not None:
-                point_to_root([*variants, *members], root)
-            writer = _Writer(mlflow, client, audit, end, uri)
-            home = experiment_id(mlflow, client, uri, experiment)
-            for record, run_id in writer.log(home, variants, attached):
-                runs[record.tags["scotoma.variant"]] = run_id
-                logged += 1
-            for _ in writer.log(experiment_id(mlflow, client, uri, models), members):
-                logged += 1
-            result = variants[0].tags["scotoma.result"]
-            name = variants[0].name.rpartition(" · ")[0]
-            metrics = {metric for record in variants for metric, _, _ in record.metrics}
-            view = shared_view(name, result, metrics, time.time_ns() // 10**6)
-            client.set_experiment_tag(home, *view)
-            comparison = view_address(home, result)
-            link = _link(uri, comparison)
-            close_failures(client, home, run)
-            if root is not None and gate is not None:
-                describe_root(mlflow, client, root, audit, gate, comparison)
-            if writer.refused:
-                reason = f"{writer.refused}, then repeat the command"
-    except ScotomaError as error:
-        reason = str(error)
-    except Exception as error:
-        reason = (
-            f"{fault(error, uri)}; {logged} of {total} runs were logged, the audit itself is "
-            "complete: repeat the command to log it"
-        )
-    return Tracked(experiment, models, runs, link, reason, mended)
+    members = member_records(audit, recipe, manifests, date, tags)
+    kinds = {variant.name: variant.kind for variant in audit.variants}
+    for step, measured in workers_left(run).items():
+        made = MADE_BY.get(step.rpartition("-")[0], "")
+        for record in members:
+            if made and kinds[record.tags["scotoma.variant"]] == made:
+                _system_metrics(record, f"system/{step}", measured)
+    return whole, variants, members
+
+
+def _system_metrics(record: RunRecord, name: str, measured: Any) -> None:
+    """How busy processors and GPUs were where models were trained, for MLflow's page of systems."""
+    if isinstance(measured, Mapping):
+        for key, value in measured.items():
+            _system_metrics(record, f"{name}/{key}", value)
+    elif isinstance(measured, (int, float)) and not isinstance(measured, bool):
+        record.metrics.append((name, float(measured), 0))
+
+
+def _repeated(client: Any, home: str, whole: RunRecord) -> str:
+    """Say which earlier audit rests on the same inputs; nothing of this one logged before."""
+    setup = whole.tags.get("scotoma.setup")
+    if not setup:
+        return ""
+    query = f"tags.`scotoma.setup` = '{setup}' and tags.`scotoma.kind` = 'audit'"
+    for other in client.search_runs([home], query, order_by=["attributes.start_time ASC"]):
+        if other.info.status != "FINISHED":
+            continue
+        if other.data.tags.get("scotoma.place") != whole.tags["scotoma.place"]:
+            return f"nothing new: {other.info.run_name} rests on the same inputs"
+    return ""
+
+
+@contextlib.contextmanager
+def _attached(run: Run, client: Any, home: str, uri: str, draw: Draw | None) -> Iterator[Path]:
+    """A folder with the files to attach to the run of the audit."""
+    paths = [run.path(name) for name in ARTIFACTS]
+    run.fetch(*paths)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in paths:
+            if path.name == "config.yaml":
+                content = portable(path.read_text(encoding="utf-8"))
+                Path(folder, path.name).write_text(content, encoding="utf-8")
+            elif path.exists():
+                Path(folder, path.name).write_bytes(path.read_bytes())
+        if draw is not None:
+            months = logged_audits(client, home, uri, MOST_MONTHS)
+            contents = [run.path(name).read_bytes() for name in ("audit.json", "gate.json")]
+            own = LoggedAudit.of(datetime.datetime.now(datetime.UTC), "", *contents)
+            months.append(replace(own, data_date=_of_data(run).get(DATA_DATE, "")))
+            for name, content in draw(months).items():
+                Path(folder, name).write_bytes(content)
+        yield Path(folder)
 
 
 class _Writer:
@@ -176,96 +277,151 @@ class _Writer:
 
     Attributes:
         refused: Why the server's place of artifacts takes no files from here; empty if it does.
+        logged: How many runs it holds of this audit.
     """
 
     def __init__(self, mlflow: Any, client: Any, audit: Audit, end: float, uri: str) -> None:
         self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
         self.refused = ""
+        self.logged = 0
         self.remote = uri.startswith("http")
 
-    def log(
-        self, experiment_id: str, records: Sequence[RunRecord], attached: Sequence[Path] = ()
-    ) -> Iterator[tuple[RunRecord, str]]:
-        """Log what is not there yet; yields each record with the id of its run.
+    def log_family(
+        self,
+        home: str,
+        whole: RunRecord,
+        variants: Sequence[RunRecord],
+        files: Path,
+        pipeline: KubeflowRun,
+    ) -> tuple[str, dict[str, str]]:
+        """Log the run of the audit and those of its variants below it, unless they are there.
+
+        Returns:
+            Id of the run of the audit, and variant to run id.
+        """
+        root = pipeline.root.info.run_id if pipeline.root is not None else ""
+        if root:
+            whole.tags[PARENT] = root
+        present = self._present(home, [whole, *variants])
+        known = present.get(whole.key())
+        if known is not None:
+            run_id = known.info.run_id
+            if root and known.data.tags.get(PARENT) != root:  # submitted again
+                for key, text in whole.texts().items():
+                    self.client.set_tag(run_id, key, text)
+            runs = {r.tags["scotoma.variant"]: present[r.key()].info.run_id for r in variants
+                    if r.key() in present}  # fmt: skip
+            self.logged += 1 + len(runs)
+            return run_id, runs
+        for stale in present.values():  # below a run of the audit that was never finished
+            self.client.delete_run(stale.info.run_id)
+        runs = {}
+        with self._run(home, whole) as run:
+            for record in variants:
+                record.tags[PARENT] = run.info.run_id
+                with self._run(home, record) as below:
+                    runs[record.tags["scotoma.variant"]] = below.info.run_id
+                    table = partial(self.client.log_text, text=record.table())
+                    self._attach(below, partial(table, artifact_file="metrics.csv"))
+            self._attach(run, partial(self.client.log_artifacts, local_dir=str(files)))
+        return run.info.run_id, runs
+
+    def log_members(self, home: str, members: Sequence[RunRecord]) -> None:
+        """Log a run and a model for each member that is not there yet."""
+        present = self._present(home, members)
+        for record in members:
+            if record.key() in present:
+                self.logged += 1
+                continue
+            with self._run(home, record):
+                pass
+
+    def _present(self, home: str, records: Sequence[RunRecord]) -> dict[Any, Any]:
+        """The finished runs of these records; unfinished ones are deleted."""
+        wanted = {record.key() for record in records}
+        present: dict[Any, Any] = {}
+        query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
+        while True:
+            page = self.client.search_runs([home], query, page_token=token)
+            for run in page:
+                key = records[0].key(run.data.tags)
+                if key not in wanted:
+                    continue
+                if run.info.status == "FINISHED":
+                    present[key] = run
+                else:
+                    self.client.delete_run(run.info.run_id)
+            token = page.token
+            if not token:
+                return present
+
+    @contextlib.contextmanager
+    def _run(self, home: str, record: RunRecord) -> Iterator[Any]:
+        """A run with the numbers of a record, that ends whatever happens in the block.
 
         Raises:
             TimeoutError: It has taken too long in all; no further run is begun.
         """
-        wanted = {record.key() for record in records}
-        present: dict[tuple[str | None, ...], Any] = {}
-        for run in list(self._logged_runs(experiment_id)):
-            key = records[0].key(run.data.tags)
-            if run.info.status == "FINISHED":
-                present[key] = run
-            elif key in wanted:
-                self.client.delete_run(run.info.run_id)
-        for record in records:
-            logged = present.get(record.key())
-            if logged is not None:
-                self._tag_root(logged, record)
-                yield record, logged.info.run_id
-                continue
-            if time.monotonic() > self.end:
-                raise TimeoutError("too slow to be waited for")
-            yield record, self._write(experiment_id, record, attached)
-
-    def _tag_root(self, run: Any, record: RunRecord) -> None:
-        """Let a run that another run of Kubeflow logged point to the newest."""
-        if run.data.tags.get(ROOT) != record.tags.get(ROOT, run.data.tags.get(ROOT)):
-            for key in (ROOT, NOTE):
-                self.client.set_tag(run.info.run_id, key, record.texts()[key])
-
-    def _logged_runs(self, experiment_id: str) -> Iterator[Any]:
-        """The runs of this configuration."""
-        query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
-        while True:
-            page = self.client.search_runs([experiment_id], query, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
-
-    def _write(self, experiment_id: str, record: RunRecord, attached: Sequence[Path]) -> str:
-        run = self.client.create_run(experiment_id, tags=record.texts(), run_name=record.name)
-        run_id: str = run.info.run_id
+        if time.monotonic() > self.end:
+            raise TimeoutError("too slow to be waited for")
+        run = self.client.create_run(home, tags=record.texts(), run_name=record.name)
+        run_id = run.info.run_id
         try:
-            self._log_numbers(run_id, record)
-            if attached:
-                self._attach(run, attached)
-        except Exception as error:
+            self._log_numbers(home, run_id, record)
+            yield run
+        except BaseException as error:
             if not does_not_answer(error):
                 with contextlib.suppress(Exception):
                     self.client.set_terminated(run_id, "FAILED")
             raise
-        if attached and self.refused:
+        if self.refused and record.key()[0] is None:
             self.client.set_tag(run_id, UNATTACHED, self.refused)
             self.client.set_terminated(run_id, "FAILED")
         else:
             self.client.set_terminated(run_id)
-        return run_id
+        self.logged += 1
 
-    def _log_numbers(self, run_id: str, record: RunRecord) -> None:
+    def _log_numbers(self, home: str, run_id: str, record: RunRecord) -> None:
         now = int(time.time() * 1000)
+        model = self._model(home, run_id, record) if "scotoma.file" in record.tags else None
         metrics = [
-            self.entities.Metric(name, value, now, step) for name, value, step in record.metrics
+            self.entities.Metric(name, value, now, step, model_id=model)
+            for name, value, step in record.metrics
         ]
         params = [self.entities.Param(key, str(value)) for key, value in record.params.items()]
-        self.client.log_batch(run_id, metrics, params)
+        self.client.log_batch(run_id, metrics[: MOST_METRICS - len(params)], params)
+        for begin in range(MOST_METRICS - len(params), len(metrics), MOST_METRICS):
+            self.client.log_batch(run_id, metrics[begin : begin + MOST_METRICS])
         if record.examples:
             self.client.log_inputs(run_id, self._datasets(record.examples))
 
-    def _attach(self, run: Any, attached: Sequence[Path]) -> None:
+    def _model(self, home: str, run_id: str, record: RunRecord) -> str:
+        """Make a member one of MLflow's models, which links to its file where the audit lies."""
+        place = storage.join(record.tags["scotoma.place"], record.tags["scotoma.file"])
+        model = self.client.create_logged_model(
+            home,
+            name=model_name(record),
+            source_run_id=run_id,
+            tags={
+                "mlflow.model.isExternal": "true",
+                "scotoma.place": printable(place),
+                "scotoma.weights": record.tags["scotoma.weights"],
+            },
+            params={key: str(value) for key, value in record.params.items()},
+            model_type="external",
+        )
+        self.client.finalize_logged_model(model.model_id, "READY")
+        output = self.entities.LoggedModelOutput(model.model_id, step=0)
+        self.client.log_outputs(run_id, [output])
+        return str(model.model_id)
+
+    def _attach(self, run: Any, write: Callable[[str], None]) -> None:
         """Attach files; where the server's place of artifacts takes none, keep the reason."""
         run_id = run.info.run_id
         if self.refused:
             return
         try:
-            for path in attached:
-                if path.name == "config.yaml":
-                    content = portable(path.read_text(encoding="utf-8"))
-                    self.client.log_text(run_id, content, path.name)
-                else:
-                    self.client.log_artifact(run_id, str(path))
+            write(run_id)
         except Exception as error:
             place = str(run.info.artifact_uri)
             if not self.remote or place.startswith(("mlflow-artifacts:", "http")):
@@ -298,6 +454,12 @@ def _of_data(run: Run) -> dict[str, str]:
     date = run.config.data_date or (dated[0] if dated else "")
     tags = {"scotoma.newest": newest, DATA_DATE: date}
     return {name: text for name, text in tags.items() if text}
+
+
+def _day(run: Run) -> str:
+    """The day of an audit whose data have no date: that on which its numbers were written."""
+    written = run.path("audit.json").stat().st_mtime
+    return f"{datetime.datetime.fromtimestamp(written, datetime.UTC):%Y-%m-%d}"
 
 
 def _link(uri: str, comparison: str) -> str:

@@ -14,7 +14,7 @@ from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
-from scotoma.tracking.records import variant_records
+from scotoma.tracking.records import audit_records
 from scotoma.verdict import judge
 from tests.commands import scotoma
 from tests.report.reading import Page
@@ -290,10 +290,12 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     ]
     lost = {variant: clean[variant] - shares[variant] for variant in worse}
     assert top5.absolute.value == pytest.approx(lost["int8"] - lost["dense"])
-    int8, _ = variant_records(audit, {})
+    int8, _ = audit_records(audit, None, "2027-03", {})[1]
     logged = {name: value for name, value, *_ in int8.metrics}
-    assert logged["7_robust/top5_accuracy/fog"] == pytest.approx(shares["int8"])
-    assert logged["7_robust/top5_loss_points/all"] == pytest.approx(100 * top5.absolute.value)
+    by_corruption = "detail/robustness/by_corruption/fog/top5_accuracy"
+    assert logged[by_corruption] == pytest.approx(shares["int8"])
+    rise = logged["detail/all/robustness/losses/weather/top5/rise"]
+    assert rise == pytest.approx(top5.absolute.value)
     rule = "{id: r, metric: robustness_loss, top: 5, over: all, max_increase: {points: 90}}"
     gate = judge(audit, parse_rules(f"rules: [{rule}]", "g"), datetime.date(2027, 1, 1))
     (finding,) = gate.variants[0].findings

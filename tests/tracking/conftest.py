@@ -141,6 +141,7 @@ def _folder(root: Path, project: str, tracking: str = "") -> Run:
                 "index": index,
                 "seed": 2**63 + index,
                 "sha256": f"{name}-{index}".encode().hex(),
+                "file": f"member-{index:03d}.{'onnx' if name == 'int8-static' else 'safetensors'}",
             }
             if name == "int8-static":
                 member["paired_with"] = {"variant": "dense", "sha256": f"dense-{index}"}
@@ -148,6 +149,9 @@ def _folder(root: Path, project: str, tracking: str = "") -> Run:
                 member["recipe"] = run.config.source.recipe.model_dump(mode="json")
                 member["loss"] = [2.0, 1.0 + index, 0.5]
             members.append(member)
+            path = run.population(name) / member["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(f"weights of {name} {index}".encode())
         write_json(run.population(name) / "manifest.json", {"members": members})
     run.path("report.html").write_text("<p>the report</p>")
     write_part(run.path("audit.json"), whole(_audit_of(run)))

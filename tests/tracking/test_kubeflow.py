@@ -1,4 +1,4 @@
-"""Kubeflow's MLflow plugin: its runs are described, ours stay flat and point to its root run."""
+"""Kubeflow's MLflow plugin: its run is described, and the run of the audit hangs below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults.made import predictions_made_elsewhere
 from tests.steps import steps_in_this_process
 from tests.tracking.names import short
 
-ROOT = "scotoma.kfp_root_run"
+PARENT = "mlflow.parentRunId"
 PAGE = "https://kubeflow.example/#/runs/details/7"
 
 
@@ -56,7 +56,7 @@ def plugin(client: Any, project: str) -> tuple[str, str]:
 
 def ours(client: Any, project: str) -> list[Any]:
     home = client.get_experiment_by_name(project).experiment_id
-    return [run for run in client.search_runs([home]) if "scotoma.variant" in run.data.tags]
+    return [run for run in client.search_runs([home]) if "scotoma.result" in run.data.tags]
 
 
 def test_the_root_run_gets_the_verdict_and_ours_point_to_it(
@@ -84,12 +84,15 @@ def test_the_root_run_gets_the_verdict_and_ours_point_to_it(
         }
     )
     runs = {short(run.info.run_name): run for run in ours(client, config.parent.name)}
-    assert set(runs) == {"dense", "prune-0.9"}
-    for run in runs.values():
-        assert run.data.tags[ROOT] == root
-        assert PAGE in run.data.tags["mlflow.note.content"]
+    assert set(runs) == {"", "dense", "prune-0.9"}
+    whole = runs.pop("")
+    assert whole.data.tags[PARENT] == root
+    for run in (whole, *runs.values()):
+        assert run.data.tags["kfp.run_id"] == "7"
+        assert run.data.tags["scotoma.place"] == "run"
+        assert f"(<{PAGE}>)" in run.data.tags["mlflow.note.content"]
         assert f"/runs/{root}" in run.data.tags["mlflow.note.content"]
-        assert "mlflow.parentRunId" not in run.data.tags  # children leave MLflow's charts empty
+    assert {run.data.tags[PARENT] for run in runs.values()} == {whole.info.run_id}
     link = read_json(folder / "tracking.json")["link"]
     assert link.removeprefix(f"{server}/") in described.data.tags["mlflow.note.content"]
     assert client.get_run(task).data.metrics == {}
@@ -98,7 +101,9 @@ def test_the_root_run_gets_the_verdict_and_ours_point_to_it(
     monkeypatch.setenv("MLFLOW_RUN_ID", task)
     audited(config)
     assert client.get_run(again).data.metrics == described.data.metrics
-    assert [run.data.tags[ROOT] for run in ours(client, config.parent.name)] == [again, again]
+    (whole,) = (run for run in ours(client, config.parent.name)
+                if run.data.tags["scotoma.kind"] == "audit")  # fmt: skip
+    assert whole.data.tags[PARENT] == again
 
 
 @pytest.mark.parametrize("run_id", ["", "0" * 32, "another"])
@@ -111,9 +116,12 @@ def test_without_the_plugin_nothing_changes(
     if run_id:
         monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
     audited(config)
-    assert len(ours(client, config.parent.name)) == 2
-    for run in ours(client, config.parent.name):
-        assert ROOT not in run.data.tags
+    found = ours(client, config.parent.name)
+    assert len(found) == 3
+    whole = [run for run in found if PARENT not in run.data.tags]
+    assert [run.data.tags["scotoma.kind"] for run in whole] == ["audit"]
+    for run in found:
+        assert "kfp.run_id" not in run.data.tags
         assert "Kubeflow" not in run.data.tags["mlflow.note.content"]
 
 

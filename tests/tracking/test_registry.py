@@ -11,9 +11,9 @@ import pytest
 
 from scotoma.run import Run, read_json, write_json
 from scotoma.storage.files import file_digest
-from scotoma.tracking import Registered
-from scotoma.tracking.previous import logged_previous
-from scotoma.tracking.retention import TAG, forget_pages
+from scotoma.tracking import Registered, forget_pages
+from scotoma.tracking.audits import RETENTION, logged_previous
+from scotoma.tracking.registry import NO_MODELS
 from tests.tracking.typed import log_audit, register
 
 
@@ -42,7 +42,7 @@ def months(
         gate = judged(run, verdict)
         tracked = log_audit(run, audit, server, gate=gate)
         assert not tracked.reason, tracked.reason
-        found.append((run, gate, tracked.runs["dense"]))
+        found.append((run, gate, tracked.run))
         time.sleep(0.01)  # starts are told apart by the millisecond
     return found
 
@@ -56,8 +56,8 @@ def test_only_a_pass_is_registered_and_the_alias_never_goes_back(
     months: list[tuple[Run, dict[str, Any], str]], client: Any, server: str
 ) -> None:
     def again(month: int) -> Registered:
-        _, gate, dense = months[month]
-        return register(gate, dense, f"s3://bucket/{month}", "face model", "audited", server)
+        run, gate, whole = months[month]
+        return register(run, gate, whole, "face model", "audited", server)
 
     assert again(0) == Registered("face model", "1", "audited")
     assert again(1) == Registered("face model")
@@ -67,27 +67,78 @@ def test_only_a_pass_is_registered_and_the_alias_never_goes_back(
     version = client.get_model_version_by_alias("face model", "audited")
     assert (version.version, version.run_id) == ("2", months[2][2])
     assert version.tags["scotoma.variants"] == "prune-0.9, int8-static"
-    assert version.tags["scotoma.place"] == "s3://bucket/2"
+    assert version.tags["scotoma.place"] == "run"
     assert len(client.search_model_versions("name = 'face model'")) == 2
     there = client.download_artifacts(version.run_id, "audit.json")
     assert read_json(Path(there))["examples"]["test"] == 502
 
 
+def test_a_version_holds_the_models_of_dense_and_of_each_variant(
+    mlflow: Any, months: list[tuple[Run, dict[str, Any], str]], server: str, tmp_path: Path
+) -> None:
+    run, gate, whole = months[0]
+    version = register(run, gate, whole, "held", "audited", server).version
+    client = mlflow.MlflowClient(tracking_uri=server, registry_uri=server)
+    source = client.get_model_version_download_uri("held", version)
+    artifacts = mlflow.tracking.artifact_utils.get_artifact_repository
+    folder = Path(artifacts(source, tracking_uri=server).download_artifacts("", str(tmp_path)))
+    found = {path.relative_to(folder).as_posix(): path.read_bytes()
+             for path in folder.rglob("*") if path.is_file()}  # fmt: skip
+    assert found == {
+        f"{name}/{path.name}": path.read_bytes()
+        for name in ("dense", "prune-0.9", "int8-static")
+        for path in run.population(name).glob("member-*")
+    }
+
+
+def test_an_audit_in_object_storage_is_linked(
+    mlflow: Any, months: list[tuple[Run, dict[str, Any], str]], server: str
+) -> None:
+    run, gate, whole = months[0]
+    there = Run(run.root, run.config, "s3://bucket/run")
+    version = register(there, gate, whole, "linked", "audited", server).version
+    client = mlflow.MlflowClient(tracking_uri=server, registry_uri=server)
+    source = client.get_model_version_download_uri("linked", version)
+    assert source == "s3://bucket/run/populations"
+
+
+def test_neither_predictions_nor_a_repeated_audit_make_a_version(
+    months: list[tuple[Run, dict[str, Any], str]],
+    client: Any,
+    server: str,
+    folder: Callable[..., Run],
+    tmp_path: Path,
+) -> None:
+    _, gate, whole = months[0]
+    bare = folder(tmp_path / "run", "bare")
+    for name in ("dense", "prune-0.9", "int8-static"):
+        path = bare.population(name) / "manifest.json"
+        members = [{k: v for k, v in member.items() if k != "file"}
+                   for member in read_json(path)["members"]]  # fmt: skip
+        write_json(path, {"members": members})
+    assert register(bare, gate, whole, "none", "a", server) == Registered("none", note=NO_MODELS)
+    repeats = "nothing new: 2027-03 · PASS rests on the same inputs"
+    again = register(months[0][0], gate, whole, "none", "a", server, repeats)
+    assert again == Registered("none", note=repeats)
+    assert client.search_model_versions("name = 'none'") == []
+
+
 def test_unsure_is_not_registered(
     months: list[tuple[Run, dict[str, Any], str]], server: str
 ) -> None:
-    _, gate, dense = months[1]
-    assert register(gate | {"verdict": "UNSURE"}, dense, "x", "m", "a", server) == Registered("m")
+    run, gate, whole = months[1]
+    unsure = gate | {"verdict": "UNSURE"}
+    assert register(run, unsure, whole, "m", "a", server) == Registered("m")
 
 
 @pytest.mark.parametrize(("model", "alias"), [("a/b:c", "audited"), ("other", "v3")])
 def test_a_name_that_the_registry_refuses_is_said(
     months: list[tuple[Run, dict[str, Any], str]], server: str, model: str, alias: str
 ) -> None:
-    found = register(months[0][1], months[0][2], "x", model, alias, server)
+    found = register(*months[0], model, alias, server)
     assert not found.version
     assert found.reason.startswith(f"MLflow at {server} failed")
-    assert found.reason.endswith("is not registered: repeat the command")
+    assert found.reason.endswith("is not registered")
 
 
 def test_the_previous_audit_is_the_newest_but_oneself(
@@ -121,6 +172,6 @@ def test_the_pages_of_an_old_audit_go_and_its_numbers_stay(
         names = {found.path for found in client.list_artifacts(dense)}
         assert "report.html" not in names
         assert "audit.json" in names
-    assert client.get_run(dense).data.tags[TAG] == "2 MB deleted: beyond retraining.keep"
+    assert client.get_run(dense).data.tags[RETENTION] == "2 MB deleted: beyond retraining.keep"
     assert "report.html" in {found.path for found in client.list_artifacts(months[2][2])}
     assert forget_pages([dense], "x", "http://127.0.0.1:9").startswith("tracking server http://127")

@@ -104,7 +104,7 @@ def logged(server: str, cluster: Cluster) -> dict[str, str]:
     return {
         run.info.run_name: run.info.status
         for run in runs
-        if run.data.tags.get("scotoma.place") == own
+        if run.data.tags.get("scotoma.place") == own and "scotoma.result" not in run.data.tags
     }
 
 

@@ -26,10 +26,10 @@ def test_every_variant_has_its_numbers_and_the_undefined_are_left_out(
     judged = [{"name": "prune-0.9+x", "verdict": "FAIL"}, {"name": "int8-static"}]
     gate = {"verdict": "FAIL", "variants": judged}
     metrics = scalar_metrics(whole(content), GateResult.model_validate(filled(GateResult, gate)))
-    assert metrics["verdict"] == metrics["prune-0.9_and_x/verdict"] == 2
+    assert metrics["verdict"] == metrics["prune-0.9 plus x/verdict"] == 2
     assert metrics["int8-static/verdict"] == 0
     assert metrics["dense/top1"] == 0.9
-    assert metrics["prune-0.9_and_x/cie_excess_points"] == 6.0
+    assert metrics["prune-0.9 plus x/cie_excess_points"] == 6.0
     assert "int8-static/cie_excess_points" not in metrics
     # The relative change of 770% is of a class; the highest lower end among groups counts.
     assert metrics["int8-static/worst_group_points"] == 100 * 71.0 / 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from scotoma.run import Run, read_json
+from scotoma.run import Run
 from scotoma.tracking import Tracked, tracking_uri
-from scotoma.uncertainty import undefined
 from tests.tracking.names import short
-from tests.tracking.typed import log_audit, member_records, variant_records
+from tests.tracking.typed import log_audit
 
 Folder = Callable[..., Run]
 AuditOf = Callable[[Run], dict[str, Any]]
@@ -67,49 +65,36 @@ def runs_of(client: Any, experiment: str) -> list[Any]:
 # --- what is there --------------------------------------------------------------------------------
 
 
-def test_there_is_one_flat_run_a_variant_and_dense_is_listed_first(logged: Logged) -> None:
-    found = runs_of(logged.client, "read back")
+def test_an_audit_has_a_run_and_its_variants_are_nested_below_it(logged: Logged) -> None:
+    *found, whole = runs_of(logged.client, "read back")
     assert logged.tracked.reason == ""
     assert [short(run.info.run_name) for run in found] == VARIANTS
     assert logged.tracked.runs == {short(run.info.run_name): run.info.run_id for run in found}
-    assert {run.info.status for run in found} == {"FINISHED"}
-    assert not [run for run in found if "mlflow.parentRunId" in run.data.tags]
+    assert whole.info.run_id == logged.tracked.run
+    assert "mlflow.parentRunId" not in whole.data.tags
+    assert {run.data.tags["mlflow.parentRunId"] for run in found} == {whole.info.run_id}
+    for run in (*found, whole, *runs_of(logged.client, "read back.models")):
+        assert run.info.status == "FINISHED"
+        assert len(run.data.tags) <= 20
 
 
-def test_every_number_parameter_and_tag_of_a_record_is_read_back(logged: Logged) -> None:
-    recipe = logged.run.config.source.recipe.model_dump(mode="json")
-    manifests = {
-        name: read_json(logged.run.population(name) / "manifest.json") for name in VARIANTS
-    }
-    found = {
-        short(run.info.run_name): run.data
-        for name in ("read back", "read back.models")
-        for run in runs_of(logged.client, name)
-    }
-    records = [
-        *variant_records(logged.audit, recipe),
-        *member_records(logged.audit, recipe, manifests),
-    ]
-    assert sorted(found) == sorted(short(record.name) for record in records)
-    for record in records:
-        data = found[short(record.name)]
-        assert data.metrics == {name: value for name, value, _ in record.metrics}  # the last step
-        assert data.params == {key: str(value) for key, value in record.params.items()}
-        assert record.texts().items() <= data.tags.items()
-
-
-def test_a_few_are_spelled_out(logged: Logged) -> None:
+def test_numbers_parameters_and_tags_are_read_back(logged: Logged) -> None:
     """So that a record that lost them does not pass unseen."""
     pruned = logged.data("prune-0.9")
-    assert pruned.metrics["1_quality/top1"] == 0.8
-    assert pruned.metrics["3_worst/error_points"] == pytest.approx(7.0)
-    assert pruned.metrics["amp_error/sex.male_and_age.old"] == 70.0
+    top1 = logged.audit["accuracy"]["prune-0.9"]["top1"]
+    assert pruned.metrics["accuracy"] == 0.8
+    assert pruned.metrics["accuracy_low"] == top1["low"]
+    assert pruned.metrics["error_rise_worst"] == pytest.approx(0.07)
+    assert pruned.metrics["detail/sex is male and age is old/error/rise_percent"] == 70.0
     assert float(pruned.params["sparsity"]) == 0.9
-    assert logged.data("int8-static").params["recipe.steps"] == "40"
+    assert pruned.params["worst_group"] == "sex=male,age=old"
     assert pruned.tags["scotoma.audit"] == logged.run.config.digest()
-    assert pruned.tags["group/3_worst/error_points"] == "sex=male,age=old"
-    assert pruned.tags["interval/2_cie/count"] == "[50, 60] n=500: the range over 10 ties"
-    assert logged.data("dense").metrics == {"1_quality/top1": 0.9}
+    assert {name for name in logged.data("dense").metrics if "/" not in name} == {
+        "accuracy", "accuracy_low", "accuracy_high",
+    }  # fmt: skip
+    whole = logged.client.get_run(logged.tracked.run).data
+    assert whole.params["worst_group"] == "sex=male,age=old"
+    assert whole.metrics["accuracy"] in (0.7, pytest.approx(0.8))
 
 
 def test_both_splits_are_inputs_with_their_digest(logged: Logged) -> None:
@@ -122,12 +107,18 @@ def test_both_splits_are_inputs_with_their_digest(logged: Logged) -> None:
         assert all(DATASET in i.dataset.source for i in inputs)
 
 
-def test_every_variant_run_carries_the_report(logged: Logged, tmp_path: Path) -> None:
-    for name, run_id in logged.tracked.runs.items():
-        names = {artifact.path for artifact in logged.client.list_artifacts(run_id)}
-        assert names == {"report.html", "audit.json", "config.yaml"}
-        found = logged.client.download_artifacts(run_id, "report.html", str(tmp_path))
-        assert Path(found).read_bytes() == logged.run.path("report.html").read_bytes(), name
+def test_the_run_of_the_audit_carries_the_report_and_each_variant_its_table(
+    logged: Logged, tmp_path: Path
+) -> None:
+    client = logged.client
+    names = {artifact.path for artifact in client.list_artifacts(logged.tracked.run)}
+    assert names == {"report.html", "audit.json", "config.yaml"}
+    found = client.download_artifacts(logged.tracked.run, "report.html", str(tmp_path))
+    assert Path(found).read_bytes() == logged.run.path("report.html").read_bytes()
+    for run_id in logged.tracked.runs.values():
+        assert [artifact.path for artifact in client.list_artifacts(run_id)] == ["metrics.csv"]
+        table = Path(client.download_artifacts(run_id, "metrics.csv", str(tmp_path)))
+        assert table.read_text().startswith("metric,value,low,high,n,reason\n")
 
 
 def test_the_configuration_in_the_store_names_no_folder_of_this_machine(
@@ -139,7 +130,7 @@ def test_the_configuration_in_the_store_names_no_folder_of_this_machine(
     run.path("config.yaml").write_text(yaml.safe_dump(text))
     tracked = log_audit(run, audit_of(run), sqlite)
     client = mlflow.MlflowClient(tracking_uri=sqlite)
-    found = client.download_artifacts(tracked.runs["dense"], "config.yaml", str(tmp_path))
+    found = client.download_artifacts(tracked.run, "config.yaml", str(tmp_path))
     assert str(tmp_path) not in Path(found).read_text()
     assert yaml.safe_load(Path(found).read_text())["source"]["data"] == "faces"
     assert str(tmp_path) in run.path("config.yaml").read_text()
@@ -158,7 +149,7 @@ def test_the_loss_curve_of_a_member_stands_at_its_steps(logged: Logged) -> None:
 
 def test_a_repeated_call_adds_nothing(logged: Logged) -> None:
     assert log_audit(logged.run, logged.audit, logged.uri) == logged.tracked
-    assert len(runs_of(logged.client, "read back")) == 3
+    assert len(runs_of(logged.client, "read back")) == 4
     assert len(runs_of(logged.client, "read back.models")) == 6
 
 
@@ -176,24 +167,63 @@ def test_the_link_shows_the_variants_of_this_audit(logged: Logged) -> None:
     tags = client.get_experiment(experiment).tags
     view = json.loads(tags[f"mlflow.sharedViewState.{query['viewStateShareKey']}"])
     assert json.loads(view["state"]).items() <= view.items()  # versions before 3.17 read these
-    assert (view["startTime"], view["orderByKey"]) == ("ALL", "attributes.start_time")
-    assert view["selectedColumns"][0] == "params.`verdict`"
+    assert (view["startTime"], view["orderByKey"]) == ("ALL", "tags.`mlflow.runName`")
+    assert view["selectedColumns"][:3] == [
+        "params.`verdict`", "params.`worst_group`", "params.`worst_rise`",
+    ]  # fmt: skip
     found = client.search_runs([experiment], view["searchFilter"])
     assert {run.info.run_id for run in found} == set(tracked.runs.values())
+    note = tags["mlflow.note.content"]
+    assert f"(#/experiments/{experiment}/runs?viewStateShareKey=scotoma-audits&" in note
+    view = json.loads(tags["mlflow.sharedViewState.scotoma-audits"])
+    found = client.search_runs([experiment], view["searchFilter"])
+    assert [run.info.run_id for run in found] == [tracked.run]
+
+
+def test_each_trained_model_is_one_of_mlflows_models_with_its_numbers(logged: Logged) -> None:
+    home = logged.client.get_experiment_by_name("read back.models").experiment_id
+    runs = {run.info.run_id: run for run in runs_of(logged.client, "read back.models")}
+    models = logged.client.search_logged_models([home])
+    assert sorted(model.name for model in models) == [
+        f"{name}-{index}" for name in ("dense", "int8-static", "prune-0_9") for index in range(2)
+    ]
+    for model in models:
+        run = runs[model.source_run_id]
+        assert model.status == "READY"
+        assert model.tags["scotoma.weights"] == run.data.tags["scotoma.weights"]
+        assert model.tags["scotoma.place"].endswith(run.data.tags["scotoma.file"])
+        assert model.tags["mlflow.model.isExternal"] == "true"
+        accuracy = {m.key: m.value for m in model.metrics}["accuracy"]
+        assert accuracy == run.data.metrics["accuracy"]
+        (output,) = run.outputs.model_outputs
+        assert output.model_id == model.model_id
+
+
+def test_a_description_that_somebody_wrote_stays(
+    mlflow: Any, sqlite: str, folder: Folder, audit_of: AuditOf, tmp_path: Path
+) -> None:
+    client = mlflow.MlflowClient(tracking_uri=sqlite)
+    place = (tmp_path / "artifacts").as_uri()
+    own = client.create_experiment("described", place, {"mlflow.note.content": "ours"})
+    run = folder(tmp_path / "run", "described")
+    assert log_audit(run, audit_of(run), sqlite).reason == ""
+    assert client.get_experiment(own).tags["mlflow.note.content"] == "ours"
 
 
 # --- calls after calls ----------------------------------------------------------------------------
 
 
-def test_a_run_that_an_interrupted_call_left_is_replaced(
+def test_what_an_interrupted_call_left_is_replaced(
     mlflow: Any, sqlite: str, folder: Folder, audit_of: AuditOf, tmp_path: Path
 ) -> None:
     run = folder(tmp_path / "run", "interrupted")
     client, first = mlflow.MlflowClient(tracking_uri=sqlite), log_audit(run, audit_of(run), sqlite)
-    client.set_terminated(first.runs["prune-0.9"], "RUNNING")
+    client.set_terminated(first.run, "RUNNING")
     second = log_audit(run, audit_of(run), sqlite)
-    assert {name for name in VARIANTS if first.runs[name] != second.runs[name]} == {"prune-0.9"}
-    assert {r.info.run_id for r in runs_of(client, "interrupted")} == set(second.runs.values())
+    assert second.reason == ""
+    found = runs_of(client, "interrupted")
+    assert {r.info.run_id for r in found} == {second.run, *second.runs.values()}
+    assert {r.info.status for r in found} == {"FINISHED"}
     assert len(runs_of(client, "interrupted.models")) == 6
 
 
@@ -206,14 +236,14 @@ def test_a_store_that_fails_half_way_is_a_reason_and_made_good_by_repeating(
     in_the_way.write_text("a file where a folder has to be")
     broken = log_audit(run, audit_of(run), sqlite)
     assert broken.reason.startswith(f"MLflow at {sqlite} failed (")
-    assert "; 0 of 9 runs were logged" in broken.reason
+    assert "; 0 of 10 runs were logged" in broken.reason
     in_the_way.unlink()
     mended = log_audit(run, audit_of(run), sqlite)
     client = mlflow.MlflowClient(tracking_uri=sqlite)
     assert mended.reason == ""
     assert [r.info.run_id for r in runs_of(client, "half way")] == [
-        mended.runs[name] for name in VARIANTS
-    ]
+        *(mended.runs[name] for name in VARIANTS), mended.run,
+    ]  # fmt: skip
 
 
 def test_another_result_of_one_configuration_is_logged_beside_the_first(
@@ -226,28 +256,13 @@ def test_another_result_of_one_configuration_is_logged_beside_the_first(
     second = log_audit(run, audit, sqlite)
     client = mlflow.MlflowClient(tracking_uri=sqlite)
     assert {r.info.run_id for r in runs_of(client, "twice")} == {
-        *first.runs.values(),
-        *second.runs.values(),
-    }
-    assert len(runs_of(client, "twice")) == 6
+        first.run, *first.runs.values(), second.run, *second.runs.values(),
+    }  # fmt: skip
+    assert len(runs_of(client, "twice")) == 8
     assert len(runs_of(client, "twice.models")) == 6  # the same weights: the same members
 
 
 # --- what a store may choke on --------------------------------------------------------------------
-
-
-def test_what_is_undefined_is_a_tag_with_its_reason_and_no_metric(
-    mlflow: Any, sqlite: str, folder: Folder, audit_of: AuditOf, tmp_path: Path
-) -> None:
-    run = folder(tmp_path / "run", "undefined")
-    audit = audit_of(run)
-    reason = "undefined (no positives in group 'men\x00')"
-    audit["divergence"]["prune-0.9"]["cie"]["excess"] = undefined(reason, n=0, members=2).as_dict()
-    tracked = log_audit(run, audit, sqlite)
-    client = mlflow.MlflowClient(tracking_uri=sqlite)
-    found = client.get_run(tracked.runs["prune-0.9"]).data
-    assert "2_cie/excess_points" not in found.metrics
-    assert found.tags["undefined/2_cie/excess_points"] == "undefined (no positives in group 'men ')"
 
 
 def test_a_server_takes_hostile_group_names_as_text(
@@ -259,10 +274,9 @@ def test_a_server_takes_hostile_group_names_as_text(
     tracked = log_audit(run, audit, server)
     assert tracked.reason == ""
     found = mlflow.MlflowClient(tracking_uri=server).get_run(tracked.runs["prune-0.9"]).data
-    metrics = {k: v for k, v in found.metrics.items() if k.startswith("amp_error/")}
-    assert sorted(metrics.values()) == sorted(row["relative"]["value"] for row in hostile)
-    assert all(re.fullmatch(r"amp_error/[A-Za-z0-9_.-]+", name) for name in metrics)
-    assert found.tags["group/3_worst/error_points"] == "a=[x](http://x.example)|`y` # h"
+    rises = [v for k, v in found.metrics.items() if k.endswith("/error/rise_percent")]
+    assert sorted(rises) == sorted(row["relative"]["value"] for row in hostile)
+    assert found.params["worst_group"] == "a=[x](http://x.example)|`y` # h"
     assert "&#91;x&#93;&#40;http&#58;" in found.tags["mlflow.note.content"]
 
 
@@ -281,8 +295,8 @@ def test_a_thousand_groups_fit(
     audit["subgroups"]["prune-0.9"] = rows
     tracked = log_audit(run, audit, sqlite)
     found = mlflow.MlflowClient(tracking_uri=sqlite).get_run(tracked.runs["prune-0.9"]).data
-    assert found.metrics["amp_error/city.999"] == 999.0
-    assert sum(name.startswith("amp_error/") for name in found.metrics) == 1000
+    assert found.metrics["detail/city is 999/error/rise_percent"] == 999.0
+    assert sum(name.endswith("/error/rise_percent") for name in found.metrics) == 1000
 
 
 # --- where ----------------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
 from scotoma.run import Run
 from scotoma.tracking import records
-from scotoma.tracking.run_record import RunRecord
+from scotoma.tracking.records import RunRecord
 from tests.audits import filled, whole
 
-__all__ = ["log_audit", "member_records", "register", "variant_records", "worst_change"]
+__all__ = ["DATE", "audit_records", "log_audit", "member_records", "register", "worst_change"]
+
+DATE = "2027-03"
 
 Content = dict[str, Any]
 
@@ -23,23 +25,25 @@ def verdict(content: Content) -> GateResult:
 
 
 def log_audit(
-    run: Run, content: Content, uri: str, *, gate: Content | None = None
+    run: Run, content: Content, uri: str, *, gate: Content | None = None, job: str = ""
 ) -> tracking.Tracked:
-    return tracking.log_audit(
-        run, whole(content), uri, gate=None if gate is None else verdict(gate)
-    )
+    judged = None if gate is None else verdict(gate)
+    return tracking.log_audit(run, whole(content), uri, gate=judged, job=job)
 
 
-def register(gate: Content, *others: str) -> tracking.Registered:
-    return tracking.register(verdict(gate), *others)
+def register(run: Run, gate: Content, *others: str) -> tracking.Registered:
+    return tracking.register(run, verdict(gate), *others)
 
 
-def variant_records(content: Content, recipe: Content) -> list[RunRecord]:
-    return records.variant_records(whole(content), recipe)
+def audit_records(
+    content: Content, gate: Content | None = None
+) -> tuple[RunRecord, list[RunRecord]]:
+    judged = None if gate is None else verdict(gate)
+    return records.audit_records(whole(content), judged, DATE, {"scotoma.place": "s3://b/run"})
 
 
 def member_records(content: Content, recipe: Content, manifests: Content) -> list[RunRecord]:
-    return records.member_records(whole(content), recipe, manifests)
+    return records.member_records(whole(content), recipe, manifests, DATE, {})
 
 
 def worst_change(content: Content, variant: str) -> RateChange | None:

@@ -22,7 +22,7 @@ from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.judged import open_tests
-from scotoma.tracking.records import variant_records
+from scotoma.tracking.records import audit_records
 from scotoma.uncertainty import Estimate
 from scotoma.verdict import Finding, gate_file, gate_result
 from scotoma.verdict.documents import junit, markdown
@@ -276,6 +276,7 @@ def test_every_reader_of_a_verdict_gets_the_level_its_limit_and_the_dense_models
     figure = draw_gate(result)
     assert figure is not None
     assert figure.table.rows[0][4] == "at least 0.8"
-    int8 = variant_records(whole(content), {}, result)[0]
-    levels = [(name, value) for name, value, _ in int8.metrics if name.startswith("level/")]
-    assert levels == [("level/clarify.DI.sex.female", low.level.mean and low.level.mean.value)]
+    int8 = audit_records(whole(content), result, "2027-03", {})[1][0]
+    metrics = {name: value for name, value, _ in int8.metrics}
+    level = metrics["detail/levels/clarify.DI/sex is female"]
+    assert level == (low.level.mean and low.level.mean.value)

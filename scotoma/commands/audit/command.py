@@ -70,6 +70,12 @@ def audit(
             "configuration has `retraining`."
         ),
     ] = None,
+    track_again: Annotated[
+        bool,
+        typer.Option(
+            "--track-again", help="Only log the finished audit in --out to MLflow, once more."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the steps and their costs; run nothing.")
     ] = False,
@@ -83,6 +89,16 @@ def audit(
     """
     if step is not None and gate:
         raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")
+    if track_again:
+        if out is None or config is not None or step is not None:
+            raise ConfigError(
+                "--track-again logs a finished audit; give --out RUN, and neither a configuration "
+                "nor --step"
+            )
+        from scotoma.commands.audit.run import log_again
+
+        log_again(out, quiet=quiet)
+        return
     if labels == "reviewed":
         if step != "bias" or out is None or config is not None:
             raise ConfigError(

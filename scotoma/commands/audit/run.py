@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -22,7 +23,7 @@ from scotoma.commands.shared.configuration import configuration, own_code
 from scotoma.commands.shared.installed import require_extras
 from scotoma.config import Config
 from scotoma.credentials import masked
-from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.errors import ConfigError, DataError, NotLogged, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
@@ -38,7 +39,9 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
 
-__all__ = ["run_audit", "run_configured"]
+__all__ = ["log_again", "run_audit", "run_configured"]
+
+UNTRACKED = "tracking is off; name a server in MLFLOW_TRACKING_URI or in tracking.uri"
 
 
 def run_audit(
@@ -174,6 +177,7 @@ def run_configured(
                 checksums.seal(run.mirror)
                 _say_step(run, step, console, as_json=as_json)
                 return 0
+            before = _records(run)
             judging_needs = ("scotoma.stages.verdict", "scotoma.summary", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
@@ -181,6 +185,9 @@ def run_configured(
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)
                 if not silent:
+                    if before == _records(run) and before:
+                        note = "note    nothing new: the audit of these inputs was finished before"
+                        _print_lines(console, [note])
                     _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
@@ -204,6 +211,40 @@ def run_configured(
     return judged.exit_code
 
 
+def _records(run: Run) -> dict[str, bytes]:
+    """What each finished step has written down."""
+    return {path.name: path.read_bytes() for path in run.path("steps").glob("*.json")}
+
+
+def log_again(place: str, *, quiet: bool) -> None:
+    """Log a finished audit to MLflow, and do nothing else.
+
+    Args:
+        place: Folder of the run, or `s3://BUCKET/PREFIX`.
+        quiet: Write nothing to stderr.
+
+    Raises:
+        ConfigError: It is no finished audit, or tracking is off.
+        NotLogged: MLflow does not hold it.
+    """
+    from scotoma.tracking import tracking_uri
+
+    _refuse_nothing(place)
+    run = Run.open(place)
+    run.mirror.fetch_folder("steps")
+    refuse_too_early(run, "log")
+    if tracking_uri(run, dict(os.environ)) is None:
+        raise ConfigError(UNTRACKED)
+    console = Console(stderr=True, quiet=quiet)
+    with locked(run.root) as lock:
+        run.forget("log")
+        run_steps_in_child(run, console, lock, only="log")
+        checksums.seal(run.mirror)
+    if reason := read_json(run.path("tracking.json"))["reason"]:
+        raise NotLogged(f"the audit is complete but not logged: {reason}")
+    _print_lines(console, _mlflow_lines(run))
+
+
 def _say_step(run: Run, step: str, console: Console, *, as_json: bool) -> None:
     """The files that a step has left, on stdout; on stderr what became of MLflow."""
     files = sorted(
@@ -224,14 +265,19 @@ def _mlflow_lines(run: Run) -> list[str]:
     run.fetch(tracking)
     tracked = read_json(tracking)
     lines = [f"mlflow  {printable(mended)}"] if (mended := tracked.get("mended")) else []
+    if repeats := tracked.get("repeats"):
+        lines.append(f"note    {printable(repeats)}")
     if tracked["reason"]:
         lines.append(f"mlflow  not logged: {printable(tracked['reason'])}")
     elif tracked["link"]:
         lines.append(f"mlflow  {tracked['link']}")
-    if version := tracked.get("registered", {}).get("version"):
-        alias = tracked["registered"]["alias"]
-        registered = f"model   {tracked['registered']['model']} version {version}"
-        lines.append(printable(f"{registered} is now {alias}" if alias else registered))
+    registered = tracked.get("registered", {})
+    model = f"model   {registered.get('model')}"
+    if version := registered.get("version"):
+        alias = registered["alias"]
+        lines.append(printable(f"{model} version {version}" + f" is now {alias}" * bool(alias)))
+    elif note := registered.get("note"):
+        lines.append(printable(f"{model}: {note}"))
     return lines
 
 

@@ -14,7 +14,7 @@ from scotoma.run import Run, read_record, write_json
 from scotoma.run.mirror import local_folder
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
-from scotoma.tracking.models import download_model
+from scotoma.tracking.registry import download_model
 
 __all__ = ["download_models", "fetch_models", "models_here", "registry_of"]
 

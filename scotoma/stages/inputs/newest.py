@@ -77,7 +77,7 @@ def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
         return config, name if name is None else Newest(name)
     if known.asked != str(asked):
         from scotoma.stages.external.registered import registry_of
-        from scotoma.tracking.models import aliased
+        from scotoma.tracking.registry import aliased
 
         known = Newest("", str(asked), str(aliased(asked, registry_of(config, place))))
     return _of(config, known.models), Newest(name or "", known.asked, known.models)

@@ -160,7 +160,7 @@ def with_previous(rules: GateRules, previous: PreviousAudit | None) -> GateRules
 
 def _from_mlflow(run: Run) -> PreviousAudit:
     from scotoma.tracking import tracking_uri
-    from scotoma.tracking.previous import logged_previous
+    from scotoma.tracking.audits import logged_previous
 
     uri = tracking_uri(run, dict(os.environ))
     if not uri:
