@@ -161,7 +161,7 @@ class _Steps:
     def output(self, step: Step, outputs: dict[str, Any], **arguments: Any) -> Any:
         """Add the task of a step and return its output."""
         inputs = {name: outputs[made_by] for name, made_by in inputs_of(step, self.config).items()}
-        if step.name == "log" and self.kubeflow is not None:
+        if step.name == "log":
             arguments["job"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
         task = self.task(getattr(components, step.component), **arguments, **inputs)
         return task.outputs[step.leaves]

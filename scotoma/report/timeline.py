@@ -81,6 +81,14 @@ class Audited:
         """The time as a reader takes it in."""
         return self.data_date or f"{self.at:%Y-%m-%d %H:%M}"
 
+    @property
+    def why(self) -> str:
+        """Why it has no result, in words."""
+        if self.reason.startswith("The audit "):
+            return self.reason
+        state = "cannot be read" if self.state == "unreadable" else self.state
+        return f"{state}: {self.reason}"
+
 
 def audited(logged: LoggedAudit) -> Audited:
     """Pick what a page shows of one audit.

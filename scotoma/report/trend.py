@@ -70,7 +70,7 @@ def draw_trend(project: str, logged: Sequence[LoggedAudit]) -> bytes:
     from PIL import Image, ImageDraw, ImageFont
 
     audits = sorted((audited(one) for one in logged), key=lambda one: one.at)
-    lines = [(f"{project}: audits over time", None)]
+    lines: list[tuple[str, Image.Image | None]] = [(f"{project}: audits over time", None)]
     for figure in trend_figures(audits).values():
         svg = self_contained(str(drawn(figure).svg), figure.title)
         png = vl_convert.svg_to_png(svg, scale=PICTURE_SCALE)

@@ -72,7 +72,7 @@ def logged_audits(
         uri: MLflow tracking URI, of which links are made.
         most: How many, the newest; None for all.
     """
-    runs = []
+    runs: list[Any] = []
     for run in _runs(client, experiment_id, "", "attributes.start_time DESC"):
         if len(runs) == most:
             break

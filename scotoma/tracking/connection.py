@@ -74,7 +74,8 @@ def quiet(uri: str) -> Iterator[None]:
     """
     wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
     withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, "MLFLOW_TRACKING_AUTH")
-    before = {name: os.environ.get(name) for name in (*wanted, *withheld)}
+    # MLflow writes down which workspace it found out from Kubernetes.
+    before = {name: os.environ.get(name) for name in (*wanted, *withheld, "MLFLOW_WORKSPACE")}
     disabled = logging.root.manager.disable
     os.environ.update(wanted)
     for name in withheld:
@@ -224,7 +225,9 @@ def _status(error: BaseException) -> int:
         if type(one).__name__ == "RestException":
             code = getattr(one, "get_http_status_code", lambda: 0)()
             return int(code)
-    found = re.search(r"(?:error code|status code:?|response code:?) (\d{3})", str(error))
+    found = re.search(
+        r"(?:error code|status code:?|response code:?|server-info:) (\d{3})", str(error)
+    )
     return int(found[1]) if found else 0
 
 

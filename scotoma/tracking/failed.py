@@ -13,7 +13,7 @@ from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, quiet
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 
-__all__ = ["close_failures", "log_failure", "log_skip", "place_of"]
+__all__ = ["audit_place", "close_failures", "log_failure", "log_skip"]
 
 PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
 LONGEST = 5000  # of a tag
@@ -32,7 +32,7 @@ def log_failure(run: Run, why: str, uri: str, *, cancelled: bool = False, job: s
     Returns:
         What kept it from being logged, as a sentence without credentials; empty if it was.
     """
-    tags = {PLACE: place_of(run)}
+    tags = {PLACE: audit_place(run)}
     if cancelled:
         note = f"The audit was cancelled: {why}"
         return _log(run.config, "cancelled", "KILLED", note, tags, uri, job)
@@ -50,11 +50,11 @@ def close_failures(client: Any, experiment: str, run: Run) -> None:
     unended = f"tags.`{PLACE}` != '' and attributes.status != 'FINISHED'"
     for logged in client.search_runs([experiment], unended):
         tags = logged.data.tags
-        if tags[PLACE] == place_of(run) and "scotoma.result" not in tags:
+        if tags[PLACE] == audit_place(run) and "scotoma.result" not in tags:
             client.update_run(logged.info.run_id, status="FINISHED", name="resumed")
 
 
-def place_of(run: Run, uri: str = "") -> str:
+def audit_place(run: Run, uri: str = "") -> str:
     """The folder of an audit, without those of this machine above it where others read it.
 
     Args:

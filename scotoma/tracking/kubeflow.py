@@ -18,6 +18,7 @@ __all__ = ["PARENT", "KubeflowRun", "describe_root", "kubeflow_run", "scalar_met
 
 PARENT = "mlflow.parentRunId"
 RUN_ID, PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin's run
+POD = "KFP_POD_NAME"  # set by Kubeflow in each pod, not where a pipeline runs on this machine
 MOST_LEVELS = 8  # the plugin nests at most 6
 
 
@@ -66,9 +67,10 @@ def kubeflow_run(mlflow: Any, client: Any, uri: str, config: Config, job: str = 
         client: Its client.
         uri: Where the audit is logged.
         config: It may name Kubeflow's address.
-        job: Id of the run in Kubeflow; empty outside a pipeline.
+        job: Id of the run in Kubeflow; empty outside a pipeline, of no account outside a pod.
     """
-    return KubeflowRun(config, job, _root(mlflow, client, uri))
+    in_pod = POD in os.environ
+    return KubeflowRun(config, job if in_pod else "", _root(mlflow, client, uri))
 
 
 def _root(mlflow: Any, client: Any, uri: str) -> Any | None:

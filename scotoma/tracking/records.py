@@ -58,7 +58,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f
 WITHOUT = {"accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
 TABLES = {"slices", "lattice", "members", "examples", "null"}
 # Texts of a row that are no part of its address.
-REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "name", "unit"}
+REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
 ADDRESS_NUMBERS = {"share", "severity"}
 RISES = {"absolute": "rise", "relative": "rise_percent"}  # of a rate
 VERDICTS = ("PASS", "UNSURE", "FAIL")
@@ -340,15 +340,20 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
         counted = [test.verdict for test in judged.tests if test.waived is None]
         numbers["tests", "unsure"] = counted.count("UNSURE")
     for address, key in metric_names(numbers).items():
-        number = numbers[address]
-        if isinstance(number, Quantity):
-            record.quantity(f"{DETAIL}/{key}", number)
+        found = numbers[address]
+        if isinstance(found, Quantity):
+            record.quantity(f"{DETAIL}/{key}", found)
         else:
-            record.number(f"{DETAIL}/{key}", number)
+            record.number(f"{DETAIL}/{key}", found)
 
 
 def _numbers(
-    part: Any, address: tuple[str, ...], variant: str, variants: frozenset[str]
+    part: Any,
+    address: tuple[str, ...],
+    variant: str,
+    variants: frozenset[str],
+    *,
+    is_row: bool = False,
 ) -> Iterator[tuple[tuple[str, ...], Quantity]]:
     """Every quantity of a variant below a part of audit.json, with its address, the group first."""
     if isinstance(part, Quantity):
@@ -361,7 +366,7 @@ def _numbers(
         words = [
             f"{value:g}" if isinstance(value, float) else str(value)
             for name, value in fields.items()
-            if (isinstance(value, str) and value and name not in REMARKS)
+            if (is_row and isinstance(value, str) and value and name not in REMARKS)
             or (name in ADDRESS_NUMBERS and isinstance(value, (int, float)))
         ]
         if isinstance(group, str):
@@ -380,7 +385,7 @@ def _numbers(
                 yield from _numbers(value, (*address, str(key)), variant, variants)
     elif isinstance(part, (tuple, list)):
         for value in part:
-            yield from _numbers(value, address, variant, variants)
+            yield from _numbers(value, address, variant, variants, is_row=True)
 
 
 # --- the models -----------------------------------------------------------------------------------

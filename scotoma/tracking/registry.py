@@ -20,7 +20,7 @@ from scotoma.printable import printable
 from scotoma.run import Run, read_json
 from scotoma.tracking.connection import fault, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
-from scotoma.tracking.failed import place_of
+from scotoma.tracking.failed import audit_place
 
 __all__ = ["Registered", "aliased", "download_model", "register"]
 
@@ -123,7 +123,7 @@ def _version(
             "scotoma.result": tags["scotoma.result"],
             "scotoma.verdict": gate.verdict,
             "scotoma.variants": printable(", ".join(variants[1:])),
-            "scotoma.place": place_of(run, uri),
+            "scotoma.place": audit_place(run, uri),
         },
     )
     client.set_tag(run_id, MODEL, model)

@@ -39,7 +39,7 @@ from scotoma.tracking.connection import (
     wait_for_server,
 )
 from scotoma.tracking.database import prepare_store
-from scotoma.tracking.failed import close_failures, place_of
+from scotoma.tracking.failed import audit_place, close_failures
 from scotoma.tracking.kubeflow import PARENT, KubeflowRun, describe_root, kubeflow_run
 from scotoma.tracking.records import (
     NOTE,
@@ -157,7 +157,8 @@ def log_audit(
         logged, and the run of the audit ends FAILED.
     """
     experiment, models = audit.project, f"{audit.project}.models"
-    link, reason, mended, repeats, run_id, runs = "", "", "", "", "", {}
+    link, reason, mended, repeats, run_id = "", "", "", "", ""
+    runs: dict[str, str] = {}
     total = 1 + len(audit.variants) + sum(variant.members for variant in audit.variants)
     writer: _Writer | None = None
     try:
@@ -205,7 +206,7 @@ def _records(
     """What the run of the audit, those of its variants and those of its members hold."""
     dated = _of_data(run)
     date = dated.get(DATA_DATE) or _day(run)
-    place = place_of(run, uri)
+    place = audit_place(run, uri)
     tags = {"scotoma.place": place, **dated, **pipeline.tags()}
     whole, variants = audit_records(audit, gate, date, tags)
     links = [f"- files of the audit: {escape_markdown(place)}", *pipeline.links()]
@@ -258,8 +259,8 @@ def _attached(run: Run, client: Any, home: str, uri: str, draw: Draw | None) -> 
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
             if path.name == "config.yaml":
-                content = portable(path.read_text(encoding="utf-8"))
-                Path(folder, path.name).write_text(content, encoding="utf-8")
+                text = portable(path.read_text(encoding="utf-8"))
+                Path(folder, path.name).write_text(text, encoding="utf-8")
             elif path.exists():
                 Path(folder, path.name).write_bytes(path.read_bytes())
         if draw is not None:

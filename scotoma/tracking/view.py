@@ -78,9 +78,8 @@ def describe_experiment(client: Any, experiment_id: str, created_ms: int) -> Non
             experiment_id, TAG + ALL, _enveloped("All audits", view, created_ms)
         )
     note = (
-        f"{WRITTEN}({audits_address(experiment_id)}), newest month first: verdict, worst group, "
-        "accuracy, CIE excess. Each holds a run for each variant, its report, and `trend.html`, "
-        "the chart of all months."
+        f"{WRITTEN}({audits_address(experiment_id)}), newest month first. Each has its report, the "
+        "chart of all months, and a run for each variant."
     )
     known = tags.get("mlflow.note.content", "")
     if known != note and (not known or known.startswith(WRITTEN)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from scotoma.audit.logged import LoggedAudit
 from scotoma.report.figures.trend import trend_figures
 from scotoma.report.timeline import audited
-from scotoma.report.trend import render_trend
+from scotoma.report.trend import draw_trend, render_trend
 from tests.audits import gate_file, whole
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
@@ -71,7 +73,7 @@ def test_every_audit_is_there_with_its_numbers_and_n(records: list[LoggedAudit])
     months = [f"2027-{month:02d}-01 06:05" for month in range(1, 6)]
     assert list(dict.fromkeys(row[0] for row in rows)) == months
     assert rows[0][3] == "60"
-    assert f"failed: {WHY}" in [row[2] for row in rows]
+    assert WHY in [row[2] for row in rows]
     assert "2027-04-01" in figures["excess"].summary
     assert "+30.00 [+20.00, +40.00]" in figures["excess"].summary
     assert figures["excess"].summary.endswith("n = 30.")  # sources, of two examples each
@@ -93,6 +95,26 @@ def test_a_run_and_its_report_are_linked(records: list[LoggedAudit]) -> None:
     assert f'<a href="{PAGE}/artifacts/report.html">report of 2027-04-01 06:05</a>' in page
     assert page.count("<small><a href") == 2  # the others have no page to link to
     assert "<small>n = " in page  # of the group, beside the test examples of the audit
+
+
+def test_a_year_has_months_on_its_axis(records: list[LoggedAudit]) -> None:
+    months = [replace(records[0], data_date=f"2027-{month:02d}") for month in range(1, 13)]
+    spec = trend_figures([audited(one) for one in months])["verdicts"].spec
+    axis = next(part["axis"] for part in _dicts(spec)
+                if isinstance(part.get("axis"), dict) and "values" in part["axis"])  # fmt: skip
+    assert axis["format"] == "%b %Y"
+    dates = [(value["year"], value["month"], value["date"]) for value in axis["values"]]
+    assert dates == [(2027, month, 1) for month in (1, 4, 7, 10)]
+
+
+def test_the_picture_of_a_trend_shows_its_figures(records: list[LoggedAudit]) -> None:
+    content = draw_trend(f"faces {HOSTILE}", records)
+    image = Image.open(io.BytesIO(content))
+    assert (image.format, image.width > 1000, image.height > 800) == ("PNG", True, True)
+    assert content == draw_trend(f"faces {HOSTILE}", copy.deepcopy(records))
+    colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
+    assert len(colours) > 20  # text, axes, marks of each verdict
+    assert draw_trend("new", [])[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("days", [0, 0.001, 0.5, 2, 3.9, 4.1, 5, 40, 400])

@@ -31,7 +31,7 @@ from scotoma.run import Run
 from scotoma.stages.external.network import network_of
 from scotoma.stages.robustness.other_sets import set_pictures
 from scotoma.stages.robustness.plan import plan_of
-from scotoma.tracking.records import variant_records
+from scotoma.tracking.records import audit_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma
 from tests.report.reading import Page
@@ -391,11 +391,9 @@ def test_variants_stand_beside_the_nearest_checkpoint(
     assert same["clean"]["value"] == same["matched_clean"]["value"]
     assert (same["absolute"]["value"], same["log_odds"]["value"]) == (0, 0)
     assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
-    assert {"7_robust/matched_loss_points/weather"} <= {
-        name.removeprefix("undefined/")
-        for record in variant_records(read_audit(out / "audit.json"), {})
-        for name in {name for name, *_ in record.metrics} | set(record.tags)
-    }
+    records = audit_records(read_audit(out / "audit.json"), None, "2027-03", {})[1]
+    logged = {name for record in records for name, *_ in record.rows}
+    assert "detail/robustness/matched/dense-step-28/weather/absolute" in logged
     assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
 
 
@@ -409,18 +407,18 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     rows = Page(page).table("Labels that differ between dense and compressed models")
     flips = audit.robustness.disagreement["prune-0.9"][0].flips
     assert f"{100 * flips.value:.2f}%" in " ".join(rows["prune-0.9"])
-    dense, *_, pruned = variant_records(audit, {})[::-1][:3]
-    metrics = {name for name, *_ in pruned.metrics} | set(pruned.tags)
+    dense, *_, pruned = audit_records(audit, None, "2027-03", {})[1][::-1][:3]
+    logged = {name for name, *_ in pruned.rows}
     assert {
-        "7_robust/gap_points/noise",
-        "7_robust/auroc/foreign.energy",
-        "7_robust/set_accuracy/own",
-    } <= {name for name, *_ in pruned.metrics}
-    assert {"7_robust/mce", "7_robust/loss_points/noise", "7_robust/accuracy/fog"} <= {
-        name.removeprefix("undefined/") for name in metrics
-    }
-    assert "7_robust/accuracy/fog" in {name for name, *_ in dense.metrics}
-    assert "7_robust/mce" not in {name for name, *_ in dense.metrics}
+        "detail/all/robustness/confidence/rows/noise/gap",
+        "detail/all/robustness/confidence/detection/foreign/energy/auroc",
+        "detail/robustness/sets/own/rows/accuracy",
+        "detail/robustness/by_corruption/all/ce",
+        "detail/robustness/by_corruption/fog/accuracy",
+        "detail/all/robustness/losses/noise/error/rise",
+    } <= logged
+    assert "detail/robustness/by_corruption/fog/accuracy" in {name for name, *_ in dense.metrics}
+    assert "detail/robustness/by_corruption/all/ce" not in {name for name, *_ in dense.metrics}
     bare = audit.model_copy(update={"robustness": None})
     assert '<h2 id="robustness">' not in render(bare, {})
 

@@ -38,6 +38,7 @@ OUTSIDE = {
 FILLED = ("PASS", "FAIL", "failed")
 ROW = "no result"
 DAY_MS = 86_400_000
+MONTHS_MS = 75 * DAY_MS  # from here on the axis has months
 MOST_TICKS = 4
 MOST = 3.0  # times the largest change drawn: a longer interval is cut, and the table has it
 
@@ -129,7 +130,7 @@ def _verdicts(audits: Sequence[Audited]) -> Figure | None:
 def _said(audit: Audited) -> list[tuple[str, ...]]:
     """Rows of the table: a variant each, or why there is none."""
     if not audit.variants:
-        return [(audit.day, ROW, f"{audit.state}: {audit.reason}", "")]
+        return [(audit.day, ROW, audit.why, "")]
     n = numbers.count(audit.examples)
     return [(audit.day, one.variant, one.verdict, n) for one in audit.variants]
 
@@ -237,24 +238,42 @@ def _time(field: str, span: tuple[int, int]) -> dict[str, Any]:
     scale: dict[str, Any] = {"type": "utc", "nice": False, "padding": 14}
     if span[0] < span[1]:
         scale["domain"] = [_date(ms) for ms in span]
-    days = "%d %b %y" if span[1] - span[0] > MOST_TICKS * DAY_MS else "%d %b %H:%M"
+    long = span[1] - span[0]
+    labels = "%d %b %y" if long > MOST_TICKS * DAY_MS else "%d %b %H:%M"
     axis = {
         "title": None, "values": [_date(ms) for ms in _ticks(span)], "grid": False,
-        "labelOverlap": True, "format": days,
+        "labelOverlap": True, "format": "%b %Y" if long >= MONTHS_MS else labels,
     }  # fmt: skip
     return {"field": field, "type": "temporal", "scale": scale, "axis": axis}
 
 
 def _ticks(span: tuple[int, int]) -> list[int]:
-    """Moments for the axis, of which no two have one label: days, or minutes in short spans.
+    """Moments for the axis, no two with one label: months, days, or minutes in short spans.
 
     >>> [ms / DAY_MS for ms in _ticks((0, 9 * DAY_MS))]
     [0.0, 3.0, 6.0, 9.0]
+    >>> [ms / DAY_MS for ms in _ticks((0, 334 * DAY_MS))]  # January to December 1970
+    [0.0, 90.0, 181.0, 273.0]
     """
+    if span[1] - span[0] >= MONTHS_MS:
+        months = _months(span)
+        return months[:: math.ceil(len(months) / MOST_TICKS)]
     step = DAY_MS if span[1] - span[0] > MOST_TICKS * DAY_MS else 60_000
     each = (span[1] - span[0]) / (MOST_TICKS - 1)
     moments = [span[0] + round(k * each / step) * step for k in range(MOST_TICKS)]
     return [ms for ms in dict.fromkeys(moments) if ms <= span[1]]
+
+
+def _months(span: tuple[int, int]) -> list[int]:
+    """The first moments of the months of a span."""
+    began = datetime.datetime.fromtimestamp(span[0] / 1000, datetime.UTC)
+    first = 12 * began.year + began.month - 1
+    starts = (
+        datetime.datetime((first + k) // 12, (first + k) % 12 + 1, 1, tzinfo=datetime.UTC)
+        for k in range((span[1] - span[0]) // (28 * DAY_MS) + 2)
+    )
+    moments = (round(start.timestamp() * 1000) for start in starts)
+    return [ms for ms in moments if span[0] <= ms <= span[1]]
 
 
 def _date(ms: int) -> dict[str, Any]:
