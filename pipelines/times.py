@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice, takewhile
 
 __all__ = ["Times", "missed_times"]
 
@@ -19,7 +19,8 @@ NAMES = {
     "oct": 10, "nov": 11, "dec": 12,
     "sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6,
 }  # fmt: skip
-HORIZON_DAYS = 8 * 366  # as far apart as two 29th of February can be
+HORIZON_YEARS = 5  # the controller looks no farther for the next time
+FIRST_YEAR = 1970
 MOST = 1000  # times that are looked at
 GRACE = datetime.timedelta(minutes=3)  # for the controller to start what is due
 AHEAD = datetime.timedelta(seconds=10)  # by which a server's clocks may differ
@@ -66,9 +67,13 @@ class Times:
     def _all(self, start: datetime.datetime, step: int) -> Iterator[datetime.datetime]:
         seconds, minutes, hours, _, _, _ = (sorted(field)[::step] for field in self.fields)
         midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
-        for days in range(HORIZON_DAYS):
+        last = start.year
+        for days in count():
             day = midnight + step * days * DAY
+            if abs(day.year - last) > HORIZON_YEARS or day.year < FIRST_YEAR:
+                return
             if self._matches(day):
+                last = day.year
                 yield from (
                     day.replace(hour=hour, minute=minute, second=second)
                     for hour in hours for minute in minutes for second in seconds
@@ -125,7 +130,9 @@ def missed_times(
         thousand at most.
     """
     audits = list(audits)
-    passed = [time for time in islice(times.until(now - GRACE), MOST) if time > since][::-1]
+    passed = list(islice(takewhile(lambda time: time > since, times.until(now - GRACE)), MOST))[
+        ::-1
+    ]
     missed = []
     for place, time in enumerate(passed):
         following = passed[place + 1] if place + 1 < len(passed) else now

@@ -32,11 +32,17 @@ VALUES = {
     "AWS_S3_USE_ARN_REGION": SWITCH,
     "AWS_USE_DUALSTACK_ENDPOINT": SWITCH,
     "AWS_USE_FIPS_ENDPOINT": SWITCH,
+    "AWS_CA_BUNDLE": "/.+",
 }
 EXACT = ("AWS_RETRY_MODE", "AWS_ACCOUNT_ID_ENDPOINT_MODE")
-WHOLE = {
-    "AWS_MAX_ATTEMPTS": "a number from 1",
-    "AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES": "a number",
+WORDS = {  # for what a pattern does not spell out
+    "AWS_MAX_ATTEMPTS": "a number from 1 to 9999",
+    "AWS_REQUEST_MIN_COMPRESSION_SIZE_BYTES": "a number of up to 7 digits",
+    "AWS_CA_BUNDLE": "the path of a file in the step's container",
+}
+NEEDS = {  # one of these beside it
+    "AWS_PROFILE": ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
+    "AWS_WEB_IDENTITY_TOKEN_FILE": ("AWS_ROLE_ARN",),
 }
 # Kubeflow and Argo set them themselves in every pod.
 RESERVED = (
@@ -73,7 +79,14 @@ def launcher_fault(environment: Mapping[str, str], secrets: Mapping[str, list[st
             *others, last = wanted.split("|")
             words = f"{', '.join(others)} or {last}"
             return (
-                f"kubeflow.environment.{name} must be {WHOLE.get(name, words)}, got {value!r}; "
+                f"kubeflow.environment.{name} must be {WORDS.get(name, words)}, got {value!r}; "
                 "Kubeflow's launcher ends the step at any other value"
+            )
+    names = {name for _, name in named}
+    for name, beside in NEEDS.items():
+        if name in names and names.isdisjoint(beside):
+            return (
+                f"kubeflow.environment with {name} needs {' or '.join(beside)} too, got none; "
+                "Kubeflow's launcher ends the step without"
             )
     return ""

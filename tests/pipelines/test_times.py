@@ -89,6 +89,20 @@ def test_the_times_are_those_that_a_slow_search_finds(data: st.DataObject) -> No
     assert list(islice(times.until(end), len(slow))) == slow[::-1]
 
 
+def test_lines_mean_what_the_controllers_library_made_of_them() -> None:
+    """Held to what robfig/cron 1.2.0, which the controller uses, did with some 240 lines."""
+    rows = recorded("cron-times")["lines"]
+    assert len([expected for _, _, expected in rows if expected]) == 200
+    for line, start, expected in rows:
+        times = Times.of(line)
+        if expected is None:
+            assert times is None, line
+            continue
+        assert times is not None, line
+        three = islice(times.after(datetime.datetime.fromtimestamp(start, UTC)), 3)
+        assert [f"{time:%Y-%m-%dT%H:%M:%S}" for time in three] == expected, line
+
+
 def test_the_times_of_a_schedule_that_was_recorded() -> None:
     """Its runs were started at every fifth minute."""
     run = recorded("recurringrun")
