@@ -100,7 +100,7 @@ def wait_for_verdict(
         known: Whether the cluster has answered before, so that no answer is an outage.
 
     Returns:
-        The exit code of `scotoma gate`; `NOT_LOGGED` for an audit that is whole but for MLflow.
+        The exit code of `scotoma gate`; that of `NotLogged` for one that is whole but for MLflow.
     """
     run = watch(cluster, run_id, Console(stderr=True, quiet=connection.quiet), known=known)
     code, text, note = end_of(run, cluster.namespace, as_json=connection.as_json)

@@ -16,7 +16,7 @@ from rich.text import Text
 from scotoma import storage
 from scotoma.audit import parse_gate
 from scotoma.commands.pipeline.pending import PATIENCE_S, pending_lines, pending_steps
-from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.errors import ConfigError, DataError, NotLogged, ScotomaError
 from scotoma.printable import printable
 from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
     from scotoma.pipelines.progress import Progress
 
-__all__ = ["NOT_LOGGED", "end_of", "nothing_new", "state_lines", "watch"]
+__all__ = ["end_of", "nothing_new", "state_lines", "watch"]
 
 POLL_S = 5.0
 OUTAGE_S = 600.0  # a rolling update of Kubeflow's API server takes minutes
-NOT_LOGGED = 7  # exit code of an audit that is whole, but that MLflow does not have
 STYLES = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "bold", "SKIPPED": "dim"}
 
 
@@ -124,8 +123,8 @@ def end_of(run: Progress, namespace: str, *, as_json: bool) -> tuple[int, str, s
         as_json: Return gate.json instead of the summary.
 
     Returns:
-        The exit code of its gate, the text to print, and a note. The code is `NOT_LOGGED` where
-        all is done but to log the audit to MLflow, and 0 where there was nothing new.
+        The exit code of its gate, the text to print, and a note. The code is that of `NotLogged`
+        where all is done but to log the audit to MLflow, and 0 where there was nothing new.
 
     Raises:
         ScotomaError: The run failed: the failed step's sentence, with its exit code.
@@ -146,7 +145,7 @@ def end_of(run: Progress, namespace: str, *, as_json: bool) -> tuple[int, str, s
     gate = parse_gate(storage.read_bytes(address), address)
     name = "gate.json" if as_json else "summary.md"
     text = storage.read_bytes(storage.join(run.run_uri, name)).decode()
-    return NOT_LOGGED if note else gate.exit_code, text, note
+    return NotLogged.exit_code if note else gate.exit_code, text, note
 
 
 def not_logged(run: Progress) -> str:
@@ -156,7 +155,7 @@ def not_logged(run: Progress) -> str:
         return ""
     record = _recorded(run)
     reason = record.get("message") or states["log"].error or "the step log failed"
-    if record.get("exit_code") != NOT_LOGGED:
+    if record.get("exit_code") != NotLogged.exit_code:
         reason = f"the audit is complete but not logged: {reason}"
     return f"{printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
 
