@@ -40,7 +40,8 @@ def flags(members: int, seed: int, **relative: float) -> dict[str, bool]:
         audit.labels, audit.dense, audit.compressed, masks, NAMES, positive=1, n_classes=2
     )
     enough = [change for change in found if change.absolute.events >= FEWEST]
-    harmed = holm([change.harm_p(relative=0.0, absolute=0.0) for change in enough]) <= ALPHA / 2
+    p = [max(change.relative.p_above(0.0), change.absolute.p_above(0.0)) for change in enough]
+    harmed = holm(p) <= ALPHA / 2
     where = {change.group for change, bad in zip(enough, harmed, strict=True) if bad}
     return {
         "harm": bool(where),

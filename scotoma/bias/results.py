@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from scotoma.errors import DataError
 from scotoma.uncertainty import Estimate, Variance
 
 
@@ -66,61 +64,6 @@ class GroupChange:
     def events(self) -> float:
         """Effective events of the change: the smaller of dense and compressed."""
         return self.absolute.events
-
-    def harm_p(self, relative: float | None = None, absolute: float | None = None) -> float:
-        """One-sided p-value that the rate rose beyond the limits: small says it did.
-
-        With both limits, harm is a rise beyond the larger of them: both must be exceeded, so the
-        larger of the two p-values counts.
-
-        Args:
-            relative: Limit on compressed / dense - 1, a fraction: 0.2 for +20%.
-            absolute: Limit on compressed - dense, a fraction.
-
-        Returns:
-            Fraction in [0, 1]; nan where a limit's number has no interval.
-
-        Raises:
-            DataError: Neither limit is given.
-
-        References:
-            Berger (1982), Technometrics 24:295-300, intersection-union tests.
-        """
-        both = self._limits(relative, absolute)
-        p = [estimate.p_above(limit) for estimate, limit in both]
-        return math.nan if any(map(math.isnan, p)) else max(p)
-
-    def noninferiority_p(
-        self, relative: float | None = None, absolute: float | None = None
-    ) -> float:
-        """P-value that the rate did not rise beyond the limits: small says it did not.
-
-        With both limits one of them held is enough, so the smaller p-value counts, twice.
-
-        Args:
-            relative: Limit on compressed / dense - 1, a fraction: 0.2 for +20%.
-            absolute: Limit on compressed - dense, a fraction.
-
-        Returns:
-            Fraction in [0, 1]; nan where a limit's number has no interval.
-
-        Raises:
-            DataError: Neither limit is given.
-        """
-        both = self._limits(relative, absolute)
-        p = [estimate.p_below(limit) for estimate, limit in both]
-        return math.nan if any(map(math.isnan, p)) else min(1.0, len(p) * min(p))
-
-    def _limits(
-        self, relative: float | None, absolute: float | None
-    ) -> list[tuple[Estimate, float]]:
-        if relative is None and absolute is None:
-            raise DataError(
-                f"a limit on the {self.metric} of group '{self.group}' must be relative, absolute "
-                "or both, got neither: set one of them"
-            )
-        both = [] if relative is None else [(self.relative, 100 * relative)]
-        return both if absolute is None else [*both, (self.absolute, absolute)]
 
     def as_dict(self) -> dict[str, Any]:
         """The change for JSON, unrounded."""

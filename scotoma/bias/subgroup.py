@@ -126,7 +126,7 @@ def amplification(
     ('fpr', 100.0, 0.1)
     >>> round(change.relative.low), round(change.relative.high), change.relative.note
     (44, 178, 'one training run: says nothing about the next one')
-    >>> change.harm_p(relative=0.2, absolute=0.005) < 0.01
+    >>> max(change.relative.p_above(20), change.absolute.p_above(0.005)) < 0.01
     True
     """
     check_level(level)

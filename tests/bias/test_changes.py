@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from scotoma.bias import amplification, rates
-from scotoma.errors import DataError
 from tests.bias.test_subgroup import random_audit
 
 
@@ -31,7 +30,7 @@ def test_rate_without_denominator_is_undefined_and_not_zero():
     for estimate in (change.dense, change.compressed, change.relative, change.absolute):
         assert math.isnan(estimate.value)
         assert estimate.reason == "undefined (no negatives in group 'male & old')"
-    assert math.isnan(change.harm_p(relative=0.2))
+    assert math.isnan(change.relative.p_above(20))
     fnr = audit_of(20, 30, 170)["fnr"]
     assert fnr.absolute.reason == "undefined (no positives in group 'male & old')"
 
@@ -71,7 +70,7 @@ def test_no_event_in_either_population_leaves_the_floor_of_the_difference():
     assert (change.absolute.low, change.absolute.high) == pytest.approx((-half, half))
     assert (change.dense.value, change.dense.low) == (0, 0)
     assert change.dense.high == pytest.approx(3 / 170)
-    assert math.isnan(change.harm_p(relative=0.2, absolute=0.005))
+    assert math.isnan(change.relative.p_above(20))
 
 
 def test_classes_name_themselves_where_nothing_happened():
@@ -164,25 +163,8 @@ def test_compressed_models_that_predict_the_same_are_cleared_by_the_number_of_ex
     assert many.relative.value == 0
     # Four flips among n + 4; of the tenth that is wrong they are ten times the share.
     assert math.log1p(many.relative.high / 100) == pytest.approx(1.959964 * 10 * 2 / 20_004)
-    assert many.noninferiority_p(relative=0.2, absolute=0.005) < 1e-6
-    assert few.noninferiority_p(relative=0.2) == pytest.approx(
+    assert max(many.relative.p_below(20), many.absolute.p_below(0.005)) < 1e-6
+    assert few.relative.p_below(20) == pytest.approx(
         NormalDist().cdf(-math.log(1.2) / (10 * 2 / 104))
     )
-    assert many.harm_p(relative=0.2) > 0.999
-
-
-def test_harm_needs_both_limits_exceeded_and_clearance_only_one_kept():
-    change = audit_of(50, 100, 1000)["error"]  # +100%, +5 points
-    assert change.harm_p(relative=0.2, absolute=0.005) < 0.001
-    assert change.harm_p(relative=0.2, absolute=0.06) > 0.5
-    assert change.harm_p(relative=1.2, absolute=0.005) > 0.5
-    assert change.harm_p(absolute=0.005) == pytest.approx(change.absolute.p_above(0.005))
-    assert change.noninferiority_p(relative=0.2, absolute=0.08) == pytest.approx(
-        2 * change.absolute.p_below(0.08)
-    )
-    assert change.noninferiority_p(absolute=0.08) == pytest.approx(change.absolute.p_below(0.08))
-    assert change.noninferiority_p(relative=0.2, absolute=0.005) == 1
-    limit = change.relative.low / 100
-    assert change.harm_p(relative=limit) == pytest.approx(0.025)
-    with pytest.raises(DataError, match="must be relative, absolute or both, got neither"):
-        change.harm_p()
+    assert many.relative.p_above(20) > 0.999
