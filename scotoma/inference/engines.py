@@ -172,8 +172,9 @@ class TorchEngine:
         if timed:
             began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             began.record()
+        images = torch.from_numpy(np.require(pixels, requirements="W"))  # torch warns of others
         with torch.inference_mode():
-            scores = self.model(self.prepare(torch.from_numpy(pixels))).float()
+            scores = self.model(self.prepare(images)).float()
         if timed:
             ended.record()
         found: NDArray[np.float32] = scores.cpu().numpy()

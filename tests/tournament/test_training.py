@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.config import load_config, parse_config
+from scotoma.mitigation.techniques import TECHNIQUES
 from scotoma.run import Run, shareable
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
@@ -141,3 +142,43 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
         assert mitigation.technique == "DI2"
         again = scotoma("tournament", "three.yaml", "--json", "--quiet")
         assert again == (0, out, "")
+
+
+def test_a_technique_that_fails_stops_no_other_and_says_why(tmp_path: Path) -> None:
+    text = CONFIG.replace("[RS, DI1, DI2]", "[RS, SUBG]").replace("steps: 60", "steps: 6")
+    (tmp_path / "three.yaml").write_text(text)
+    (tmp_path / "runs" / "three").mkdir(parents=True)
+    (tmp_path / "runs" / "three" / "RS").write_text("where its folder would be")
+    with steps_in_this_process(tmp_path):
+        code, out, err = scotoma("tournament", "three.yaml", "--json")
+        assert code == 0, err
+        found = json.loads(out)
+        assert {cell["technique"] for cell in found["cells"]} == {"SUBG"}
+        (failed,) = found["failed"]
+        assert failed["technique"] == "RS"
+        assert "RS" in failed["reason"]
+        assert f"note    RS failed: {failed['reason']}\n" in err
+        assert found["remarks"][0].startswith("Technique 'RS' is not compared, since")
+        code, out, _ = scotoma("tournament", "three.yaml", "--quiet")
+        assert (code, "Not compared" in out) == (0, True)
+        (tmp_path / "runs" / "three" / "SUBG").rename(tmp_path / "SUBG")
+        (tmp_path / "runs" / "three" / "SUBG").write_text("")
+        code, out, err = scotoma("tournament", "three.yaml", "--quiet")
+        assert (code, out) == (5, "")
+        assert "every technique failed, RS first: " in err
+
+
+@pytest.mark.thorough
+def test_every_technique_that_is_built_is_trained_and_compared(tmp_path: Path) -> None:
+    names = [one.name for one in TECHNIQUES if one.built]
+    text = CONFIG.replace("[RS, DI1, DI2]", f"[{', '.join(names)}]")
+    text = text.replace("steps: 60", "steps: 6").replace("models: 8,", "models: 8, forked: true,")
+    (tmp_path / "three.yaml").write_text(text)
+    with steps_in_this_process(tmp_path):
+        code, out, err = scotoma("tournament", "three.yaml", "--json", "--quiet")
+        assert code == 0, err
+        found = json.loads(out)
+        assert found["failed"] == []
+        compared = {cell["technique"] for cell in found["cells"]}
+        undefined = {one["technique"] for one in found["undefined"]}
+        assert compared | undefined == set(names)

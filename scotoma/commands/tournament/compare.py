@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -58,6 +58,7 @@ UNPAIRED = (
     "Members of {} do not derive from the dense ones, so their pairs are arbitrary and intervals "
     "of survival wider: population.forked pairs them in training."
 )
+NOT_COMPARED = "Technique {} is not compared, since it could not be trained: {}."
 OTHER_LABELS = (
     "'N-Flow' and 'N-Base' of the study ran on other splits and with labels mixed otherwise (0.5 "
     "and 0.0): their difference is not that of one technique against another."
@@ -158,7 +159,8 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
     minority: list[dict[str, Any]] = []
     one_seed: list[OneSeedCell] = []
     remarks = [PUBLISHED] if question.protocol == "published" else []
-    question, families, repeated = _trained(question)
+    question, families, repeated, failed = _trained(question)
+    remarks += [NOT_COMPARED.format(quoted(name), why) for name, why in failed.items()]
     if question.raw is not None:
         techniques, title = read_raw(question.raw), question.raw.name
         baseline_of = baselines([one.technique for one in techniques], question.bases)
@@ -222,6 +224,7 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
         if published
         else {},
         remarks=remarks,
+        failed=failed,
     )
 
 
@@ -256,23 +259,26 @@ def _test_set(finished: FinishedTechniques) -> str:
 
 def _trained(
     question: TournamentQuestion,
-) -> tuple[TournamentQuestion, list[list[str]], tuple[str, ...]]:
+) -> tuple[TournamentQuestion, list[list[str]], tuple[str, ...], Mapping[str, str]]:
     """Train what a configuration asks for.
 
     Returns:
-        Its audits to compare, who shares a training, and the audits of one seed.
+        Its audits to compare, who shares a training, the audits of one seed, and what failed.
     """
     if len(question.runs) != 1 or not question.runs[0].lower().endswith((".yaml", ".yml")):
         if question.folder is not None:
             raise ConfigError("--runs is where audits of a configuration go; name one, or leave it")
-        return question, [], ()
+        return question, [], (), {}
     from scotoma.commands.tournament.train import shared_trainings, train_techniques
 
     done = train_techniques(Path(question.runs[0]), question.folder, quiet=question.quiet)
     contest = done.config.tournament
     attribute = question.attribute or (None if contest is None else contest.attribute)
     asked = replace(question, runs=done.places, attribute=attribute, bases=(BASE,))
-    return asked, shared_trainings(done.config), done.one_seed
+    families = [
+        [name for name in own if name not in done.failed] for own in shared_trainings(done.config)
+    ]
+    return asked, [own for own in families if len(own) > 1], done.one_seed, done.failed
 
 
 def _named(

@@ -56,6 +56,7 @@ class TournamentResult:
         published: Totals of the study, to stand beside; None shows none.
         aims: `TASK|METRIC` to the mark of a metric that is aimed at.
         remarks: Sentences for the reader.
+        failed: Technique to why it is not compared.
     """
 
     title: str
@@ -68,6 +69,7 @@ class TournamentResult:
     published: Mapping[str, int] | None
     aims: Mapping[str, str]
     remarks: Sequence[str]
+    failed: Mapping[str, str]
 
 
 def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperTable]:
@@ -107,6 +109,7 @@ def as_tables(result: TournamentResult, *, details: bool = False) -> list[PaperT
         *([minority_table(result.minority)] if result.minority else []),
         *([one_seed_table(result.one_seed)] if result.one_seed else []),
         *([_paired(result.paired)] if result.paired else []),
+        *([_failed(result.failed)] if result.failed else []),
     ]
     if details:
         tables += [_means(tournament), _cells(tournament)]
@@ -196,8 +199,14 @@ def as_content(result: TournamentResult) -> dict[str, Any]:
         "one_seed": [
             {**vars(one), "variance_ratio": one.variance_ratio} for one in result.one_seed
         ],
+        "failed": [{"technique": name, "reason": why} for name, why in result.failed.items()],
         "remarks": result.remarks,
     }
+
+
+def _failed(failed: Mapping[str, str]) -> PaperTable:
+    grid = Grid("Runs", ("technique", "why"), tuple(failed.items()), names=1)
+    return noted_table("Not compared", "Techniques that could not be trained", grid, "")
 
 
 def _compared(cell: AccuracyCell) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from scotoma.commands.audit.run import run_audit, run_configured
 from scotoma.commands.gate import chosen_rules, day
 from scotoma.config import Config, load_config
 from scotoma.config.mitigation import BASE, Contestant
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, ScotomaError
+from scotoma.exhausted import exhausted
+from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.mitigation.refit import refit_last_layers
@@ -34,11 +37,13 @@ class TrainedTournament:
         config: The configuration.
         places: Each audit as `TECHNIQUE=FOLDER`, the baseline first.
         one_seed: The same with one seed for all members; empty where none were asked for.
+        failed: Technique to why there is no audit of it.
     """
 
     config: Config
     places: tuple[str, ...]
-    one_seed: tuple[str, ...] = ()
+    one_seed: tuple[str, ...]
+    failed: Mapping[str, str]
 
 
 def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> TrainedTournament:
@@ -55,7 +60,7 @@ def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> Trained
 
     Raises:
         ConfigError: No section `tournament`, or too few members.
-        ScotomaError: An audit cannot be made.
+        ScotomaError: The baseline, or no technique, can be audited.
     """
     config = load_config(path)
     contestants = config.contestants()
@@ -75,20 +80,40 @@ def train_techniques(path: Path, folder: Path | None, *, quiet: bool) -> Trained
     if contest.identical:
         rounds.append((home / ONE_SEED, {n: _with_one_seed(c) for n, c in contestants.items()}))
     total = len(rounds) * (len(contestants) + len(contest.refits()))
-    done: list[tuple[str, ...]] = []
+    done: list[dict[str, str]] = []
+    failed: dict[str, str] = {}
     number = 0
     for place, configs in rounds:
-        places = []
+        places = {}
         for name in (*configs, *contest.refits()):
             number += 1
+            if name in failed:
+                continue
             if not quiet:
                 sys.stderr.write(f"note    {name}, {number} of {total}\n")
-            if name in configs:
-                places.append(_audit(configs, name, place))
-            else:
-                places.append(_refit(place / BASE, name, contest.refits()[name], place / name))
-        done.append(tuple(places))
-    return TrainedTournament(config, *done)
+            try:
+                if name in configs:
+                    places[name] = _audit(configs, name, place)
+                else:
+                    places[name] = _refit(place / BASE, name, contest.refits()[name], place / name)
+            except Exception as error:  # one that fails stops no other
+                if name == BASE or exhausted(error):
+                    raise
+                failed[name] = why = _said(error)
+                if not quiet:
+                    sys.stderr.write(f"note    {name} failed: {why}\n")
+        done.append(places)
+    if set(failed) >= {*contestants, *contest.refits()} - {BASE}:
+        name, why = next(iter(failed.items()))
+        raise ScotomaError(f"every technique failed, {name} first: {why}")
+    kept = [tuple(place for name, place in one.items() if name not in failed) for one in done]
+    return TrainedTournament(config, kept[0], kept[1] if len(kept) > 1 else (), failed)
+
+
+def _said(error: Exception) -> str:
+    """The first line of what an error says."""
+    line = printable(str(error).strip().partition("\n")[0])
+    return line if isinstance(error, ScotomaError) else f"{type(error).__name__}: {line}"
 
 
 def _with_one_seed(config: Config) -> Config:
