@@ -27,7 +27,7 @@ STANDINGS = {  # how a group stands, and whether that is certain, in words
     ("kept", True): "",
     ("kept", False): "4/5 within chance",
     ("too small", False): f"under {100 * LEAST_SHARE:g}% of the examples: not judged",
-    ("no selection", False): "nobody is selected",
+    ("no selection", False): "a model selects nobody",
 }
 
 Standing = Literal["highest", "kept", "below", "too small", "no selection"]
@@ -119,7 +119,8 @@ def impact_ratios(
             ratio = _ratio(hits, mask, stacked[top], ids, level, itself=place == top)
             side = _side(ratio.value)
             standing = "highest" if place == top else side or standing
-            certain = place != top and side == _side(ratio.low) == _side(ratio.high)
+            ends = {side, _side(ratio.low), _side(ratio.high)}
+            certain = place != top and side is not None and len(ends) == 1
         mean = float(hits[mask].mean(axis=1).sum())
         rows.append(
             ImpactRatio(name, n, n / max(known, 1), mean, found[place], ratio, standing, certain)

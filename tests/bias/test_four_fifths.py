@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.bias.four_fifths import impact_ratios
+from scotoma.bias.four_fifths import STANDINGS, impact_ratios
 from scotoma.errors import DataError
 from tests.commands import measured, scotoma
 
@@ -87,3 +87,16 @@ def test_several_models_are_averaged_and_nobody_selected_is_no_ratio() -> None:
     assert (b.selected, b.ratio.value, b.standing) == (30.0, pytest.approx(0.75), "below")
     with pytest.raises(DataError, match="share no example"):
         impact_ratios(selected, {"a": groups["a"], "all": groups["a"] | groups["b"]})
+
+
+def test_a_group_of_which_one_model_selects_nobody_stands_nowhere_for_certain() -> None:
+    """The ratio of that model has no denominator, so that the mean over models has no value."""
+    selected = np.zeros((400, 2), bool)
+    selected[:200, 0], selected[200:300, 0] = True, True
+    groups = {"a": np.arange(400) < 200, "b": np.arange(400) >= 200}
+    rows = impact_ratios(selected, groups)
+    assert [(row.standing, row.certain) for row in rows] == [
+        ("highest", False),
+        ("no selection", False),
+    ]
+    assert all((row.standing, row.certain) in STANDINGS for row in rows)
