@@ -8,9 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
+from scotoma.storage.regular import open_regular
 from scotoma.study.label_studio import Judgement, read_judgements
 from scotoma.study.plan import Orders, StudyKey, StudyPlan
 from scotoma.study.questions import (
@@ -22,10 +24,10 @@ from scotoma.study.questions import (
     SKIP,
     comment_line,
 )
+from scotoma.untrusted import read_apart
 
-__all__ = ["LARGEST_BYTES", "Event", "Submissions", "read_submissions"]
+__all__ = ["Event", "Submissions", "answers_of", "read_submissions"]
 
-LARGEST_BYTES = 500_000_000  # of a file: exports of Label Studio hold the images
 FORMAT = "scotoma study answers"
 FIELDS = {"place", "item", "question", "value", "shown_ms"}
 
@@ -66,40 +68,46 @@ class Submissions:
     outside: tuple[int, ...]
 
 
-def read_submissions(files: Mapping[str, bytes], plan: StudyPlan, key: StudyKey) -> Submissions:
-    """Read the files that came back, each whole or not at all.
+def read_submissions(files: Sequence[Path], plan: StudyPlan, key: StudyKey) -> Submissions:
+    """Read the files that came back, each whole or not at all, in a process with limits.
 
     Of two files of one annotator the longer counts if it holds all that the other does, so that a
     download in between does no harm. People of Label Studio are numbered after the planned ones.
 
     Args:
-        files: Content by name.
+        files: What the page downloaded, and exports of Label Studio.
         plan: The plan of the study.
         key: What its items are, and who saw them when.
 
     Raises:
-        DataError: A file is of another kind or study, or holds what the study does not ask for.
+        ConfigError: A file cannot be read.
+        DataError: It is of another kind or study, or holds what the study does not ask for.
     """
     orders = dict(enumerate(key.orders, 1))
-    by_annotator: dict[int, tuple[str, list[Event]]] = {}
+    by_annotator: dict[int, tuple[Path, list[Event]]] = {}
     judgements: dict[str, Judgement] = {}
-    for name, data in files.items():
-        content = _decoded(data, name)
-        if isinstance(content, list):
-            for one in read_judgements(content, name, plan, frozenset(key.items)):
+    for path in files:
+        if path.is_dir():
+            raise ConfigError(f"{path} must be a file of answers, got a folder; name what is in it")
+        try:
+            annotator, rows = read_apart(answers_of, path, plan, key, path=path, called=str(path))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        if annotator is None:
+            for one in (Judgement(*row) for row in rows):
                 known = judgements.get(one.annotation)
                 if known is None or known.updated <= one.updated:
                     judgements[one.annotation] = one
             continue
-        annotator, events = _of_page(content, name, plan, orders)
-        other, before = by_annotator.get(annotator, (name, []))
+        events = [Event(*row) for row in rows]
+        other, before = by_annotator.get(annotator, (path, []))
         shorter, longer = sorted((before, events), key=len)
         if Counter(shorter) - Counter(longer):
             raise DataError(
-                f"{name} and {other} must be of two people, got annotator {annotator} in both with "
+                f"{path} and {other} must be of two people, got annotator {annotator} in both with "
                 "different answers; leave one of them out"
             )
-        by_annotator[annotator] = (name, longer)
+        by_annotator[annotator] = (path, longer)
     found = [event for number in sorted(by_annotator) for event in by_annotator[number][1]]
     people = sorted({one.person for one in judgements.values()})
     numbers = {person: len(orders) + place for place, person in enumerate(people, 1)}
@@ -114,19 +122,33 @@ def read_submissions(files: Mapping[str, bytes], plan: StudyPlan, key: StudyKey)
     )
 
 
-def _decoded(data: bytes, name: str) -> Any:
-    """JSON of one of the two kinds, an object or a list."""
+def answers_of(path: Path, plan: StudyPlan, key: StudyKey) -> tuple[int | None, list[Any]]:
+    """Read the answers of one file; called in the process that reads from outside.
+
+    Args:
+        path: The file.
+        plan: As for `read_submissions`.
+        key: The same.
+
+    Returns:
+        The annotator and fields of events; None and fields of judgements of Label Studio.
+    """
+    with open_regular(path) as file:
+        data = file.read()
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
         content = None
-    is_of_page = isinstance(content, dict) and content.get("format") == FORMAT
-    if not is_of_page and not isinstance(content, list):
+    if isinstance(content, list):
+        found = read_judgements(content, str(path), plan, frozenset(key.items))
+        return None, [list(vars(one).values()) for one in found]
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(
-            f"{name} must be answers that the page of a study downloaded, or a JSON export of "
+            f"{path} must be answers that the page of a study downloaded, or a JSON export of "
             "Label Studio, got another file; ask for it again"
         )
-    return content
+    annotator, events = _of_page(content, str(path), plan, dict(enumerate(key.orders, 1)))
+    return annotator, [list(vars(one).values()) for one in events]
 
 
 def _of_page(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -56,6 +58,8 @@ from scotoma.stages.external.records import facts_of_model
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
+from scotoma.study.answers import read_submissions
+from scotoma.study.plan import KeyEntry, Orders, StudyKey, StudyPlan
 from tests.bombs import (
     constant_of_gigabytes,
     csv_of_empty_cells,
@@ -238,6 +242,37 @@ def averages(data: bytes, folder: Path) -> object:
     begins = {b"PK": "a.eval", b'[{"name"': "stats.json"}
     name = next((one for first, one in begins.items() if data.startswith(first)), "a.json")
     return read_summaries([file(data, folder, name)])
+
+
+PLAN = StudyPlan(
+    project="p", audit_sha256="", variant="v", group="", changed=9, per_arm=2, matched=False,
+    draws=25, kept=9, seed=0, classes=4, labels="pooled", define_on="all", still_cie=None,
+    questions=("q1", "q2"), primary=("q1", "A-C"), level=0.95, annotators=1, repeats=0, practice=1,
+    guesses=1, consistency_screen=0.7, time_screen_s=1.0, analysis="", leak={}, imbalance=0.0,
+    leaky=False, contact="", purpose="", keep="", faces="", blurred=False,
+)  # fmt: skip
+ITEMS = dict(zip("abcdef", "AABBCC", strict=True))
+KEY = StudyKey(
+    items={
+        item: KeyEntry(
+            example_id=item, arm=arm, class_name="0", group="", agreement=0.5, weight=None,
+            label_rule="votes",
+        )
+        for item, arm in ITEMS.items()
+    },
+    orders=(Orders(practice=("p",), main=tuple("abcdef"), guess=("a",)),),
+)  # fmt: skip
+
+
+def answered(data: bytes, folder: Path) -> object:
+    """Answers that the page of a study downloaded, as they were stamped, or Label Studio's."""
+    given = data.replace(b"PLAN", PLAN.sha256.encode())
+    if data[:1] != b"[":
+        text = given.decode(errors="replace")
+        stamp = hashlib.sha256(text.encode()).hexdigest()
+        outer = {"format": "scotoma study answers", "version": 1, "content": text, "sha256": stamp}
+        given = json.dumps(outer).encode()
+    return read_submissions([file(given, folder, "answers.json")], PLAN, KEY)
 
 
 def boxes(data: bytes, folder: Path) -> object:
@@ -447,6 +482,7 @@ TARGETS = {
     "long table, CSV": Target(long, "long", CELLS),
     "evaluation log": Target(logs, "logs", (*JSON, *CELLS)),
     "averages without samples": Target(averages, "averages", JSON),
+    "answers to a study": Target(answered, "answers", JSON),
     "boxes": Target(boxes, "boxes", (*JSON, *YAML, *CELLS)),
     "values of runs": Target(raw, "raw", (*CELLS, *YAML)),
     "rule of deciding": Target(rule, "rule", JSON),

@@ -139,9 +139,10 @@ def test_contested_controls_are_the_best_of_all_assignments() -> None:
 
 
 def test_of_fewer_cies_than_asked_there_are_as_many_as_can_be() -> None:
-    cie = np.arange(20) < 5
+    cie = (np.arange(22) < 5) | (np.arange(22) >= 20)
+    classes = np.where(np.arange(22) < 20, 0, 1)  # of class 1 nothing is unchanged
     for rule in (choose_arms, matched_arms):
-        arms = rule(cie, np.zeros(20, int), np.ones(20), 6, seed=0)
+        arms = rule(cie, classes, np.ones(22), 7, seed=0)
         assert sorted(arms.a) == [0, 1, 2, 3, 4]
         assert len(set(arms.b) | set(arms.c)) == 10
 

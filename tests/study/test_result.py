@@ -185,7 +185,7 @@ def test_other_and_damaged_files_are_refused_in_one_sentence(study: Path) -> Non
         (study.parent / "deep.json", "must be answers that the page"),
         (study.parent / "bytes.json", "must be answers that the page"),
         (study / "absent.json", "cannot be read"),
-        (study, "cannot be read"),
+        (study, "must be a file of answers, got a folder"),
     ]
     for path, sentence in cases:
         code, out, err = scotoma("study", "result", study, path)

@@ -9,12 +9,11 @@ import polars as pl
 
 from scotoma.commands.slices.search import harmless
 from scotoma.commands.study.text import result_lines
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import DataError
 from scotoma.run.records import write_json
 from scotoma.storage.files import written
-from scotoma.storage.regular import open_regular
 from scotoma.study.analysis import study_result
-from scotoma.study.answers import LARGEST_BYTES, Event, read_submissions
+from scotoma.study.answers import Event, read_submissions
 from scotoma.study.plan import StudyFolder, owner_only
 
 __all__ = ["analyse_study"]
@@ -36,7 +35,7 @@ def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) 
     """
     folder = StudyFolder(root)
     plan, key = folder.plan(), folder.key()
-    given = read_submissions({str(path): _content(path) for path in files}, plan, key)
+    given = read_submissions(files, plan, key)
     if not any(event.place[0] == "m" for event in given.events):
         raise DataError(
             f"{files[0]} holds practice alone, no answer that counts; ask for a file that does"
@@ -53,17 +52,6 @@ def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) 
         studies = folder.result_file.absolute().parents[1]
         shown = f"; scotoma report {studies.parent} shows it" if studies.name == "studies" else ""
         sys.stderr.write(f"written to {folder.result_file}{shown}\n")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with open_regular(path) as file:
-            content = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > LARGEST_BYTES:
-        raise DataError(f"{path} must be under {LARGEST_BYTES:,} bytes; name another file")
-    return content
 
 
 def _write_answers(path: Path, events: tuple[Event, ...]) -> None:
