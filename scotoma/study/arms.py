@@ -142,7 +142,7 @@ def matched_arms(
         cie: As for `choose_arms`.
         classes: The same.
         agreement: The same.
-        per_arm: Examples an arm, at most; as many as there are pairs.
+        per_arm: Examples an arm, at most; as many as there are pairs, the closest first.
         seed: Same seed, same arms.
         refused: Examples that may be in no arm, shape (N,); None for none.
 
@@ -163,9 +163,10 @@ def matched_arms(
         if len(own):
             chosen = rest[_assigned(agreement[own], agreement[rest], power=0.5)]
             pairs += zip(own.tolist(), chosen.tolist(), strict=True)
-    kept = _balanced(pairs, agreement)
-    rows = rng.permutation(len(kept))[:per_arm]
-    a, c = (np.array([kept[row][side] for row in rows], np.int64) for side in (0, 1))
+    kept = np.array(_balanced(pairs, agreement), np.int64).reshape(-1, 2)
+    kept = rng.permutation(kept)
+    gaps = np.abs(agreement[kept[:, 0]] - agreement[kept[:, 1]])
+    a, c = kept[np.argsort(gaps, kind="stable")[:per_arm]].T
     b = np.empty_like(a)
     for name, ids in waiting.items():
         at = np.flatnonzero(classes[a] == name)
