@@ -353,13 +353,20 @@ def detectors(home: Path) -> Documents:
     return compared(home, sides, *options, "--groups", home / "weather.csv")
 
 
-def searched(home: Path, *, seed: int, options: Sequence[str], clusters: bool = False) -> Documents:
+def searched(
+    home: Path,
+    *,
+    seed: int,
+    options: Sequence[str],
+    clusters: bool = False,
+    change: Change = pl.DataFrame.clone,
+) -> Documents:
     """A search for slices of a table, by the command."""
     rng = np.random.default_rng(seed)
     table = people(rng, 500, ("cat", "dog"), clusters)
     own, _ = columns(answers(rng, table, ("cat", "dog"), (3, 3), paired=True, harm=0.2))
     table["loss"] = np.round(table.pop("hard") * (1 + (table["sex"] == "f")), 4)
-    pl.DataFrame(table | own).write_csv(home / "table.csv")
+    change(pl.DataFrame(table | own)).write_csv(home / "table.csv")
     features = ("--feature", "sex", "--feature", "age", "--feature", "site", "--max-cross", "2")
     features += ("--alpha", "0.4", "--min-size", "20")
     by = ("--cluster", "person") if clusters else ()

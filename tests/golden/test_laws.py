@@ -25,6 +25,7 @@ from tests.golden.addresses import Address, Rows, rows_of
 from tests.golden.planted import (
     CLARIFY,
     NO_LABELS,
+    PLANTED,
     POSITIVE,
     RATES,
     TWO,
@@ -32,6 +33,7 @@ from tests.golden.planted import (
     Documents,
     classes,
     scores,
+    searched,
 )
 from tests.golden.test_rows import ROWS, differences, read_rows
 
@@ -54,6 +56,7 @@ WORLDS: dict[str, Callable[..., Documents]] = {
 INDEPENDENT = [name for name in WORLDS if name != "clusters"]
 # What laws leave out: patterns of addresses.
 HALVES = "slices / *"  # a search halves the examples by the order of their clusters
+SHUFFLED = "slices / * / null.*"  # outcomes are dealt to places
 SINGLE_MODELS = ("* / members.[0-9]*", "* / *members.values.*", "* / *members.se.*")
 RUNS = ("fairness / * / values.*", "fairness / * / se.*")  # of each member, in their order
 DRAWN = "one model / *"  # pairs are drawn by their places
@@ -106,6 +109,21 @@ def test_the_order_of_examples_moves_nothing(
         return frame.sample(fraction=1, shuffle=True, seed=5)
 
     assert moved(plain(world), rows_of(WORLDS[world](tmp_path, change=shuffled))) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTED if name.startswith("slices-")])
+def test_the_order_of_a_table_with_ids_moves_no_slice(name: str, tmp_path: Path) -> None:
+    asked = PLANTED[name].keywords  # type: ignore[attr-defined]
+    options = (*asked["options"], "--id", "example_id")
+    found = []
+    for seed in (None, 3, 9):
+
+        def change(frame: pl.DataFrame, seed: int | None = seed) -> pl.DataFrame:
+            return frame if seed is None else frame.sample(fraction=1, shuffle=True, seed=seed)
+
+        again = asked | {"options": options, "change": change}
+        found.append(rows_of(searched(tmp_path, **again)))
+    assert [moved(found[0], other, SHUFFLED) for other in found[1:]] == [[], []]
 
 
 @pytest.mark.parametrize("world", WORLDS)

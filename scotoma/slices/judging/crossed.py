@@ -19,6 +19,7 @@ from scotoma.uncertainty import Estimate, Variance, flip_floor, of_variance, und
 
 CrossedReference = Literal["rest", "baseline"]
 MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
+ROUNDING = 1e-9  # means over three models add up to 10 events or to a last bit less, as rows lie
 EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
 
@@ -171,7 +172,8 @@ class CrossedTest:
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.nan_to_num(sums[:, 4] ** 2 / squares)
             whole = np.nan_to_num(self.totals[4] ** 2 / self.squares)
-        return np.asarray(np.maximum(own, n / max(self.rows, 1) * whole) >= MIN_EFFECTIVE_EVENTS)
+        events = np.maximum(own, n / max(self.rows, 1) * whole)
+        return np.asarray(events >= MIN_EFFECTIVE_EVENTS * (1 - ROUNDING))
 
     def effect(self, sums: Floats, n: Floats) -> Floats:
         """Compute the effects of slices, shape (T,)."""
