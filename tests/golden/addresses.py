@@ -68,7 +68,6 @@ WORDS = {
 FACETS = ("attribute", "disadvantaged", "advantaged", "metric")
 IDENTITY: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("technique", "baseline"),
-    "agreement": ("group", "family"),
     "average_precision": (),
     "bias": ("category", "context"),
     "bias.clarify": ("column", *FACETS[1:]),
@@ -79,7 +78,7 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "class_precision": ("name",),
     "classes": ("class",),
     "comparisons": ("technique", "metric"),
-    "confidence": ("variant", "group", "family"),
+    "confidence.rows": ("variant", "group", "family"),
     "curves": ("variant", "family", "severity"),
     "data": ("split", *FACETS),
     "decisions": ("metric", "group"),
@@ -122,7 +121,10 @@ PARTS = {
 # Records of lists of one length, a list a column: what tells the records apart.
 TABLES = {"lattice": "text", "taxicab": "distance"}
 # Tests whose family of corruptions, slice or direction is told in words alone.
-TOLD_BY_WORDS = {"mean_score", "robustness_loss", "since_previous", "slices_hurt"}
+TOLD_BY_WORDS = {
+    "mean_score", "overconfidence", "robustness_loss", "since_previous", "slices_hurt",
+    "unnoticed_pictures",
+}  # fmt: skip
 # Keys that say nothing of what a number is.
 SILENT = {"cells", "comparison", "comparisons", "flips", "slices", "tests", "variants"}
 # Mapping whose keys are no variants: what they are.

@@ -201,6 +201,50 @@ def corrupted(
                 )
 
 
+def scored_pictures(home: Path, *, seed: int, models: int, **config: Any) -> Documents:
+    """An audit of twelve classes on clean and corrupted pictures: the five best, and how sure."""
+    n, rng = 240, np.random.default_rng(seed)
+    names = np.array([f"c{k:02d}" for k in range(12)])
+    table = people(rng, n, names, False)
+    label, hard = np.searchsorted(names, table["label"]), table.pop("hard")
+    pl.DataFrame(table).write_csv(home / "examples.csv")
+
+    def answered(model: int, wrong: float, own: Mapping[str, Any]) -> pl.DataFrame:
+        order = np.argsort(rng.random((n, 12)), axis=1)
+        order = order[order != label[:, None]].reshape(n, 11)
+        errs = rng.random(n) < wrong + 0.4 * hard**3
+        place = np.where(errs, rng.integers(1, 8, n), 0)
+        best = [np.insert(order[k], place[k], label[k])[:5] for k in range(n)]
+        sure = 0.3 + 0.65 * (1 - 0.5 * errs) * (1 - 0.5 * rng.random(n))
+        content = {
+            "example_id": table["example_id"], "predicted": [str(names[own[0]]) for own in best],
+            "score": np.round(sure, 3), "predicted_top5": [names[own].tolist() for own in best],
+        }  # fmt: skip
+        frame = pl.DataFrame(content).with_columns(model=pl.lit(str(model)))
+        return frame.with_columns(**{name: pl.lit(value) for name, value in own.items()})
+
+    for folder in ("said", "worse"):
+        (home / folder).mkdir()
+    for name, harm in zip(VARIANTS, (0.0, 0.1), strict=True):
+        clean = [answered(model, 0.05 + harm / 2, {}) for model in range(models)]
+        pl.concat(clean).write_parquet(home / "said" / f"{name}.parquet")
+        worse = [
+            answered(model, 0.1 + harm + 0.05 * level, {"corruption": kind, "severity": level})
+            for kind, level in CONDITIONS
+            for model in range(models)
+        ]
+        pl.concat(worse).write_parquet(home / "worse" / f"{name}.parquet")
+    source = {
+        "kind": "predictions", "files": "said/{variant}.parquet", "examples": "examples.csv"
+    }  # fmt: skip
+    content: dict[str, Any] = {
+        "source": source, "label": {"column": "label"}, "groups": SEX, "keep_scores": True,
+        "robustness": {"files": "worse/{variant}.parquet", "confidence": True},
+        "slices": {"features": ["sex", "site"]},
+    }  # fmt: skip
+    return audited(home, content | config)
+
+
 def scores(
     home: Path, *, seed: int, models: int, measure: str = "given", clusters: bool = False,
     lower: bool = True, paired: bool = False, change: Change = pl.DataFrame.clone, **config: Any,
@@ -438,6 +482,11 @@ WORSE = [
         "kinds": ["all", "noise"], "max_increase": {"points": 1.0},
     },
 ]  # fmt: skip
+SURE = [
+    {"id": "top5", "metric": "robustness_loss", "top": 5, "max_increase": {"points": 2.0}},
+    {"id": "sure", "metric": "overconfidence", "max_increase": {"points": 3.0}},
+    {"id": "unnoticed", "metric": "unnoticed_pictures", "max_increase": {"points": 3.0}},
+]
 MEANS = [
     {"id": "means", "metric": "mean_score", "max_worse": {"relative": 0.05, "absolute": 0.1}},
     {"id": "slices", "metric": "mean_score", "over": "slices", "max_worse": {"absolute": 0.2}},
@@ -519,6 +568,8 @@ PLANTED: dict[str, Callable[[Path], Documents]] = {
     "robustness-10-clusters": partial(
         classes, seed=92, models=(10, 10), worse=True, groups=SEX, clusters=True, paired=True
     ),
+    "robustness-1-scored": partial(scored_pictures, seed=93, models=1),
+    "robustness-5-scored": partial(scored_pictures, seed=94, models=5, rules=SURE),
     # The audit before.
     "previous-1-paired": partial(previous, seed=100, models=1, paired=True),
     "previous-5": partial(previous, seed=101, models=5),
