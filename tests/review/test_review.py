@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -317,6 +318,41 @@ def test_what_is_no_verdict_is_refused(client: Client, body: bytes) -> None:
     assert client.ask("POST", "/session", body=body).status == 403
 
 
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"arm": "A"}, "a verdict has place, verdict, label and comment"),
+        ({"place": -1}, "place is none of this list"),
+        ({"place": True}, "place is none of this list"),
+        ({"place": 10**6}, "place is none of this list"),
+        ({"comment": 5}, "verdict, label and comment are texts"),
+        ({"verdict": "fine"}, "verdict must be one of label wrong, ambiguous, model wrong, ignore"),
+        ({"label": "cat"}, "a corrected label belongs to `label wrong`, and to no other verdict"),
+    ],
+)
+def test_a_verdict_has_a_closed_set_of_values(
+    client: Client, changed: dict[str, Any], sentence: str
+) -> None:
+    reply = client.ask("POST", "/verdict", {**VERDICT, **changed})
+    assert (reply.status, reply.content) == (400, {"error": sentence})
+
+
+def test_strangers_are_told_what_to_do(client: Client) -> None:
+    stranger = Client(client.address)
+    told = [
+        stranger.ask("POST", "/session", {"token": "x"}).content["error"],
+        stranger.ask("GET", "/state").content["error"],
+        stranger.ask("POST", "/verdict", VERDICT, Origin="http://evil.example").content["error"],
+        client.ask("POST", "/verdict", VERDICT, Origin="http://evil.example").content["error"],
+        client.ask("POST", "/verdict", VERDICT, Content_Type="text/plain").content["error"],
+        client.ask("POST", "/verdict", VERDICT, Content_Length="5000000").content["error"],
+    ]
+    assert told == [
+        "this link is not valid", "open the link again", "open the link again",
+        "only from its own page", "only application/json", "at most 4,096 bytes",
+    ]  # fmt: skip
+
+
 def test_a_comment_is_one_line_of_text(client: Client) -> None:
     comment = "'); DROP TABLE rows; -- \u202eright\tto left\ud800"
     assert client.ask("POST", "/verdict", {**VERDICT, "comment": comment}).status == 200
@@ -330,6 +366,14 @@ def test_the_page_loads_nothing_but_images_and_its_own_data(client: Client) -> N
     assert "default-src 'none'; img-src 'self' data:; connect-src 'self'" in text
     assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
     assert b"secret-" not in page.body
+
+
+def test_a_taken_port_is_one_sentence(seen: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, out, err = scotoma("review", seen.root, "--port", port)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"port {port} of 127.0.0.1 cannot be listened on" in err
 
 
 def test_verdicts_by_keyboard_are_kept_with_who_and_when(seen: Run, browser: Any) -> None:
