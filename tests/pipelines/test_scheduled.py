@@ -234,7 +234,7 @@ def test_a_version_that_an_alias_still_has_is_nothing_new(
     schedule.config = ALIASED
     version = ["1"]
     monkeypatch.setattr(
-        "scotoma.tracking.models.aliased",
+        "scotoma.tracking.registry.aliased",
         lambda model, uri: RegisteredModel(model.name, version=version[0]),
     )
     place = schedule.begin("job-7")
