@@ -9,25 +9,22 @@ from typing import Any
 
 import polars as pl
 
-from scotoma._version import __version__
 from scotoma.answers.pair import Answers, Pair
 from scotoma.audit import Audit, GateFile, as_text
-from scotoma.audit.document import DENSE, VERSION
+from scotoma.audit.document import DENSE
 from scotoma.audit.sections import BiasSection
-from scotoma.config.gate import GateRules, default_rules
+from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.inputs import Ints
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.printable import listed, quoted
 from scotoma.stages.divergence import score_divergence
-from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps
+from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps, audited_header
 from scotoma.stages.measures.harms import Harms
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
-from scotoma.uncertainty import FEWEST_RUNS
-from scotoma.verdict import gate_file, judge
+from scotoma.verdict import gate_file, judge, rules_without_file
 
 __all__ = ["audit_in_memory", "gate_of"]
 
@@ -36,14 +33,9 @@ RESERVED = ("example_id", "split", "label", "cluster", "features", "image")  # c
 
 def gate_of(audit: Audit, rules: GateRules | None = None) -> GateFile:
     """Judge an audit by rules, or by those that hold where no file is given."""
-    applied = rules or default_rules(
-        positive=audit.examples.positive is not None,
-        groups=len(audit.groups) > 1,
-        shipped=audit.scope == "shipped",
-        labelled=audit.labelled,
-        unanswered=bool(audit.unanswered),
+    gate = judge(
+        audit, rules or rules_without_file(audit), datetime.datetime.now(datetime.UTC).date()
     )
-    gate = judge(audit, applied, datetime.datetime.now(datetime.UTC).date())
     return gate_file(gate, hashlib.sha256(as_text(audit).encode()).hexdigest())
 
 
@@ -99,10 +91,23 @@ def audit_in_memory(
     section = harms.section({name: harms.measures(comparison)}, pair.notes)
     bias = BiasSection.model_validate(jsonable(section))
     _, divergence = score_divergence(comparison, examples, {}, 0)
-    members = {DENSE: dense.predicted.shape[1], name: compressed.predicted.shape[1]}
-    clusters = examples.clusters
+    described = audited_header(
+        examples, examples.split("train"), project=project,
+        positive=positive, unlabelled="" if examples.labelled else UNLABELLED,
+        fewest_models=min(dense.predicted.shape[1], compressed.predicted.shape[1]),
+        variants=[
+            {
+                "name": own.variant, "kind": kind, "mode": "", "sparsity": None, "bits": None,
+                "paired": paired, "derived_from": DENSE if paired else None,
+                "members": own.predicted.shape[1],
+            }
+            for own, kind, paired in (
+                (dense, "dense", False), (compressed, "predictions", pair.paired)
+            )
+        ],
+    )  # fmt: skip
     return Audit.model_validate(
-        jsonable(_header(examples, pair, members, project, positive, clusters))
+        described
         | {
             **{part: getattr(bias, part) for part in PARTS},
             "divergence": {name: jsonable(divergence)},
@@ -118,55 +123,6 @@ def audit_in_memory(
 
 
 PARTS = ("accuracy", "classes", "subgroups", "clarify", "run_to_run", "one_model", "collapsed")
-
-
-def _header(
-    examples: AuditedExamples,
-    pair: Pair,
-    members: Mapping[str, int],
-    project: str,
-    positive: str | None,
-    clusters: Ints | None,
-) -> dict[str, Any]:
-    partition, n = examples.partition(), examples.table.height
-    plain = {"mode": "", "sparsity": None, "bits": None}
-    return {
-        "version": VERSION,
-        "scotoma": __version__,
-        "project": project,
-        "config_sha256": "",
-        "deterministic": False,
-        "scope": "population" if min(members.values()) >= FEWEST_RUNS else "shipped",
-        "seed": 0,
-        "level": 0.95,
-        "examples": {
-            "train": 0,
-            "test": n,
-            "clusters": n if clusters is None else int(clusters.max()) + 1,
-            "dataset_sha256": "",
-            "classes": examples.classes,
-            "positive": positive,
-            "notes": (),
-            "unlabelled": "" if examples.labelled else UNLABELLED,
-        },
-        "groups": [
-            {"key": key, "name": name, "n": int(mask.sum()), "train": 0}
-            for key, name, mask in zip(
-                partition.keys, partition.names, partition.masks, strict=True
-            )
-        ],
-        "variants": [
-            {
-                "name": name,
-                "kind": "dense" if name == DENSE else "predictions",
-                **plain,
-                "paired": name != DENSE and pair.paired,
-                "derived_from": DENSE if name != DENSE and pair.paired else None,
-                "members": size,
-            }
-            for name, size in members.items()
-        ],
-    }
 
 
 def _predictions(pair: Pair, side: Answers, name: str) -> Predictions:

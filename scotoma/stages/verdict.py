@@ -11,7 +11,7 @@ from scotoma import progress
 from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
 from scotoma.audit.groups import RATES
 from scotoma.config import DetectionsSource
-from scotoma.config.gate import ChangeRule, GateRules, default_rules
+from scotoma.config.gate import ChangeRule, GateRules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
@@ -112,7 +112,7 @@ def _give_verdict(
     folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
 ) -> Judged:
     from scotoma.summary import summary
-    from scotoma.verdict import gate_file, judge
+    from scotoma.verdict import gate_file, judge, rules_without_file
     from scotoma.verdict.documents import junit, markdown
 
     path = folder.root / "audit.json"
@@ -122,14 +122,7 @@ def _give_verdict(
     checksums.refuse_changed(folder, [path.name])
     audit = read_audit(path, folder.place(path))
     previous = None if audit.scores else read_previous(folder)
-    applied = rules or default_rules(
-        positive=audit.examples.positive is not None,
-        groups=len(audit.groups) > 1,
-        shipped=audit.scope == "shipped",
-        labelled=audit.labelled,
-        scored=audit.scores is not None,
-        unanswered=bool(audit.unanswered),
-    )
+    applied = rules or rules_without_file(audit)
     gate = judge(
         _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous
     )

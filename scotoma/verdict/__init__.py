@@ -7,7 +7,7 @@ being wrong; UNSURE says neither, and what would settle it.
 from __future__ import annotations
 
 from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
-from scotoma.verdict.gate import Gate, VariantVerdict, judge
+from scotoma.verdict.gate import Gate, VariantVerdict, judge, rules_without_file
 from scotoma.verdict.question import Question
 from scotoma.verdict.questions import questions
 from scotoma.verdict.result import gate_file, gate_result
@@ -25,4 +25,5 @@ __all__ = [
     "judge",
     "multipliers",
     "questions",
+    "rules_without_file",
 ]

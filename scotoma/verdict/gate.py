@@ -13,7 +13,7 @@ from scotoma.audit import Audit
 from scotoma.audit.gate import JudgedExamples, PreviousReference
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.config.gate import GateRules, SincePreviousRule, Waiver
+from scotoma.config.gate import GateRules, SincePreviousRule, Waiver, default_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
@@ -22,7 +22,7 @@ from scotoma.verdict.question import Question
 from scotoma.verdict.questions import questions
 from scotoma.verdict.since_previous import compared_with, earlier_look, not_compared, since_previous
 
-__all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge"]
+__all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge", "rules_without_file"]
 
 RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
@@ -164,6 +164,18 @@ class Gate:
     def variant(self, name: str) -> VariantVerdict | None:
         """The verdict on one variant; None for the dense one."""
         return next((variant for variant in self.variants if variant.name == name), None)
+
+
+def rules_without_file(audit: Audit) -> GateRules:
+    """Choose the rules that hold for an audit where no file is given; see `default_rules`."""
+    return default_rules(
+        positive=audit.examples.positive is not None,
+        groups=len(audit.groups) > 1,
+        shipped=audit.scope == "shipped",
+        labelled=audit.labelled,
+        scored=audit.scores is not None,
+        unanswered=bool(audit.unanswered),
+    )
 
 
 def judge(

@@ -27,7 +27,7 @@ from scotoma.storage.files import file_digest
 from scotoma.uncertainty import FEWEST_RUNS, holm
 from scotoma.uncertainty.rates import FEW
 
-__all__ = ["UNLABELLED", "adjusted_gaps", "assemble"]
+__all__ = ["UNLABELLED", "adjusted_gaps", "assemble", "audited_header"]
 
 UNLABELLED = (
     "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
@@ -42,52 +42,16 @@ SCORED = (
 def assemble(run: Run, examples: AuditedExamples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test = run.config, examples.split("test")
-    partition = test.partition()
-    positive = None if config.label.positive is None else str(config.label.positive)
     sources = read_sources(run.mirror)
     scored = isinstance(config.source, ScoresSource)
-    unlabelled = SCORED if scored else "" if examples.labelled else UNLABELLED
-    content = {
-        "version": VERSION,
-        "scotoma": __version__,
-        "project": config.project,
-        "config_sha256": config.digest(),
-        "deterministic": config.deterministic,
-        "scope": "population" if config.fewest_models >= FEWEST_RUNS else "shipped",
-        "seed": config.population.seed,
-        "level": 0.95,
-        "examples": {
-            "train": examples.split("train").table.height,
-            "test": test.table.height,
-            "clusters": test.table.height
-            if test.clusters is None
-            else int(test.clusters.max()) + 1,
-            "dataset_sha256": file_digest(run.examples),
-            "classes": examples.classes,
-            "positive": positive,
-            "notes": examples.notes,
-            "unlabelled": unlabelled,
-        },
-        "inputs": [
-            {
-                "key": key,
-                "files": len(files),
-                "bytes": sum(entry.bytes for entry in files.values()),
-                "sha256": sources.digest(key),
-            }
-            for key, files in sources.files.items()
-        ],
-        "groups": [
-            {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
-            for key, name, mask, trained in zip(
-                partition.keys,
-                partition.names,
-                partition.masks,
-                _training_masks(examples, partition.keys),
-                strict=True,
-            )
-        ],
-        "variants": [
+    content = audited_header(
+        test,
+        examples.split("train"),
+        project=config.project,
+        positive=None if config.label.positive is None else str(config.label.positive),
+        unlabelled=SCORED if scored else "" if examples.labelled else UNLABELLED,
+        fewest_models=config.fewest_models,
+        variants=[
             {
                 "name": variant.name,
                 "kind": variant.kind,
@@ -99,14 +63,85 @@ def assemble(run: Run, examples: AuditedExamples) -> Audit:
             }
             for variant in config.resolved_variants
         ],
+    ) | {
+        "config_sha256": config.digest(),
+        "deterministic": config.deterministic,
+        "seed": config.population.seed,
+        "inputs": [
+            {
+                "key": key,
+                "files": len(files),
+                "bytes": sum(entry.bytes for entry in files.values()),
+                "sha256": sources.digest(key),
+            }
+            for key, files in sources.files.items()
+        ],
         "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
     }
+    content["examples"] |= {
+        "dataset_sha256": file_digest(run.examples), "notes": examples.notes
+    }  # fmt: skip
     measured = _scored(run) if scored else _classified(run)
     notes = (*examples.admission, *notes_on_models(run), *measured.pop("admission"))
     content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
     return Audit.model_validate(
         content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}
     )
+
+
+def audited_header(
+    test: AuditedExamples,
+    train: AuditedExamples,
+    *,
+    project: str,
+    positive: str | None,
+    unlabelled: str,
+    fewest_models: int,
+    variants: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Say what was audited: the examples, their groups, the variants.
+
+    Args:
+        test: The test examples.
+        train: The training examples; there may be none.
+        project: The project.
+        positive: The favourable class; None where there is none.
+        unlabelled: What is not measured for want of labels, as a sentence; else empty.
+        fewest_models: Models of the smallest population.
+        variants: Fields of `AuditedVariant`, dense first.
+    """
+    partition, clusters = test.partition(), test.clusters
+    return {
+        "version": VERSION,
+        "scotoma": __version__,
+        "project": project,
+        "config_sha256": "",
+        "deterministic": False,
+        "scope": "population" if fewest_models >= FEWEST_RUNS else "shipped",
+        "seed": 0,
+        "level": 0.95,
+        "examples": {
+            "train": train.table.height,
+            "test": test.table.height,
+            "clusters": test.table.height if clusters is None else int(clusters.max()) + 1,
+            "dataset_sha256": "",
+            "classes": test.classes,
+            "positive": positive,
+            "notes": (),
+            "unlabelled": unlabelled,
+        },
+        "groups": [
+            {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
+            for key, name, mask, trained in zip(
+                partition.keys,
+                partition.names,
+                partition.masks,
+                _training_masks(train, partition.keys),
+                strict=True,
+            )
+        ],
+        "variants": variants,
+    }
 
 
 def _classified(run: Run) -> dict[str, Any]:
@@ -163,11 +198,11 @@ def _scored(run: Run) -> dict[str, Any]:
     }
 
 
-def _training_masks(examples: AuditedExamples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
+def _training_masks(train: AuditedExamples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
     """The same groups among the training examples; a value that training lacks has none."""
-    train = examples.split("train").partition()
-    empty = np.zeros(train.masks.shape[1], dtype=bool)
-    return [train.mask(key) if key in train.keys else empty for key in keys]
+    own = train.partition()
+    empty = np.zeros(own.masks.shape[1], dtype=bool)
+    return [own.mask(key) if key in own.keys else empty for key in keys]
 
 
 def adjusted_gaps(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
