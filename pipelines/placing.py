@@ -17,7 +17,7 @@ from scotoma.gpu import GPUS_VARIABLE
 from scotoma.own_code import is_code
 from scotoma.stages.cluster.pods import TRAINING
 from scotoma.stages.steps import STEPS
-from scotoma.tracking.connection import CREDENTIALS
+from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
 __all__ = ["CORE", "check_for_cluster", "pipeline_config", "place", "places_read"]
 
@@ -114,12 +114,13 @@ def pipeline_config(kubeflow: Kubeflow | None) -> dsl.PipelineConfig:
 
 
 def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:
-    """Name the tracking server in the steps' environment, if a Kubernetes secret has its password.
+    """Name the tracking server in the steps' environment, if they have what proves who they are.
 
-    A step sends a password only to the host in MLFLOW_TRACKING_URI.
+    A step sends a password, or the token of its account, only to the host in MLFLOW_TRACKING_URI.
     """
     variables = {variable for names in kubeflow.secrets.values() for variable in names}
-    if not uri or not uri.startswith("http") or variables.isdisjoint(CREDENTIALS):
+    proof = {*variables, *kubeflow.environment} & {*CREDENTIALS, AUTHENTICATION}
+    if not uri or not uri.startswith("http") or not proof:
         return kubeflow
     environment = {"MLFLOW_TRACKING_URI": uri, **kubeflow.environment}
     return kubeflow.model_copy(update={"environment": environment})

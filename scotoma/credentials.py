@@ -78,7 +78,8 @@ ANYWHERE = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|TOKEN(?!IZ)|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY"
 )
 WORDS = re.compile(r"(?:^|_)(?:PASS|PWD|KEYS?|PW|PAT|SAS|AUTH|AUTHORIZATION|COOKIE|JWT)(?:_|$)")
-FOLDERS = ("PWD", "OLDPWD")
+# Folders, and how MLflow proves who it is: a way, and no secret.
+PUBLIC = ("PWD", "OLDPWD", "MLFLOW_TRACKING_AUTH")
 
 
 def masked(text: str) -> str:
@@ -111,6 +112,8 @@ def looks_secret(name: str, value: str) -> bool:
 
     >>> looks_secret("DB_PASS", "x"), looks_secret("PROXY", "http://anna:s3cret@proxy:3128")
     (True, True)
+    >>> looks_secret("MLFLOW_TRACKING_AUTH", "kubernetes")
+    False
     >>> looks_secret("TOKENIZERS_PARALLELISM", "false"), looks_secret("PROXY", "http://proxy:3128")
     (False, False)
     """
@@ -120,7 +123,7 @@ def looks_secret(name: str, value: str) -> bool:
 def _is_secret_name(name: str) -> bool:
     # dbPassword and db-password as DB_PASSWORD
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[.-]", "_", name).upper()
-    return name not in FOLDERS and bool(ANYWHERE.search(words) or WORDS.search(words))
+    return name not in PUBLIC and bool(ANYWHERE.search(words) or WORDS.search(words))
 
 
 def _without_forms(text: str) -> str:

@@ -41,6 +41,9 @@ class UnreachableError(DataError):
     """The place of the data does not answer this machine, or lets it not in."""
 
 
+UNLOGGED = "the audit is complete but not logged"  # begins the sentence of a NotLogged
+
+
 class NotLogged(ScotomaError):  # noqa: N818  it reads as what it is: audited, not logged
     """An audit is complete, and the tracking server that was named does not hold it."""
 

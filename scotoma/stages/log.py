@@ -13,7 +13,7 @@ from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
 from scotoma.audit.logged import LoggedAudit
 from scotoma.config.retraining import Keep
-from scotoma.errors import NotLogged, ScotomaError
+from scotoma.errors import UNLOGGED, NotLogged, ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.machine import hardware, versions
 from scotoma.printable import printable
@@ -78,7 +78,7 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
     if reason := read_json(tracked)["reason"]:
         run.forget("log")
         if required and reason != NOWHERE:
-            raise NotLogged(f"the audit is complete but not logged: {reason}")
+            raise NotLogged(f"{UNLOGGED}: {reason}")
     run.mirror.fetch_folder("steps")
     write_json(measured, _measurements(run))
     run.publish(measured)

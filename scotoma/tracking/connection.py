@@ -44,6 +44,7 @@ SILENCE = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+AUTHENTICATION = "MLFLOW_TRACKING_AUTH"  # makes MLflow send the token of a Kubernetes account
 CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 # Unless set: MLflow's own are 7 retries of 120 s, minutes of silence before a dead server.
 PATIENCE = {
@@ -73,7 +74,7 @@ def quiet(uri: str) -> Iterator[None]:
             password of the environment: a configuration may come from anybody.
     """
     wanted = {**{k: v for k, v in PATIENCE.items() if k not in os.environ}, **SILENCE}
-    withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, "MLFLOW_TRACKING_AUTH")
+    withheld = () if _is_named_by_environment(uri) else (*CREDENTIALS, AUTHENTICATION)
     # MLflow writes down which workspace it found out from Kubernetes.
     before = {name: os.environ.get(name) for name in (*wanted, *withheld, "MLFLOW_WORKSPACE")}
     disabled = logging.root.manager.disable

@@ -397,6 +397,24 @@ def test_the_compiled_pipeline_is_the_one_on_file(name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("key", "more"),
+    [
+        ("environment: {", "environment: {MLFLOW_TRACKING_AUTH: kubernetes-namespaced, "),
+        ("secrets: {", "secrets: {mlflow: [MLFLOW_TRACKING_TOKEN], "),
+    ],
+)
+def test_steps_that_prove_who_they_are_are_told_the_tracking_server(key: str, more: str) -> None:
+    """They send a password, or the token of their account, only to the host that is named so."""
+    tracked = "tracking: {uri: 'http://mlflow:5000'}\nkubeflow:"
+    text = CLUSTER.replace("kubeflow:", tracked, 1)
+    for changed, told in ((text, False), (text.replace(key, more), True)):
+        ir, _ = cluster(changed)
+        variables = executors(ir)["exec-log-tracking"]["container"]["env"]
+        named = {one["name"]: one["value"] for one in variables}.get("MLFLOW_TRACKING_URI")
+        assert named == ("http://mlflow:5000" if told else None)
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 

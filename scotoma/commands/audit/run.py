@@ -23,7 +23,7 @@ from scotoma.commands.shared.configuration import configuration, own_code
 from scotoma.commands.shared.installed import require_extras
 from scotoma.config import Config
 from scotoma.credentials import masked
-from scotoma.errors import ConfigError, DataError, NotLogged, ScotomaError
+from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
@@ -241,7 +241,7 @@ def log_again(place: str, *, quiet: bool) -> None:
         run_steps_in_child(run, console, lock, only="log")
         checksums.seal(run.mirror)
     if reason := read_json(run.path("tracking.json"))["reason"]:
-        raise NotLogged(f"the audit is complete but not logged: {reason}")
+        raise NotLogged(f"{UNLOGGED}: {reason}")
     _print_lines(console, _mlflow_lines(run))
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from scotoma import storage
 from scotoma.audit import parse_gate
 from scotoma.commands.pipeline.pending import PATIENCE_S, pending_lines, pending_steps
-from scotoma.errors import ConfigError, DataError, NotLogged, ScotomaError
+from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
 from scotoma.printable import printable
 from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
 
@@ -156,7 +156,7 @@ def not_logged(run: Progress) -> str:
     record = _recorded(run)
     reason = record.get("message") or states["log"].error or "the step log failed"
     if record.get("exit_code") != NotLogged.exit_code:
-        reason = f"the audit is complete but not logged: {reason}"
+        reason = f"{UNLOGGED}: {reason}"
     return f"{printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
 
 

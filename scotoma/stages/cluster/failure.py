@@ -9,7 +9,7 @@ import os
 import sys
 
 from scotoma import storage
-from scotoma.errors import ScotomaError
+from scotoma.errors import UNLOGGED, ScotomaError
 from scotoma.run import Run, read_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.stages.cluster.begin import read_configuration
@@ -74,7 +74,8 @@ def record_failure(
         leave_error(ScotomaError(why), place)
     if run.path("steps", "log.json").exists():  # of a whole audit that was begun again
         run.forget("log")
-    _log(run, why, cancelled=cancelled)
+    if cancelled or not refused.startswith(UNLOGGED):  # MLflow was waited for long enough
+        _log(run, why, job, cancelled=cancelled)
 
 
 def _recorded(place: str) -> str:
@@ -85,12 +86,12 @@ def _recorded(place: str) -> str:
     return str(read_json(record)["message"]) if record.exists() else ""
 
 
-def _log(run: Run, why: str, *, cancelled: bool) -> None:
+def _log(run: Run, why: str, job: str, *, cancelled: bool) -> None:
     """Log it to MLflow; a database beside the run is not made for that."""
     from scotoma.tracking import log_failure, tracking_uri
 
     uri = tracking_uri(run, dict(os.environ))
     if not uri or uri.startswith("sqlite:"):
         return
-    if reason := log_failure(run, why, uri, cancelled=cancelled):
+    if reason := log_failure(run, why, uri, cancelled=cancelled, job=job):
         sys.stderr.write(f"not logged: {reason}\n")
