@@ -17,7 +17,15 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import home_of, needs
-from scotoma.tracking.connection import DATA_DATE, UNATTACHED, fault, pages_of, quiet
+from scotoma.tracking.connection import (
+    DATA_DATE,
+    UNATTACHED,
+    cause,
+    does_not_answer,
+    fault,
+    pages_of,
+    quiet,
+)
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 from scotoma.tracking.kubeflow import PARENT
 from scotoma.tracking.records import NOTE
@@ -78,7 +86,7 @@ def logged_audits(
             break
         if _state(run):
             runs.append(run)
-    return [_past(client, run, pages_of(uri)) for run in reversed(runs)]
+    return [_past(client, run, uri) for run in reversed(runs)]
 
 
 def logged_previous(
@@ -195,7 +203,20 @@ def _state(run: Any) -> str:
     return "finished" if ended and _stands_for_an_audit(run) else ""
 
 
-def _past(client: Any, run: Any, pages: str) -> LoggedAudit:
+def _past(client: Any, run: Any, uri: str) -> LoggedAudit:
+    """One audit; its files may lie where this machine cannot read."""
+    try:
+        return _read(client, run, pages_of(uri))
+    except Exception as error:
+        if does_not_answer(error):
+            raise
+        at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
+        date = str(run.data.tags.get(DATA_DATE, ""))
+        reason = f"its files are not to be had: {cause(error, uri)}"
+        return LoggedAudit(at, "finished", str(run.info.run_id), reason, data_date=date)
+
+
+def _read(client: Any, run: Any, pages: str) -> LoggedAudit:
     at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
     state, run_id = _state(run), str(run.info.run_id)
     page = f"{pages}/#/experiments/{run.info.experiment_id}/runs/{run_id}" if pages else ""

@@ -278,7 +278,7 @@ def refused_artifacts(error: BaseException, place: str, project: str) -> str:
     True
     """
     words = masked(" ".join(str(error).split()))[:200].rstrip(".")
-    root = masked(place.rsplit("/", 2)[0])
+    root = masked(place.rsplit("/", 2)[0]).removeprefix("file://")
     kind = type(error).__name__
     start = "start the server with --artifacts-destination and choose another project"
     if urlsplit(place).scheme in ("", "file"):

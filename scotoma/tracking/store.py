@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scotoma import storage
 from scotoma.audit import Audit, GateResult
@@ -285,7 +286,7 @@ class _Writer:
         self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
         self.refused = ""
         self.logged = 0
-        self.remote = uri.startswith("http")
+        self.uri, self.remote = uri, uri.startswith("http")
 
     def log_family(
         self,
@@ -421,14 +422,31 @@ class _Writer:
         run_id = run.info.run_id
         if self.refused:
             return
+        place = str(run.info.artifact_uri)
         try:
             write(run_id)
+            if self.remote and urlsplit(place).scheme in ("", "file"):
+                self._refuse_unseen(run_id)
         except Exception as error:
-            place = str(run.info.artifact_uri)
             if not self.remote or place.startswith(("mlflow-artifacts:", "http")):
                 raise  # of this disk, or of the server itself
             self.client.get_run(run_id)  # raises where it is the server that is down
             self.refused = refused_artifacts(error, place, self.audit.project)
+
+    def _refuse_unseen(self, run_id: str) -> None:
+        """Refuse a folder that this machine has too, where the server does not see what it wrote.
+
+        Raises:
+            FileNotFoundError: It does not.
+        """
+        from mlflow.utils.credentials import get_default_host_creds
+        from mlflow.utils.rest_utils import http_request_safe
+
+        endpoint = "/api/2.0/mlflow/artifacts/list"
+        creds = get_default_host_creds(self.uri)
+        answer = http_request_safe(creds, endpoint, "GET", params={"run_id": run_id})
+        if not answer.json().get("files"):
+            raise FileNotFoundError("the server does not see what this machine writes there")
 
     def _datasets(self, examples: Mapping[str, int]) -> list[Any]:
         digest = self.audit.examples.dataset_sha256

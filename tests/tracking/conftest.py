@@ -296,10 +296,13 @@ def _text(path: Path) -> str:
 
 
 @contextmanager
-def serving(home: Path, database: Path, *artifacts: str) -> Iterator[Server]:
+def serving(
+    home: Path, database: Path, *artifacts: str, before: tuple[str, ...] = ()
+) -> Iterator[Server]:
     """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
     address = f"http://127.0.0.1:{_free_port()}"
     command = [
+        *before,
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
         *("--host", "127.0.0.1", "--port", address.rpartition(":")[2]),
         *("--backend-store-uri", f"sqlite:///{database}", *artifacts),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, write
 from tests.steps import steps_in_this_process
+from tests.tracking.conftest import _copied, serving
 
 
 def test_numbers_are_logged_and_what_to_do_about_the_files_is_said(
@@ -66,6 +69,34 @@ def test_numbers_are_logged_and_what_to_do_about_the_files_is_said(
     assert f"the verdict is {gate['verdict']}" in known["reason"]
     assert place in known["reason"]
     assert place in (home / "trend.html").read_text()
+
+
+def test_a_folder_that_only_looks_like_that_of_the_server_is_told(
+    silent: Any, mlflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root user of a container can write any path; the server has another disk there."""
+    alone = ("unshare", "--mount", "true")
+    if shutil.which("unshare") is None or subprocess.run(alone, check=False).returncode:
+        pytest.skip("no right to give a process a file system of its own")
+    root = tmp_path / "root"
+    root.mkdir()
+    artifacts = ("--no-serve-artifacts", "--default-artifact-root", str(root))
+    own = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{root}" && exec "$@"', "sh")
+    with serving(
+        tmp_path, _copied(silent, tmp_path / "server.db"), *artifacts, before=own
+    ) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", server.address)
+        (tmp_path / "home").mkdir()
+        home = write(tmp_path / "home")
+        config = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("tracking"))
+        (home / "audit.yaml").write_text(config + "\n")
+        with steps_in_this_process(home):
+            code, _, err = scotoma("audit", home / "audit.yaml", "--out", home / "run")
+    assert code in (0, 1), err
+    told = " ".join(err.split())
+    assert f"MLflow keeps those of experiment elsewhere in {root}/" in told
+    assert "a folder of the server that this machine cannot write" in told
+    assert "the server does not see what this machine writes there" in told
 
 
 def test_the_case_that_was_reported(
