@@ -128,7 +128,7 @@ def test_the_margin_is_the_configurations(year: dict[str, tuple[Run, str]], tmp_
     assert read_json(home / "previous.json")["margin"] == 0.3
 
 
-def test_what_passes_has_the_alias_and_old_audits_give_up(
+def test_predictions_make_no_version_and_old_audits_give_up(
     year: dict[str, tuple[Run, str]],
 ) -> None:
     registered = {name: read_json(run.path("tracking.json"))["registered"]

@@ -72,7 +72,7 @@ def describe_experiment(client: Any, experiment_id: str, created_ms: int) -> Non
     somebody else has written stays.
     """
     tags = client.get_experiment(experiment_id).tags
-    view = _view(f"tags.`{KIND}` = '{AUDIT}'", AXES[:3], ascending=False)
+    view = _view(f"tags.`{KIND}` = '{AUDIT}'", AXES[:2], ascending=False)
     if TAG + ALL not in tags:
         client.set_experiment_tag(
             experiment_id, TAG + ALL, _enveloped("All audits", view, created_ms)

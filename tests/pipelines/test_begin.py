@@ -74,7 +74,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(
         "scotoma.tracking.log_failure",
-        lambda run, why, uri, *, cancelled: told.append((why, uri)) or "",
+        lambda run, why, uri, *, cancelled, job: told.append((why, uri)) or "",
     )
     return told
 

@@ -85,7 +85,7 @@ def schedule(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedu
     )
     monkeypatch.setattr(
         "scotoma.tracking.log_failure",
-        lambda run, why, uri, *, cancelled: new.failures.append(why) or "",
+        lambda run, why, uri, *, cancelled, job: new.failures.append(why) or "",
     )
     return new
 

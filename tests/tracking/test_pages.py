@@ -116,7 +116,7 @@ def test_a_year_stands_in_one_table(year: Year, page: Any) -> None:
     months = [f"2027-{number:02d} · {year.verdict(number)}" for number in range(12, 0, -1)]
     assert names == months
     assert len({name.rpartition(" ")[2] for name in names}) > 1
-    for column in ("verdict", "worst_group", "worst_rise", "accuracy", "error_rise_worst"):
+    for column in ("verdict", "worst_group", "worst_rise", "accuracy", "cie_excess"):
         heads = page.get_by_role("columnheader", name=column, exact=True)
         assert heads.first.is_visible(), column
     rises = page.locator("[role=gridcell][col-id*=worst_rise]").all_inner_texts()
