@@ -18,7 +18,7 @@ from scotoma.datasets.text_columns import absent_column
 from scotoma.detection.table import box_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
-from scotoma.readers.boxes import ground_truth_at_hand, read_ground_truth
+from scotoma.readers.boxes import ground_truth_here, read_ground_truth
 from scotoma.readers.tables import refuse_doubled, scan_table, table_at_hand
 from scotoma.unreadable import reason
 from scotoma.untrusted import table_apart
@@ -93,8 +93,7 @@ def _boxes(place: str, limits: ReaderLimits) -> pl.DataFrame:
         raise DataError(
             f"source.examples {printable(place)} is not a file; name COCO's instances JSON"
         )
-    with ground_truth_at_hand(place) as path:
-        table = box_table(read_ground_truth(path, limits=limits))
+    table = box_table(read_ground_truth(ground_truth_here(place), limits=limits))
     if not table.height:
         raise DataError(
             f"{printable(place)} must hold a box that is no crowd, got none; add annotations"

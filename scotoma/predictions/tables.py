@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
-from scotoma.readers.boxes import ground_truth_at_hand
+from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
 from scotoma.run.copies import folder_here
 from scotoma.unreadable import UNREADABLE, reason
@@ -230,10 +230,9 @@ def _read_apart(
     needed: tuple[str, ...],
     limits: ReaderLimits,
 ) -> pl.DataFrame:
-    with ExitStack() as stack:
-        path = stack.enter_context(table.at_hand())
+    with table.at_hand() as path:
         if table.boxes is not None:
-            truth = stack.enter_context(ground_truth_at_hand(table.boxes.truth))
+            truth = ground_truth_here(table.boxes.truth).absolute()
             table = replace(table, boxes=replace(table.boxes, truth=str(truth)))
         return table_apart(read, path, table, needed, path=path, called=table.place, limits=limits)
 

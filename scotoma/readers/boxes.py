@@ -8,7 +8,6 @@ from __future__ import annotations
 import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -23,10 +22,10 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats
 from scotoma.printable import printable
 from scotoma.readers import coco, yolo
-from scotoma.run.copies import folder_here
+from scotoma.run.copies import folder_here, place_here
 from scotoma.untrusted import read_apart, table_apart
 
-__all__ = ["array_table", "ground_truth_at_hand", "read_detections", "read_ground_truth"]
+__all__ = ["array_table", "ground_truth_here", "read_detections", "read_ground_truth"]
 
 ARRAYS = {"image_id": 1, "labels": 1, "scores": 1, "boxes": 2}  # name to number of axes
 PICKLED = (".pt", ".pth", ".pkl", ".pickle")
@@ -34,20 +33,21 @@ AS_WRITTEN = ""  # class ids are those of the ground truth; else they number its
 FIRSTS = ("0", "1")  # from which class files count otherwise
 
 
-@contextmanager
-def ground_truth_at_hand(place: str) -> Iterator[Path]:
-    """A ground truth on this machine: its file, of data.yaml in object storage its pictures too."""
+def ground_truth_here(place: str) -> Path:
+    """Bring a ground truth to this machine: its file, with data.yaml in object storage its split.
+
+    Args:
+        place: A path, which stands for itself, or an `s3://` URI.
+    """
     root, _, name = place.rpartition("/")
     if not storage.is_remote(place) or not place.lower().endswith((".yaml", ".yml")):
-        with storage.at_hand(place) as path:
-            yield path
-        return
+        return place_here(place)
     names, first = storage.list_files(root), folder_here(storage.StampedFiles(root, (name,)))
     split = read_apart(yolo.split_places, first / name, path=first / name, called=place)
     lists = [one for one in split if one in names]
     folder = folder_here(storage.StampedFiles(root, (name, *lists)))
     own = yolo.pictures_and_labels([folder / one for one in lists], split, names)
-    yield folder_here(storage.StampedFiles(root, (name, *lists, *own))) / name
+    return folder_here(storage.StampedFiles(root, (name, *lists, *own))) / name
 
 
 def read_ground_truth(

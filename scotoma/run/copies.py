@@ -9,7 +9,29 @@ from scotoma.run.listing import ETAGS
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.storage.files import PARTIAL
 
-__all__ = ["folder_here"]
+__all__ = ["folder_here", "place_here"]
+
+
+def place_here(place: str) -> Path:
+    """Bring a file, or a folder with all that it holds, here.
+
+    Args:
+        place: A path, which stands for itself, or an `s3://` URI, whose copy bears its name.
+
+    Raises:
+        DataError: The storage cannot be read, or holds nothing there.
+    """
+    if not storage.is_remote(place):
+        return Path(place)
+    if names := storage.list_files(place):
+        return folder_here(storage.StampedFiles(place, tuple(names)))
+    copy = _folder_of_copy(place)
+    storage.download(place, copy)
+    return copy
+
+
+def _folder_of_copy(place: str) -> Path:
+    return cache_folder(place, "sources") / place.rstrip("/").rpartition("/")[2]
 
 
 def folder_here(files: storage.StampedFiles) -> Path:
@@ -27,7 +49,7 @@ def folder_here(files: storage.StampedFiles) -> Path:
     """
     if not storage.is_remote(files.root):
         return Path(files.root)
-    copy = Mirror(cache_folder(files.root, "sources"), files.root)
+    copy = Mirror(_folder_of_copy(files.root), files.root)
     with copy.listed():
         kept = {copy.root / name for name in (*copy.names(), ETAGS)}
         for path in {*copy.root.rglob("*")} - kept:

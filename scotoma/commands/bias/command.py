@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,7 +51,7 @@ def bias(
         ),
     ] = None,
     examples: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="File of labels and groups, if TABLE holds only example_id, variant, model and "
             "predicted."
@@ -121,6 +120,7 @@ def bias(
     from scotoma.commands.bias.measure import BiasQuestion, run_bias
     from scotoma.commands.bias.scores import run_bias_of_scores
     from scotoma.errors import ConfigError
+    from scotoma.run.copies import place_here
 
     if label is None and score not in ("lower", "higher") and not four_fifths:
         raise ConfigError("--label is missing; name the column of the true labels")
@@ -136,11 +136,11 @@ def bias(
             "--strata": strata, "--feature": feature, "--four-fifths": four_fifths,
         }  # fmt: skip
         run_bias_of_scores(
-            table, question, score, unread=[name for name, value in unread.items() if value],
-            as_json=as_json, quiet=quiet,
+            place_here(table), question, score, as_json=as_json, quiet=quiet,
+            unread=[name for name, value in unread.items() if value],
         )  # fmt: skip
         return
     run_bias(
-        table, question, examples=examples, four_fifths=four_fifths, everything=everything,
-        as_json=as_json, quiet=quiet,
+        place_here(table), question, examples=None if examples is None else place_here(examples),
+        four_fifths=four_fifths, everything=everything, as_json=as_json, quiet=quiet,
     )  # fmt: skip

@@ -14,9 +14,10 @@ __all__ = ["compare"]
 
 def compare(
     logs: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Logs or folders of logs: the original model first, then each compressed one."
+            help="Logs or folders of logs, here or in s3://: the original model first, then each "
+            "compressed one."
         ),
     ],
     group: Annotated[
@@ -27,7 +28,7 @@ def compare(
         ),
     ] = None,
     groups: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="CSV or Parquet with attributes of the examples, joined by id or hash."),
     ] = None,
     show: Annotated[
@@ -71,7 +72,7 @@ def compare(
         typer.Option("--allow-missing", help="Compare although some have other examples."),
     ] = False,
     truth: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="The logs are a detector's results, and this is COCO's instances JSON, or "
             "data.yaml of a dataset in YOLO's layout."
@@ -102,9 +103,14 @@ def compare(
     Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, Every Eval Ever and timm, and
     tables. Examples are paired by content or id. With --truth, compares two detectors box by box.
     """
+    from scotoma.run.copies import place_here
+
+    places = tuple(map(place_here, logs))
+    table = None if groups is None else place_here(groups)
     if truth is not None:
         from scotoma.commands.compare.run import BoxQuestion, run_compare_boxes
         from scotoma.errors import ConfigError
+        from scotoma.readers.boxes import ground_truth_here
 
         others = {
             "--list": show, "--score": score, "--right-from": right_from, "--task": task,
@@ -118,9 +124,9 @@ def compare(
                 f"{unused[0]} is for evaluation logs, and --truth says that these are detections; "
                 "leave one of them out"
             )
-        boxes = BoxQuestion(truth, iou, min_score, tuple(group or ()), groups)
+        boxes = BoxQuestion(ground_truth_here(truth), iou, min_score, tuple(group or ()), table)
         code = run_compare_boxes(
-            tuple(logs), boxes, out=out, rules=rules, as_of=as_of, as_json=as_json, quiet=quiet
+            places, boxes, out=out, rules=rules, as_of=as_of, as_json=as_json, quiet=quiet
         )
         if gate:
             raise typer.Exit(code)
@@ -128,7 +134,7 @@ def compare(
     from scotoma.commands.compare.run import CompareQuestion, run_compare
 
     question = CompareQuestion(
-        logs=tuple(logs), groups=tuple(group or ()), group_table=groups, score=score,
+        logs=places, groups=tuple(group or ()), group_table=table, score=score,
         right_from=right_from, score_filter=score_filter, tasks=tuple(task or ()), reruns=reruns,
         identifier=identifier, label=label, predicted=predicted, refusals=tuple(refusal or ()),
         allow_different_prompts=allow_different_prompts, allow_missing=allow_missing,

@@ -50,7 +50,7 @@ def init(
     ] = None,
     images: Annotated[str | None, typer.Option(help="Folder of the images.")] = None,
     models: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Folder of ONNX models, a folder for each variant, to show --images."),
     ] = None,
     as_json: options.Json = False,

@@ -45,6 +45,7 @@ from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import listed, nearest, quoted
 from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
 from scotoma.storage.files import written
 
 __all__ = ["Draft", "draft", "run_init"]
@@ -59,7 +60,7 @@ HEAD = """\
 
 
 def run_init(
-    table: Path,
+    place: str,
     *,
     out: Path,
     labels: Sequence[str],
@@ -69,13 +70,13 @@ def run_init(
     as_json: bool,
     quiet: bool,
     predicted: Sequence[str] = (),
-    models: Path | None = None,
+    models: str | None = None,
     score: str | None = None,
 ) -> None:
     """Write a configuration.
 
     Args:
-        table: CSV, Parquet or .npz, one row per example.
+        place: CSV, Parquet or .npz, one row per example; a path or `s3://` URI.
         out: File to write; one that is there is never overwritten.
         labels: Column of the labels, or columns or patterns of several labels; empty takes one by
             its name, or asks.
@@ -105,6 +106,7 @@ def run_init(
         raise ConfigError("--models needs the images that they are shown; add --images FOLDER")
     if predicted and images is not None:
         raise ConfigError("--predicted names columns of predictions; leave out --images")
+    table = place_here(place)
     frame = read_table(table).frame
     pictures = [one.name for one in frame if one.dtype == pl.Binary and not holds_text(one)]
     frame = frame.drop(pictures)
@@ -123,8 +125,10 @@ def run_init(
             frame, table, score, labels=targets, groups=groups, predictions=predictions,
             predicted=predicted, images=images,
         )  # fmt: skip
+    made.values["project"], source = _project(Path(place)), made.values["source"]
+    source |= {key: place for key, value in source.items() if value == str(table)}
     require_sound(parse_config(yaml.safe_dump(made.values), str(out)))
-    _place_beside(made.values["source"], out.parent)
+    _place_beside(source, out.parent)
     text = HEAD.format(table=table.name, out=out) + yaml.safe_dump(
         made.values, sort_keys=False, allow_unicode=True
     )
@@ -178,7 +182,7 @@ def draft(
     predictions: str | None,
     images: str | None,
     predicted: Sequence[str] = (),
-    models: Path | None = None,
+    models: str | None = None,
 ) -> Draft:
     """The configuration that fits a table.
 
@@ -227,7 +231,7 @@ def draft(
     else:
         kind = "image_folder" if models is None else "onnx"
         source = {"kind": kind, "images": images, "attributes": str(table)}
-        source |= {} if models is None else {"models": str(models)}
+        source |= {} if models is None else {"models": models}
         key = guessed_key(frame.drop(labels), images=True)
         if key is None:
             raise ConfigError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from scotoma import storage
 from scotoma.answers.admission import translate
 from scotoma.answers.values import is_plain, read_values
 from scotoma.commands.init.columns import PREDICTED, SPOKEN
@@ -153,23 +153,25 @@ def model_input(config: Config, drafted: Mapping[str, Any]) -> tuple[dict[str, A
     return read, PIXELS
 
 
-def onnx_variants(folder: Path) -> dict[str, Any]:
+def onnx_variants(folder: str) -> dict[str, Any]:
     """The keys `variants` and `population` for a folder with a folder of models a variant.
 
     Raises:
         ConfigError: There is no folder `dense`, or no other one, with .onnx files.
     """
     files: Mapping[str, list[str]] = {
-        path.name: sorted(one.name for one in path.glob("*.onnx"))
-        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-        if path.is_dir()
+        name: sorted(
+            file
+            for file in storage.list_names(storage.join(folder, name), folders=False)
+            if file.endswith(".onnx")
+        )
+        for name in storage.list_names(folder, folders=True)
     }
     names = [name for name in natural_order(files) if files[name]]
     if "dense" not in names or len(names) < 2:
         held = f"folders with models {listed(names)}" if names else "no folder with models"
         raise ConfigError(
-            f"--models {quoted(str(folder))} must hold dense and another variant, got {held}; "
-            f"{LAYOUT}"
+            f"--models {quoted(folder)} must hold dense and another variant, got {held}; {LAYOUT}"
         )
     entries: list[Any] = ["dense"]
     for name in names:

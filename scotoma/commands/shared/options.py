@@ -14,7 +14,7 @@ __all__ = [
 FinishedRun = Annotated[
     str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")
 ]
-Table = Annotated[Path, typer.Argument(help="CSV, Parquet or .npz file with one row per example.")]
+Table = Annotated[str, typer.Argument(help="CSV, Parquet or .npz file with one row per example.")]
 Rules = Annotated[Path | None, typer.Option(help="Gate file (YAML). Default: the built-in rules.")]
 AsOf = Annotated[
     str | None,

@@ -23,6 +23,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.jsonable import jsonable
 from scotoma.printable import nearest, quoted
 from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
 from scotoma.slices import SliceReport, find_slices
 from scotoma.slices.arguments import CHOICES
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
@@ -80,7 +81,7 @@ def run_slices(
         question = replace(question, limit=EVERY)
     sliced = None
     if not on_beam:
-        frame, guessed = read_table(Path(table))
+        frame, guessed = read_table(place_here(table))
         sliced = read_sliced(frame, question)
         sliced = replace(sliced, notes=(*guessed, *sliced.notes))
     with _bar(quiet=quiet) as progress:

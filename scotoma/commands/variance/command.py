@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ __all__ = ["variance"]
 
 def variance(
     table: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with one row per run and metric.")
+        str, typer.Argument(help="CSV or Parquet file with one row per run and metric.")
     ],
     base: Annotated[
         str | None, typer.Option(help="Technique to compare the others with. Default: none.")
@@ -40,9 +39,10 @@ def variance(
 ) -> None:
     """Measure how much identical runs differ, and which techniques differ beyond that."""
     from scotoma.commands.variance.measure import VarianceQuestion, run_variance
+    from scotoma.run.copies import place_here
 
     question = VarianceQuestion(
         base=base, technique=technique, metric=metric, run=run, value=value,
         class_column=class_column, protocol=protocol, level=level,
     )  # fmt: skip
-    run_variance(table, question, as_json=as_json, quiet=quiet)
+    run_variance(place_here(table), question, as_json=as_json, quiet=quiet)

@@ -18,7 +18,7 @@ from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
-from scotoma.readers.boxes import ground_truth_at_hand, read_detections, read_ground_truth
+from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
 from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
 
@@ -94,8 +94,7 @@ def measure_detectors(
     for table in tables:
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
-    with ground_truth_at_hand(source.examples) as path:
-        truth = read_ground_truth(path, limits=limits)
+    truth = read_ground_truth(ground_truth_here(source.examples), limits=limits)
     groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
     scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
     found: list[Flags] = []
