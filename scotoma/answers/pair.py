@@ -316,6 +316,7 @@ def admit_answers(
     classes: Sequence[str],
     *,
     labelled: bool = True,
+    strangers: bool = True,
     subject: str = "",
     missing: Sequence[str] = MISSING_TEXTS,
     way_out: str = WAY_OUT,
@@ -326,6 +327,7 @@ def admit_answers(
         column: Answers of any plain type, shape (N,).
         classes: Labels, and classes that models know beside them; none for those of the column.
         labelled: Whether examples have labels, so that an answer may be none.
+        strangers: Whether to tell which answers are no label; not where an audit of them tells it.
         subject: What messages call the column; empty for its name.
         missing: See `read_values`.
         way_out: See `check_language`.
@@ -345,6 +347,7 @@ def admit_answers(
     if labelled:
         subject = subject or _column(column.name)
         folded, own = check_language(subject, natural_order(classes), counts, way_out=way_out)
+        own = own if strangers else own[: bool(folded.how)]
     else:
         folded = translate(classes or counts, counts)
     values = read.values.replace(folded.answers) if folded.answers else read.values

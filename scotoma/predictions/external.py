@@ -263,7 +263,7 @@ def _codes(
     else:
         classes, own = admit_answers(
             values, request.classes, missing=request.limits.missing,
-            subject=f"{frame['variant'][0]} in {PurePath(table.place).name}",
+            subject=_called(frame["variant"][0], table),
             way_out=f"{WAY_OUT}, or name the classes in source.classes",
         )  # fmt: skip
         notes += own
@@ -294,6 +294,12 @@ def _codes(
             )
         )
     return codes
+
+
+def _called(variant: str, table: PredictionTable) -> str:
+    """What messages call a variant: with its file, unless that holds all of them row by row."""
+    own = table.columns or "variant" in table.from_name
+    return f"{variant} in {PurePath(table.place).name}" if own else variant
 
 
 def _silent(values: pl.Series, request: PredictionRequest) -> pl.Series:

@@ -249,7 +249,7 @@ def _spoken(path: Path, frame: pl.DataFrame | None, label: str, answer: str) -> 
     if speak_of_classes(labels.n_unique(), len(labels)):
         try:
             said = pl.select(pl.when(known).then(said)).to_series().alias(answer)
-            answered, more = admit_answers(said, labels.unique().to_list())
+            answered, more = admit_answers(said, labels.unique().to_list(), strangers=False)
         except DataError as error:
             raise DataError(f"{printable(path.name)}: {error}") from error
     else:

@@ -275,6 +275,19 @@ def test_a_guessed_encoding_is_told(tmp_path: Path) -> None:
     assert "t.csv is not in UTF-8 and was read as Windows-1252" in err
 
 
+def test_compare_tells_what_is_no_label_once(tmp_path: Path) -> None:
+    rows = people(harm=0).with_columns(pl.col("label", "dense", "int8").cast(pl.String))
+    odd = pl.when(pl.int_range(pl.len()) < 40).then(pl.lit("fox")).otherwise("int8")
+    for name, said in (("dense", pl.col("dense")), ("int8", odd)):
+        rows.select("id", "label", predicted=said).write_csv(tmp_path / f"{name}.csv")
+    out = scotoma(
+        "compare", tmp_path / "dense.csv", tmp_path / "int8.csv", "--id", "id", "--label", "label",
+        "--predicted", "predicted", "--json",
+    )[1]  # fmt: skip
+    told = [one["sentence"] for one in json.loads(out)["admission"] if "fox" in one["sentence"]]
+    assert told == ["int8: 2.0% of its answers are no label ('fox'); they count as wrong"]
+
+
 def test_a_guessed_encoding_is_told_by_audits_and_compare(tmp_path: Path) -> None:
     rows = people().with_columns(pl.col("sex").replace({"f": "féminin"}))
     said = [

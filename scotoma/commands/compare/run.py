@@ -108,12 +108,11 @@ def run_compare(
     for one, log, rates in zip(found, logs, decisions, strict=True):
         leading = decision_lines(rates, positive) if rates else []
         lines += [*comparison_lines(one, log.key, leading), ""]
-    _print([*lines, *verdict_lines(verdict)], content if as_json else None)
-    if not quiet:
-        sentences = dict.fromkeys(note.sentence for note in told)
-        sys.stderr.writelines(f"note    {sentence}\n" for sentence in sentences)
-        if out is not None:
-            sys.stderr.write(f"report  {out / 'report.html'}\n")
+    sentences = [] if quiet else list(dict.fromkeys(note.sentence for note in told))
+    _print([*lines, *verdict_lines(verdict, sentences)], content if as_json else None)
+    sys.stderr.writelines(f"note    {sentence}\n" for sentence in sentences)
+    if out is not None and not quiet:
+        sys.stderr.write(f"report  {out / 'report.html'}\n")
     return 0 if verdict is None else verdict.exit_code
 
 

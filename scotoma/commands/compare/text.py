@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from scotoma.commands.compare.audit import ComparedVerdict
@@ -92,13 +92,15 @@ def comparison_lines(found: LogComparison, key: str, leading: Sequence[str] = ()
     return lines + [line for note in found.notes for line in wrapped(note, later="  ")]
 
 
-def verdict_lines(verdict: ComparedVerdict | None) -> list[str]:
-    """Say what the verdict rests on, as the gate file has it."""
+def verdict_lines(verdict: ComparedVerdict | None, told: Collection[str] = ()) -> list[str]:
+    """Say what the verdict rests on, as the gate file has it, and what is not `told` already."""
     if verdict is None:
         return ["Not judged: the score is a number; say from where on it is right, --right-from."]
     gate = json.loads(verdict.content)
     lines: list[str] = []
-    above = {sentence for variant in gate["variants"] for sentence in variant["sentences"]}
+    above = {*told} | {
+        sentence for variant in gate["variants"] for sentence in variant["sentences"]
+    }
     for variant in gate["variants"]:
         text = "; ".join(variant["sentences"])
         lines += wrapped(f"{variant['verdict']:<7} {variant['name']}: {text}.", later="  ")
