@@ -229,7 +229,7 @@ class _Gathered:
         self.seen.add(key)
         texts = {"prompt": record.prompt, "answer": record.answer, "text": record.text,
                  "target": record.target}  # fmt: skip
-        cells = {
+        cells: dict[str, Any] = {
             "example_id": record.example_id,
             "rerun": record.rerun,
             "content_hash": record.content_hash,
@@ -239,23 +239,22 @@ class _Gathered:
             "answer": _shown(record.answer),
             "answer_hash": _hashed(record.answer, None),
             "choice": record.choice,
-            "text_hash": _hashed(record.text, None),
-            "text_length": None if record.text is None else len(record.text),
-            "prompt_length": None if record.prompt is None else len(record.prompt),
-            "prompt_script": script_of(record.prompt),
             "row": self.first_row + self.rows,
             "answered": _is_answered(record),
         }
+        if record.text is not None:
+            cells |= {"text_hash": _hashed(record.text, None), "text_length": len(record.text)}
+        if (prompt := record.prompt) is not None:
+            cells |= {"prompt_length": len(prompt), "prompt_script": script_of(prompt)}
         for path in self.attributes:
             value = value_at(record.attributes, path)
             if value is not None:
                 cells[path] = plain_text(value)
                 self.kinds.setdefault(path, set()).add(_kind(value))
         self.examples.append(cells | self._scores(record, wanted))
-        self.texts.append(
-            {name: _encodable(text) for name, text in texts.items()} | {"row": cells["row"]}
-        )
-        self.held_bytes += sum(len(text) for text in texts.values() if text)
+        said = {name: _encodable(text) for name, text in texts.items() if text is not None}
+        self.texts.append(said | {"row": cells["row"]})
+        self.held_bytes += sum(map(len, filter(None, said.values())))
         self.rows += 1
         if self.held_bytes > PART_BYTES or len(self.texts) >= PART_ROWS:
             self.write()

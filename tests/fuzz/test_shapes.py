@@ -76,4 +76,4 @@ def test_any_type_in_any_column_is_taken_or_refused(table: pl.DataFrame) -> None
         found = examples_from_source(listed, parse_config(PARSED, "a.yaml"), "the table")
         content = io.BytesIO()
         found.table.write_parquet(content)
-        assert found.partition().masks.shape[1] == listed.height
+        assert found.partition().masks.shape[1] == found.table.height <= listed.height
