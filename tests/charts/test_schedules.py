@@ -28,7 +28,13 @@ NOWHERE_ELSE = {
 }  # fmt: skip
 CALL = f"""\
 import sys
-sys.modules.update(dict.fromkeys({WITHOUT!r}))
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {WITHOUT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Without())
 from scotoma.cli import main
 main()
 """
