@@ -37,6 +37,7 @@ __all__ = [
 DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
 UNATTACHED = "scotoma.unattached"  # a tag: why the files of an audit are not with its numbers
 LONGEST = 5000  # of a tag
+OTHER = "what answers at"
 
 # Forced: no call home, nothing on the terminal.
 SILENCE = {
@@ -197,6 +198,8 @@ def fault(error: BaseException, uri: str) -> str:
         return f"{sentence}; renew MLFLOW_TRACKING_TOKEN, or correct user and password"
     if status == 403:
         return f"{sentence}; give this user the right, or let the server allow this host"
+    if sentence.startswith(OTHER):
+        return f"{sentence}; correct tracking.uri or MLFLOW_TRACKING_URI"
     return sentence
 
 
@@ -213,7 +216,7 @@ def cause(error: BaseException, uri: str) -> str:
         refused = "did not take the password or token" if status == 401 else "refused access"
         return f"tracking server {where} {refused} ({status}: {words[:200].rstrip('.')})"
     if any(type(one).__name__ == "JSONDecodeError" for one in chain) or "<html" in words.lower():
-        return f"what answers at {where} is no MLflow server ({words[:100].rstrip('.')})"
+        return f"{OTHER} {where} is no MLflow server ({words[:100].rstrip('.')})"
     return f"MLflow at {where} failed ({type(error).__name__}: {words[:300].rstrip('.')})"
 
 

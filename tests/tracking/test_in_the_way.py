@@ -173,3 +173,28 @@ def test_a_new_store_is_made_in_silence_and_without_a_connection(
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     reports = (home / "mlartifacts" / "silent").rglob("report.html")
     assert len(list(reports)) == 1
+
+
+def test_another_server_at_the_address_is_told(
+    folder: Folder, audit_of: AuditOf, tmp_path: Path
+) -> None:
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html><title>Grafana</title></html>")
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
+        run = folder(tmp_path / "run", "other")
+        address = f"http://127.0.0.1:{other.server_port}"
+        tracked = log_audit(run, audit_of(run), address)
+        other.shutdown()
+    assert tracked.reason.startswith(f"what answers at {address} is no MLflow server (")
+    assert "correct tracking.uri or MLFLOW_TRACKING_URI" in tracked.reason
