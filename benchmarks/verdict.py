@@ -36,17 +36,13 @@ from scotoma.audit import Audit
 from scotoma.audit.base import Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import VERSION, Accuracy
-from scotoma.config import Variant
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions
-from scotoma.stages.measures.accuracy import PopulationAccuracy
 from scotoma.stages.measures.against_labels import AgainstLabels
-from scotoma.stages.measures.gaps import Gaps
-from scotoma.stages.measures.pairs import PopulationPair
-from scotoma.stages.measures.rates import RateTable
+from scotoma.stages.measures.pairs import PopulationPair, as_examples
 from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.question import Question
@@ -153,10 +149,12 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
         )
         for of, predicted in (("dense", drawn.dense), (name, drawn.compressed))
     )  # fmt: skip
-    derived_from = "dense" if compression.paired else ""
-    variant = Variant(name=name, kind="predictions", derived_from=derived_from)
     positive, n_classes = (1 if world.binary else None), len(world.classes)
-    measures = _against_labels(PopulationPair(variant, dense, compressed), examples, positive)
+    pair = PopulationPair(
+        examples=as_examples(examples), compressed=compressed, dense=dense,
+        paired=compression.paired,
+    )  # fmt: skip
+    measures = _against_labels(pair, examples, positive)
     cie = excess(
         drawn.dense, drawn.compressed, n_classes, paired=compression.paired,
     )  # fmt: skip
@@ -179,7 +177,7 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
             {
                 "name": one, "kind": "predictions", "sparsity": 0.0, "mode": "", "bits": 32,
                 "paired": one == name and compression.paired,
-                "derived_from": derived_from if one == name and derived_from else None,
+                "derived_from": "dense" if one == name and compression.paired else None,
                 "members": members,
             }
             for one in ("dense", name)
@@ -208,13 +206,10 @@ def _against_labels(
     pair: PopulationPair, examples: AuditedExamples, positive: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Classes and groups as the step `bias` measures them, which the default gate asks about."""
-    groups, dense = examples.partition(), pair.dense_members
     with tempfile.TemporaryDirectory() as folder:
-        measures = AgainstLabels(
-            examples, groups, positive, PopulationAccuracy.of(dense, examples, positive),
-            Gaps.of(examples, pair.dense, {}), RateTable(groups.keys, examples.classes, positive),
-            comparisons=1, seed=0, folder=Path(folder),
-        ).measures(pair)  # fmt: skip
+        measures = AgainstLabels.of(
+            examples, positive, pair.dense, {}, comparisons=1, seed=0, folder=Path(folder)
+        ).measures(pair)
     # No rate of one class against the rest, of which there are many.
     rates = [row for row in measures["subgroups"] if row["class"] is None]
     return {"classes": measures["classes"], "subgroups": rates}

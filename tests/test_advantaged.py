@@ -36,7 +36,7 @@ def gaps(
 ) -> dict[tuple[str, str], float]:
     """Gap in points by group compared with and group in question."""
     examples, dense, compressed = world(counts)
-    rows = Gaps.of(examples, dense, advantaged).under(compressed, paired=True)
+    rows = Gaps(examples, advantaged or {}, dense).under(compressed, paired=True)
     assert {row["attribute"] for row in rows} == {"who"}
     return {(row["group_a"], row["group_b"]): 100 * row["gap"]["value"] for row in rows}
 
@@ -72,7 +72,7 @@ def test_an_attribute_without_an_advantaged_value_is_compared_as_before() -> Non
 def test_a_gap_turns_with_the_advantaged_group_and_keeps_its_width() -> None:
     examples, dense, compressed = world(SEX)
     (one,), (other,) = (
-        Gaps.of(examples, dense, {"who": value}).under(compressed, paired=True)
+        Gaps(examples, {"who": value}, dense).under(compressed, paired=True)
         for value in ("male", "female")
     )
     assert one["gap"]["low"] == pytest.approx(-other["gap"]["high"])

@@ -140,7 +140,5 @@ def _no_linear_layer(member: Path) -> DataError:
 
 def _batched(run: Any, images: PixelArray) -> NDArray[np.float32]:
     step = images_at_once(images)
-    parts = [
-        run(np.ascontiguousarray(images[at : at + step])) for at in range(0, len(images), step)
-    ]
+    parts = [run(np.array(images[at : at + step])) for at in range(0, len(images), step)]
     return np.concatenate(parts)
