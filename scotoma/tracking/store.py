@@ -160,7 +160,11 @@ def log_audit(
     experiment, models = audit.project, f"{audit.project}.models"
     link, reason, mended, repeats, run_id = "", "", "", "", ""
     runs: dict[str, str] = {}
-    total = 1 + len(audit.variants) + sum(variant.members for variant in audit.variants)
+    manifests = {
+        variant.name: read_json(run.population(variant.name) / "manifest.json")
+        for variant in audit.variants
+    }
+    total = 1 + len(manifests) + sum(len(one["members"]) for one in manifests.values())
     writer: _Writer | None = None
     try:
         refuse_file_store(uri)
@@ -171,7 +175,7 @@ def log_audit(
             wait_for_server(mlflow, client, uri)
             end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
             pipeline = kubeflow_run(mlflow, client, uri, run.config, job)
-            whole, variants, members = _records(run, audit, gate, pipeline, uri)
+            whole, variants, members = _records(run, audit, gate, manifests, pipeline, uri)
             home = experiment_id(mlflow, client, uri, experiment)
             writer = _Writer(mlflow, client, audit, end, uri)
             now_ms = time.time_ns() // 10**6
@@ -202,7 +206,12 @@ def log_audit(
 
 
 def _records(
-    run: Run, audit: Audit, gate: GateResult | None, pipeline: KubeflowRun, uri: str
+    run: Run,
+    audit: Audit,
+    gate: GateResult | None,
+    manifests: Mapping[str, Mapping[str, Any]],
+    pipeline: KubeflowRun,
+    uri: str,
 ) -> tuple[RunRecord, list[RunRecord], list[RunRecord]]:
     """What the run of the audit, those of its variants and those of its members hold."""
     dated = _of_data(run)
@@ -215,10 +224,6 @@ def _records(
         record.tags[NOTE] = "\n".join([record.tags[NOTE], *links])
     trained = getattr(run.config.source, "recipe", None)
     recipe = trained.model_dump(mode="json") if trained else {}
-    manifests = {
-        variant.name: read_json(run.population(variant.name) / "manifest.json")
-        for variant in audit.variants
-    }
     members = member_records(audit, recipe, manifests, date, tags)
     kinds = {variant.name: variant.kind for variant in audit.variants}
     for step, measured in workers_left(run).items():

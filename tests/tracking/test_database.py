@@ -170,6 +170,6 @@ def test_a_disk_that_fills_during_the_first_logging_is_said_and_made_good(
         command = logging_of(run)
         command.communicate(timeout=60)
         assert read_json(run / "tracking.json")["reason"] == ""
-        assert logged_runs(disk / "mlflow.db") == {"killed": 2, "killed.models": 6}
+        assert logged_runs(disk / "mlflow.db") == {"killed": 3, "killed.models": 6}
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
