@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
+from scotoma.run import Run
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, write
 from tests.steps import steps_in_this_process
 from tests.tracking.conftest import _copied, serving
+from tests.tracking.typed import log_audit
 
 ROOT = Path(__file__).resolve().parents[2]
 TEAM, TOKEN = "team-a", "a-service-account-s-token"
@@ -144,3 +146,20 @@ def test_a_token_that_is_not_taken_is_said(
     told = " ".join(err.split())
     assert "did not take the password or token (401: " in told
     assert "renew MLFLOW_TRACKING_TOKEN" in told
+
+
+def test_the_token_of_a_pod_goes_to_no_host_that_only_a_configuration_names(
+    workspaces: str,
+    folder: Callable[..., Run],
+    audit_of: Callable[[Run], dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_AUTH", "kubernetes-namespaced")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "kubeconfig")))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_WORKSPACE", TEAM)
+    run = folder(tmp_path / "run", "anybody")
+    with checking(workspaces, token="") as (address, seen):
+        assert log_audit(run, audit_of(run), address).reason == ""
+    assert set(seen) == {(TEAM, "")}
