@@ -10,19 +10,19 @@ from scotoma._version import __version__
 if TYPE_CHECKING:
     from scotoma.answers.arrays import pair_of as pair
     from scotoma.comparison import compare as compare
-    from scotoma.notebook.asking import judge_pair as judge
-    from scotoma.notebook.asking import measure_pair as measure
-    from scotoma.notebook.asking import slices_of_pair as find_slices
     from scotoma.notebook.opened import open_audit as open  # noqa: A004  as notebooks write it
+    from scotoma.notebook.pairs import judge_pair as judge
+    from scotoma.notebook.pairs import measure_pair as measure
+    from scotoma.notebook.pairs import slices_of_pair as find_slices
 
 __all__ = ["__version__", "compare", "find_slices", "judge", "measure", "open", "pair"]
 
 # Where each name is, which is imported on first use: numpy and polars take their time.
 HOMES = {
     "compare": ("scotoma.comparison", "compare"),
-    "find_slices": ("scotoma.notebook.asking", "slices_of_pair"),
-    "judge": ("scotoma.notebook.asking", "judge_pair"),
-    "measure": ("scotoma.notebook.asking", "measure_pair"),
+    "find_slices": ("scotoma.notebook.pairs", "slices_of_pair"),
+    "judge": ("scotoma.notebook.pairs", "judge_pair"),
+    "measure": ("scotoma.notebook.pairs", "measure_pair"),
     "open": ("scotoma.notebook.opened", "open_audit"),
     "pair": ("scotoma.answers.arrays", "pair_of"),
 }

@@ -349,12 +349,15 @@ def test_a_page_is_at_most_80_columns_wide_and_says_what_was_searched(name, tabl
     assert max(map(cell_len, out.splitlines())) <= 80
     flat = " ".join(out.split())
     assert "n shuffled outcomes the same search found" in flat
-    assert "possible slices" in flat
+    possible, *rest = re.search(r"Of ([\d,]+) possible slices, (.*?)\.", flat).groups()
+    tests = re.search(r"([\d,]+) (?:tests in the two halves|with at least)", rest[0])[1]
+    halves = 2 if "in the two halves" in rest[0] else 1
+    assert 0 < int(tests.replace(",", "")) <= halves * int(possible.replace(",", ""))
     assert "Features: age, job, shift." in flat
     if name not in ("auc", "precision", "fnr"):
         assert "job = Sales" in flat
     assert ("do not act on these slices" in flat) == (name == "published")
-    assert ("p again" in flat) == ("in two halves" in flat and "No slice" not in flat)
+    assert ("p again" in flat) == ("in the two halves" in flat and "No slice" not in flat)
 
 
 def test_a_page_without_slices_does_not_say_that_there_are_none(tmp_path):

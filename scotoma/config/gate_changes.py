@@ -31,10 +31,13 @@ class MaxIncrease(FrozenGatePart):
     """How far a rate may rise; with both limits, both must be exceeded."""
 
     relative: float | None = Field(
-        None, ge=0, description="Of compressed / dense - 1, a fraction: 0.2 for +20%."
+        None, ge=0, description="Limit of compressed / dense - 1, a fraction: 0.2 for +20%."
     )
     absolute: float | None = Field(
-        None, ge=0, lt=1, description="Of compressed - dense, a fraction: 0.005 for half a point."
+        None,
+        ge=0,
+        lt=1,
+        description="Limit of compressed - dense, a fraction: 0.005 for half a point.",
     )
 
     @model_validator(mode="after")

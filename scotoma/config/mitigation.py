@@ -215,7 +215,7 @@ class Contestant(Mitigation):
         "",
         max_length=40,
         pattern=r"^(\w[\w .-]*)?$",
-        description="Of its audit; empty: that of the technique.",
+        description="Name of its audit; empty: that of the technique.",
     )
 
     @model_validator(mode="after")

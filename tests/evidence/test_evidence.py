@@ -328,7 +328,7 @@ def test_verify_speaks_of_the_evidence_and_its_exit_code_of_a_verdict_that_fails
     (out / "changed.json").write_text(json.dumps(envelope))
     code, _, err = scotoma("verify", run, "--evidence", out / "changed.json")
     assert code == 4
-    assert f"says PASSED, and gate.json {verdict} for int8" in err
+    assert f"says PASSED, and gate.json says {verdict} for int8" in err
 
 
 def gate_of(run: Path, variant: str) -> str:

@@ -53,7 +53,11 @@ def conclude(measures: dict[str, Any]) -> list[str]:
 
 def _decisions(rows: Sequence[Row]) -> Iterator[str]:
     """Say which group is refused, admitted and selected wrongly or seldom; nothing elsewhere."""
-    words = {"fnr": "FNR is highest for", "fpr": "FPR for", "selected": "selected least is"}
+    words = {
+        "fnr": "FNR is highest for",
+        "fpr": "FPR for",
+        "selected": "the selection rate is lowest for",
+    }
     if not any(row["metric"] == "selected" for row in rows):
         return
     parts = []

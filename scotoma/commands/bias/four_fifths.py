@@ -82,8 +82,9 @@ def format_four_fifths(name: str, measures: dict[str, Any]) -> Iterator[str]:
         f"{quoted(measures['positive'])}, intervals {100 * measures['level']:g}%"
     )
     yield from wrapped(
-        "Ratio: selection rate over that of the group selected most, which its interval takes for "
-        "chosen beforehand. The rule of thumb asks for 4/5; it is no finding of law."
+        "Ratio: a group's selection rate over that of the group selected most. Its interval treats "
+        "that group as chosen beforehand. The rule of thumb asks for at least 4/5; a ratio below "
+        "it is not a legal finding."
     )
     for table in measures["tables"]:
         yield ""

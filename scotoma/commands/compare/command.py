@@ -11,6 +11,8 @@ from scotoma.commands.shared import options
 
 __all__ = ["compare"]
 
+IOU, LEAST = 0.5, 0.25  # of a box that is found, and of a detection that is used
+
 
 def compare(
     logs: Annotated[
@@ -23,8 +25,8 @@ def compare(
     group: Annotated[
         list[str] | None,
         typer.Option(
-            help="Attributes whose values are groups, by dotted path, separated by commas; of "
-            "numbers also PATH:3 or PATH:18,40,65. Can be repeated."
+            help="Attributes whose values are groups, by dotted path, separated by commas; numbers "
+            "also as PATH:3 or PATH:18,40,65. Can be repeated."
         ),
     ] = None,
     groups: Annotated[
@@ -36,10 +38,10 @@ def compare(
     ] = False,
     score: Annotated[str | None, typer.Option(help="Score to compare. Default: accuracy.")] = None,
     right_from: Annotated[
-        float | None, typer.Option(help="Take a score from this number upwards as right.")
+        float | None, typer.Option(help="Smallest score that counts as right.")
     ] = None,
     score_filter: Annotated[
-        str, typer.Option("--filter", help="Filter after which answers were scored.")
+        str, typer.Option("--filter", help="Compare answers as scored after this filter.")
     ] = "",
     task: Annotated[
         list[str] | None, typer.Option(help="Task to compare. Can be repeated. Default: all.")
@@ -50,13 +52,13 @@ def compare(
             "--reruns", help="Logs of one folder, or of one name, are reruns of one model."
         ),
     ] = False,
-    identifier: Annotated[str, typer.Option("--id", help="Of tables: column of ids.")] = "",
-    label: Annotated[str, typer.Option(help="Of tables: column of the true answers.")] = "",
-    predicted: Annotated[str, typer.Option(help="Of tables: column of the models' answers.")] = "",
+    identifier: Annotated[str, typer.Option("--id", help="Column of ids, in tables.")] = "",
+    label: Annotated[str, typer.Option(help="Column of the true answers, in tables.")] = "",
+    predicted: Annotated[str, typer.Option(help="Column of the models' answers, in tables.")] = "",
     positive: Annotated[
         str,
         typer.Option(
-            help="Of tables: the favourable answer. FNR, FPR and selection rate of each group lead."
+            help="The favourable answer, in tables: FNR, FPR and selection rate come first."
         ),
     ] = "",
     refusal: Annotated[
@@ -65,11 +67,11 @@ def compare(
     ] = None,
     allow_different_prompts: Annotated[
         bool,
-        typer.Option("--allow-different-prompts", help="Compare although prompts differ."),
+        typer.Option("--allow-different-prompts", help="Compare even if prompts differ."),
     ] = False,
     allow_missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="Compare although some have other examples."),
+        typer.Option("--allow-missing", help="Compare even if some examples are in only one log."),
     ] = False,
     truth: Annotated[
         str | None,
@@ -79,11 +81,11 @@ def compare(
         ),
     ] = None,
     iou: Annotated[
-        float, typer.Option(help="Of detectors: smallest intersection over union of a found box.")
-    ] = 0.5,
+        float, typer.Option(help="With --truth: smallest intersection over union of a found box.")
+    ] = IOU,
     min_score: Annotated[
-        float, typer.Option(help="Of detectors: score from which on detections are used.")
-    ] = 0.25,
+        float, typer.Option(help="With --truth: lowest score of a detection that is used.")
+    ] = LEAST,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the audit: page, gate file, examples.")
     ] = None,
@@ -117,7 +119,7 @@ def compare(
             "--filter": score_filter, "--reruns": reruns, "--id": identifier, "--label": label,
             "--predicted": predicted, "--positive": positive, "--refusal": refusal,
             "--allow-different-prompts": allow_different_prompts,
-            "--allow-missing": allow_missing,
+            "--allow-missing": allow_missing, "--tracking": tracking,
         }  # fmt: skip
         if unused := [name for name, value in others.items() if value not in (None, False, "")]:
             raise ConfigError(
@@ -131,6 +133,14 @@ def compare(
         if gate:
             raise typer.Exit(code)
         return
+    changed = {"--iou": iou != IOU, "--min-score": min_score != LEAST}
+    if unused := [name for name, value in changed.items() if value]:
+        from scotoma.errors import ConfigError
+
+        raise ConfigError(
+            f"{unused[0]} is for detections, and no ground truth is named; add --truth, or leave "
+            f"{unused[0]} out"
+        )
     from scotoma.commands.compare.run import CompareQuestion, run_compare
 
     question = CompareQuestion(

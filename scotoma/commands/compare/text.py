@@ -111,7 +111,9 @@ def verdict_lines(verdict: ComparedVerdict | None, told: Collection[str] = ()) -
     for line in admission_lines(asked):
         lines += [] if line in above else wrapped(f"note    {line}.", later="  ")
     if gate["scope"] == "shipped":
-        lines += wrapped("Of these two models; another training run may differ.")
+        lines += wrapped(
+            "These numbers are about these two models; another training run may differ."
+        )
     return lines
 
 

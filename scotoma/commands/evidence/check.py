@@ -105,7 +105,7 @@ def check_evidence(
     if VERDICTS[predicate["result"]] not in verdicts.values():
         told = ", ".join(f"{verdict} for {name}" for name, verdict in verdicts.items())
         raise DataError(
-            f"{evidence} says {predicate['result']}, and gate.json {told}; do not trust it"
+            f"{evidence} says {predicate['result']}, and gate.json says {told}; do not trust it"
         )
     return CheckedEvidence(VERDICTS[predicate["result"]], subject["name"], digest, signed)
 

@@ -9,6 +9,7 @@ from scotoma.commands.shared.text_table import table_rows, wrapped
 from scotoma.printable import quoted
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
+from scotoma.slices.search.confirm import half_size
 from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SMALLEST = 1e-99
@@ -166,15 +167,21 @@ def _legend(report: SliceReport) -> Iterator[str]:
 def _searched(report: SliceReport) -> Iterator[str]:
     settings, features = report.settings, report.features
     together = settings["max_cross"]
-    halves = " in two halves" if settings["confirm"] else ""
     side = {"both": "different"}.get(settings["direction"], settings["direction"])
-    size = f"{settings['min_size']:,} example{'s' * (settings['min_size'] != 1)}"
+    confirm, alpha = settings["confirm"], f"at alpha {settings['alpha']:g}"
+    least = half_size(settings["min_size"]) if confirm else settings["min_size"]
+    size = f"at least {least:,} example{'s' * (least != 1)}"
+    what = f"for {side} {settings['metric']}"
     yield from wrapped(
         f"Searched ({settings['mode']}, {settings['protocol']}): {len(features)} "
         f"feature{'s' * (len(features) != 1)}, up to {together} "
-        f"condition{'s' * (together != 1)} a slice. Of {report.candidates:,} possible slices "
-        f"{report.tested:,} with at least {size} were tested{halves} for {side} "
-        f"{settings['metric']}, at alpha {settings['alpha']:g}."
+        f"condition{'s' * (together != 1)} a slice. Of {report.candidates:,} possible slices, "
+        + (
+            f"those with {size} in a half were tested there {what}, {alpha}: {report.tested:,} "
+            f"test{'s' * (report.tested != 1)} in the two halves."
+            if confirm
+            else f"{report.tested:,} with {size} were tested {what}, {alpha}."
+        )
     )
     if report.iterations:
         most, order = settings["budget"], settings["order"]

@@ -1,4 +1,4 @@
-"""What do answers that a notebook holds say? Measured, gate_of and searched without a run."""
+"""What do answers that a notebook holds say? Measured, judged and searched without a run."""
 
 from __future__ import annotations
 
