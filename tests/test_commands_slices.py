@@ -349,10 +349,13 @@ def test_a_page_is_at_most_80_columns_wide_and_says_what_was_searched(name, tabl
     assert max(map(cell_len, out.splitlines())) <= 80
     flat = " ".join(out.split())
     assert "n shuffled outcomes the same search found" in flat
-    possible, *rest = re.search(r"Of ([\d,]+) possible slices, (.*?)\.", flat).groups()
-    tests = re.search(r"([\d,]+) (?:tests in the two halves|with at least)", rest[0])[1]
-    halves = 2 if "in the two halves" in rest[0] else 1
-    assert 0 < int(tests.replace(",", "")) <= halves * int(possible.replace(",", ""))
+    searched = re.search(
+        r"Of ([\d,]+) possible slices, (?:([\d,]+) with at least|those with at least \d+ examples? "
+        r"in a half were tested there .*?: ([\d,]+) tests in the two halves)", flat,
+    )  # fmt: skip
+    assert searched is not None
+    possible, whole, halved = (int((one or "0").replace(",", "")) for one in searched.groups())
+    assert 0 < whole + halved <= possible * (2 if halved else 1)
     assert "Features: age, job, shift." in flat
     if name not in ("auc", "precision", "fnr"):
         assert "job = Sales" in flat

@@ -150,7 +150,11 @@ def test_rules_are_a_file_or_its_text(tmp_path: Path) -> None:
             ),
             "groups must have names of their own, got 'split'; call the attribute something else",
         ),
-        (lambda p: scotoma.find_slices(p), "slices need groups or features .* got none"),
+        (lambda p: scotoma.find_slices(p), "slices need .* got none; pass them to scotoma.pair"),
+        (
+            lambda p: scotoma.judge(scotoma.pair(["a"] * 9, ["a"] * 9, ["a"] * 9)),
+            "y must hold at least two classes, got 'a' alone; pass examples of every class",
+        ),
         (lambda p: scotoma.judge(p, advantaged={"sex": "m"}), "advantaged .* 'sex'"),
     ],
 )

@@ -184,7 +184,8 @@ def pair_of(
     cluster = None if clusters is None else series_of(clusters, "clusters")
     if cluster is not None and len(cluster) != rows:
         raise DataError(
-            f"clusters must name one for each of the {rows:,} examples, got {len(cluster):,}"
+            f"clusters must name one cluster for each of the {rows:,} examples, got "
+            f"{len(cluster):,}; pass the same examples in the same order"
         )
     described = pl.DataFrame(group_columns(features, rows)) if features is not None else None
     return Pair.of(

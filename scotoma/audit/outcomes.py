@@ -98,7 +98,7 @@ class SelectionRow(Part):
     rate: Quantity = Field(description="Selection rate, a fraction.")
     ratio: Quantity | None = Field(
         description="Rate over that of the group selected most; null for groups under 2% of the "
-        "examples, and where nobody is selected. The interval takes that group for chosen "
+        "examples, and where nobody is selected. The interval treats that group as chosen "
         "beforehand."
     )
     standing: Literal["highest", "kept", "below", "too small", "no selection"] = Field(

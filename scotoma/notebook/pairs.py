@@ -113,7 +113,10 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
     if own.features is not None:
         features |= {one.name: one for one in own.features if one.name not in features}
     if not features:
-        raise DataError("slices need groups or features that describe examples, got none")
+        raise DataError(
+            "slices need groups or features that describe examples, got none; pass them to "
+            "scotoma.pair"
+        )
     compressed = pair.compressed.predicted
     if pair.dense is None:
         raise DataError("slices need dense answers to compare with, got compressed ones alone")

@@ -66,7 +66,13 @@ def audit_in_memory(
         raise DataError("a pair must hold dense answers to be measured, got compressed ones alone")
     if positive is not None and positive not in pair.classes:
         raise DataError(
-            f"positive must be one of {listed(list(pair.classes))}, got {quoted(positive)}"
+            f"positive must be one of {listed(list(pair.classes))}, got {quoted(positive)}; "
+            "name one of them"
+        )
+    if len(pair.classes) < 2:
+        raise DataError(
+            f"y must hold at least two classes, got {listed(list(pair.classes))} alone; pass "
+            "examples of every class"
         )
     examples = _examples(pair)
     for attribute, value in (advantaged or {}).items():

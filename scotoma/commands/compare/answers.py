@@ -17,6 +17,7 @@ __all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "answered_names", "are_outcome
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 NO_LABELS = "logs say what is right, and hold no labels"
+ONE_LABEL = "every label is the same"
 TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 
 
@@ -57,6 +58,7 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
         for name, answers in zip(one.models, said, strict=True)
     )
     again = max(one.rows.reruns) > 1
+    reason = ONE_LABEL if tables and _one_label(table) else NO_LABELS
     return Pair(
         examples=Examples(
             labels=numbered.ids(truth)[:, None],
@@ -66,7 +68,7 @@ def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
         ),
         dense=dense,
         compressed=compressed,
-        notes=one.admission if named else (*one.admission, unasked_chance(NO_LABELS)),
+        notes=one.admission if named else (*one.admission, unasked_chance(reason)),
     )
 
 
@@ -78,7 +80,13 @@ def _are_names(table: pl.DataFrame) -> bool:
         if own.null_count() == table.height or not (equal == table[f"score_{side}"]).all():
             return False
     names = pl.concat([table["target"], *answers]).drop_nulls().n_unique()
-    return not table["target"].null_count() and speak_of_classes(names, table.height)
+    whole = not table["target"].null_count() and not _one_label(table)
+    return whole and speak_of_classes(names, table.height)
+
+
+def _one_label(table: pl.DataFrame) -> bool:
+    """Whether all examples have the same label: answers are then right or wrong, and no classes."""
+    return not table["target"].null_count() and table["target"].n_unique() == 1
 
 
 def _said(table: pl.DataFrame, side: str, *, named: bool, tables: bool) -> pl.Series:

@@ -256,12 +256,12 @@ def effect_lines(
 def affected_lines(
     groups: Sequence[GroupScoreEffect], alike: bool, *, binary: bool, lower_is_better: bool
 ) -> list[str]:
-    """Name the groups that surely lose, or say that the loss is shared."""
+    """Name the groups that surely lose, or say why none is named."""
     several = len(groups)
     if alike:
         return wrapped(
-            f"The loss is shared: after Holm's correction over {several} groups, none surely "
-            "changes otherwise than the rest."
+            f"No group is named: after Holm's correction over {several} groups, none is shown to "
+            "lose more or less than the rest."
         )
     hit = affected(groups, higher_is_better=not lower_is_better)
     if not hit:
