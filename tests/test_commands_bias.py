@@ -307,7 +307,8 @@ def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise
     decisions, first, second, third = concluded(path, *asked)
     assert re.fullmatch(
         r"FNR is highest for sex=[fm], 0\.00% \[0\.00, [\d.]+\], n 500; FPR for sex=f, 20\.0% "
-        r"\[[\d.]+, [\d.]+\], n 500; the selection rate is lowest for sex=m, 52\.0% \[[\d.]+, [\d.]+\], n 1,000\.",
+        r"\[[\d.]+, [\d.]+\], n 500; the selection rate is lowest for sex=m, 52\.0% "
+        r"\[[\d.]+, [\d.]+\], n 1,000\.",
         decisions,
     )
     page = scotoma("bias", path, *asked)[1]
