@@ -19,7 +19,7 @@ from scipy.stats import multinomial, norm
 from scipy.stats import t as student
 
 from scotoma.comparison import mean_change
-from scotoma.uncertainty import flip_floor
+from scotoma.numbers import flip_floor
 
 SHARED = 0.5  # of the variance of hardness, by clusters of ten
 NOISE = 0.25  # of the quantized model

@@ -40,10 +40,10 @@ from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
 from scotoma.jsonable import jsonable
+from scotoma.numbers import FEWEST_RUNS
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.against_labels import AgainstLabels
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
-from scotoma.uncertainty import FEWEST_RUNS
 from scotoma.verdict import Gate, judge
 from scotoma.verdict.question import Question
 

@@ -26,7 +26,7 @@ from scotoma.answers.admission import chance_note, class_skill
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.uncertainty import ChangeEvidence, Tally
+from scotoma.numbers import ChangeEvidence, Tally
 from scotoma.verdict import Question, decide
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]

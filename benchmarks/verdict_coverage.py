@@ -32,7 +32,7 @@ from verdict_worlds import COMPRESSIONS, SITES, Attribute, Floats, Harm, World
 from scotoma.bias import gap
 from scotoma.bias.clarify import metric_changes
 from scotoma.impact import class_impact
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 SIZES = (20, 40, 60)
 SMALL = Attribute(

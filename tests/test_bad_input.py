@@ -13,16 +13,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from scotoma import divergence as of
-from scotoma import uncertainty, variance
+from scotoma import numbers, variance
 from scotoma.bias import clarify, counting, fairness, gaps, subgroup
+from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
+from scotoma.numbers import Estimate, Tally
 from scotoma.predictions import Predictions, label_counts
 from scotoma.stages.measures.pairs import comparisons, read_predictions
-from scotoma.uncertainty import Estimate, Tally
 
 RNG = np.random.default_rng(0)
 N, NAN = 40, math.nan
@@ -111,14 +113,17 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda was, now: Tally.of(was, now),
         {"was": Y[:, None] == IDS, "now": Y[:, None] == OTHER},
     ),
-    "Units.mean": (uncertainty.Units.of(N).mean, {"events": RNG.random((N, 3))}),
+    "Units.mean": (
+        lambda scores: numbers.Units.of(N).mean(scores),
+        {"scores": RNG.random((N, 3))},
+    ),
     "cluster_sums": (
-        lambda clusters: uncertainty.cluster_sums(np.ones(N), clusters),
+        lambda clusters: numbers.cluster_sums(np.ones(N), clusters),
         {"clusters": SOURCES},
     ),
-    "holm": (lambda p_values: uncertainty.holm(p_values), {"p_values": np.array([0.1, 0.2])}),
+    "holm": (lambda p_values: numbers.holm(p_values), {"p_values": np.array([0.1, 0.2])}),
     "benjamini_hochberg": (
-        lambda p_values: uncertainty.benjamini_hochberg(p_values),
+        lambda p_values: numbers.benjamini_hochberg(p_values),
         {"p_values": np.array([0.1, 0.2])},
     ),
 }
@@ -337,7 +342,7 @@ def test_variants_of_other_examples_are_refused_and_the_first_is_named(tmp_path:
     run: Any = SimpleNamespace(
         predictions=files.__getitem__, config=SimpleNamespace(resolved_variants=variants)
     )
-    examples: Any = SimpleNamespace(ids=("a", "b", "c"))
+    examples = AuditedExamples(pl.DataFrame({"example_id": ["a", "b", "c"]}), ("x", "y"), (), ())
     with pytest.raises(DataError) as caught:
         list(comparisons(run, examples, read_predictions(run, "dense", examples)))
     assert str(caught.value) == (

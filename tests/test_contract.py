@@ -30,7 +30,7 @@ from scotoma.audit import (
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.audit.schemas import RESULTS, result_schema
 from scotoma.errors import DataError
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict.evidence import read_estimate
 from tests.audits import whole
 

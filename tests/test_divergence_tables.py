@@ -18,7 +18,7 @@ from scotoma.divergence import (
 )
 from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.errors import DataError
-from scotoma.uncertainty import Units
+from scotoma.numbers import Units
 
 
 def test_over_index_is_the_ratio_of_shares_and_its_error_that_of_the_jackknife():

@@ -13,8 +13,8 @@ import pytest
 
 from scotoma.bias import amplification
 from scotoma.divergence import excess
+from scotoma.numbers import holm
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
-from scotoma.uncertainty import holm
 from tests.worlds import worlds
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from scotoma.uncertainty import heterogeneity
+from scotoma.numbers import heterogeneity
 
 Estimates = tuple[Any, Any]
 

@@ -8,7 +8,7 @@ from scipy.stats import norm, ttest_ind
 
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
-from scotoma.uncertainty import benjamini_hochberg, crossed_variance, holm
+from scotoma.numbers import benjamini_hochberg, crossed_variance, holm
 from tests.worlds import AUDITS, worlds
 
 

@@ -41,7 +41,7 @@ SERVING |= {
 SERVING |= {"unreadable", "untrusted"}
 CHAIN = [
     {"inputs"},
-    {"uncertainty"},
+    {"numbers"},
     {"answers"},
     {"readers"},
     {"detection"},
@@ -68,7 +68,7 @@ BESIDE = {
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
 APART |= {("answers", name) for name in ("audit", "config", "processes", "run", "storage")}
 
-MEASURING = {"answers", "predictions", "inputs", "uncertainty", "power"}
+MEASURING = {"answers", "predictions", "inputs", "numbers", "power"}
 MEASURING |= next(row for row in CHAIN if "bias" in row)
 DECIDING = "scotoma.mitigation.decide"
 NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}
@@ -277,7 +277,7 @@ def loaded_by(*names: str) -> dict[str, list[str]]:
 
 def test_importing_the_measuring_half_loads_none_of_them() -> None:
     names = [name for name in modules() if question(name) in MEASURING or name.startswith(DECIDING)]
-    assert {"scotoma.predictions", "scotoma.uncertainty", "scotoma.bias.counting"} <= set(names)
+    assert {"scotoma.predictions", "scotoma.numbers", "scotoma.bias.counting"} <= set(names)
     loaded = loaded_by(*names)
     wrong = [
         f"importing {name} loads {package}"

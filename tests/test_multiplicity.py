@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.uncertainty import benjamini_hochberg
+from scotoma.numbers import benjamini_hochberg
 
 LEVELS = st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.012, 0.2, 0.9, 1.0]), min_size=1, max_size=9)
 # Benjamini and Hochberg (1995), section 3: fifteen comparisons of two treatments after a heart

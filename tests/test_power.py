@@ -15,6 +15,7 @@ from scipy.stats import norm
 
 from scotoma.bias import GroupChange, amplification
 from scotoma.errors import DataError
+from scotoma.numbers.crossed import combine
 from scotoma.power import (
     Design,
     PlantedGroup,
@@ -24,7 +25,6 @@ from scotoma.power import (
     smallest_amplification,
 )
 from scotoma.power.model import expected_parts
-from scotoma.uncertainty.crossed import combine
 
 PAIRS = Design(group_n=400, rate=0.08, members=6, paired=True, errors=Probit(run_sd=0.3))
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import kurtosis, multivariate_normal, norm
 
 from scotoma.errors import DataError
+from scotoma.numbers import Tally, n_effective
+from scotoma.numbers.crossed import combine
 from scotoma.power import (
     Design,
     PlantedGroup,
@@ -20,8 +22,6 @@ from scotoma.power import (
     planted_audit,
 )
 from scotoma.power.model import both_below, expected_parts
-from scotoma.uncertainty import Tally, n_effective
-from scotoma.uncertainty.crossed import combine
 
 PURE = Probit(difficulty_sd=0, run_sd=0)  # every member errs on its own: binomial counts
 

@@ -23,12 +23,12 @@ from scotoma.audit.worst_change import (
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
 from scotoma.jsonable import jsonable
+from scotoma.numbers.rates import FEW
 from scotoma.report.answers import whom
 from scotoma.report.overview import variant_rows
 from scotoma.report.timeline import audited
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
-from scotoma.uncertainty.rates import FEW
 from tests.audits import gate_file, whole
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.

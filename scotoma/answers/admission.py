@@ -14,9 +14,9 @@ from scotoma.answers.values import number_in
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, cluster_ids
 from scotoma.natural import natural_order
+from scotoma.numbers import Estimate, combine, of_variance, undefined
+from scotoma.numbers.influences import Influences, member_variance
 from scotoma.printable import listed, quoted
-from scotoma.uncertainty import Estimate, combine, of_variance, undefined
-from scotoma.uncertainty.influences import Influences, member_variance
 
 __all__ = [
     "NO_ANSWER",

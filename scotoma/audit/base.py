@@ -22,7 +22,7 @@ Real = Annotated[
 
 
 class Plain(Protocol):
-    """What gives its fields as JSON values, as `uncertainty.Estimate` does."""
+    """What gives its fields as JSON values, as `numbers.Estimate` does."""
 
     def as_dict(self) -> dict[str, Any]:
         """Every field, nan as None."""
@@ -72,7 +72,7 @@ class Quantity(Part):
     def of(cls, estimate: Plain) -> Quantity:
         """Convert an estimate: nan becomes None.
 
-        >>> from scotoma.uncertainty import undefined
+        >>> from scotoma.numbers import undefined
         >>> Quantity.of(undefined("no negatives", n=0, members=5)).value is None
         True
         """

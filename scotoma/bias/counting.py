@@ -25,8 +25,8 @@ from scotoma.inputs import (
     populations,
     true_labels,
 )
-from scotoma.uncertainty import Tally, Words
-from scotoma.uncertainty.tally import power_table
+from scotoma.numbers import Tally, Words
+from scotoma.numbers.tally import power_table
 
 CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
 

@@ -13,7 +13,7 @@ from scotoma.bias.clarify import all_metrics
 from scotoma.bias.selection import selection_rates
 from scotoma.errors import DataError
 from scotoma.inputs import booleans
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 __all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "STANDINGS", "ImpactRatio", "impact_ratios"]
 

@@ -12,7 +12,7 @@ from scotoma.bias.counting import RateMetric, at_risk, group_masks, metrics
 from scotoma.bias.results import GroupGap
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
-from scotoma.uncertainty import COMPRESSED, DENSE, Number, Units, check_level
+from scotoma.numbers import COMPRESSED, DENSE, Number, Units, check_level
 
 Rates = tuple[Number, Number]  # of group a, and of group b
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.results import GroupChange
 from scotoma.bias.subgroup import change_at
-from scotoma.uncertainty import ChangeEvidence, RateEvidence, Variance
-from scotoma.uncertainty.rates import FEWEST
+from scotoma.numbers import ChangeEvidence, RateEvidence, Variance
+from scotoma.numbers.rates import FEWEST
 
 __all__ = ["COLUMNS", "rate_columns", "read_changes"]
 

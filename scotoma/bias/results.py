@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from scotoma.uncertainty import Estimate, Variance
+from scotoma.numbers import Estimate, Variance
 
 
 @dataclass(frozen=True)

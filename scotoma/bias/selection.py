@@ -11,7 +11,7 @@ from scotoma.bias.counting import RateMetric, group_masks, tally
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.bias.subgroup import change_at
 from scotoma.errors import DataError
-from scotoma.uncertainty import ChangeEvidence, RateEvidence, check_level
+from scotoma.numbers import ChangeEvidence, RateEvidence, check_level
 
 __all__ = ["selection_changes", "selection_rates"]
 

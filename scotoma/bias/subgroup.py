@@ -10,7 +10,7 @@ from scotoma.bias.counting import RateMetric, group_masks, metrics, tally
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
 from scotoma.inputs import class_ids, populations, true_labels
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     ChangeEvidence,
     RateEvidence,
     Tally,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, booleans
-from scotoma.uncertainty import Estimate, Number, Units
+from scotoma.numbers import Estimate, Number, Units
 
 __all__ = ["BiasAnswers", "BiasScore", "bias_scores"]
 

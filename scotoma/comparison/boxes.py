@@ -17,7 +17,7 @@ from scotoma.comparison.precision import jackknife
 from scotoma.detection.average_precision import DetectionScores
 from scotoma.detection.matching import BoxOutcomes
 from scotoma.inputs import Codes, Flags
-from scotoma.uncertainty import Estimate, undefined
+from scotoma.numbers import Estimate, undefined
 
 __all__ = ["BoxComparison", "PrecisionChange", "box_chance_note", "measure_boxes"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.comparison.means import MeanChange, ScoreTable
 from scotoma.inputs import Flags, booleans
-from scotoma.uncertainty import Estimate, Variance, holm, of_variance, undefined
+from scotoma.numbers import Estimate, Variance, holm, of_variance, undefined
 
 __all__ = ["GroupScoreEffect", "affected", "all_lose_alike", "group_effects", "surely_worse"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.divergence.flips import flip_ledger
 from scotoma.inputs import Labels
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 __all__ = ["RIGHT", "WRONG", "Flip", "answer_codes", "flips"]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     COMPRESSED,
     DENSE,
     Estimate,

@@ -9,7 +9,7 @@ import numpy as np
 
 from scotoma.detection.average_precision import DetectionScores
 from scotoma.inputs import Floats
-from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 
 __all__ = ["PrecisionEstimates", "jackknife", "precision_estimates"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from scotoma.comparison.means import ScoreTable
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     check_level,
     cluster_sums,

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats
+from scotoma.numbers import Estimate, crossed_variance, none_seen, of_variance
 from scotoma.predictions.reruns import rerun_rows
-from scotoma.uncertainty import Estimate, crossed_variance, none_seen, of_variance
 
 __all__ = ["RerunFloor", "align_reruns", "rerun_floor"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 __all__ = ["as_html", "estimate_columns", "frame"]
 

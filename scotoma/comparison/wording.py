@@ -11,7 +11,7 @@ from scotoma.comparison.flips import flips
 from scotoma.comparison.means import MeanChange, mean_change
 from scotoma.errors import ConfigError
 from scotoma.inputs import Codes
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 __all__ = ["REFUSALS", "Wording", "refusal_pattern", "wording"]
 

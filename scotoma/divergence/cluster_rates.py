@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Codes, Floats
-from scotoma.uncertainty import Estimate, Units, cluster_sums, ratio_influence
+from scotoma.numbers import Estimate, Units, cluster_sums, ratio_influence
 
 GIVEN_POPULATIONS = "these populations, another test set"
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
 from scotoma.inputs import Flags, Floats, Labels, booleans, populations, true_labels
-from scotoma.uncertainty import COMPRESSED, Estimate, Units
+from scotoma.numbers import COMPRESSED, Estimate, Units
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from scotoma.divergence.agreement import agreement
 from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
 from scotoma.inputs import Codes, Floats, Labels, cluster_ids, populations
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
     Units,
@@ -25,7 +25,7 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
+from scotoma.numbers.rates import FEW, UNKNOWN_VARIANCE
 
 # A floor at h votes needs 2h dense members: no estimator from fewer is unbiased, for the chance
 # that two disjoint sets of h differ is a polynomial of degree 2h in the shares of the labels. One

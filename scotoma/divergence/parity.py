@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Codes, Flags, booleans, cluster_ids, populations
-from scotoma.uncertainty import check_level, cluster_sums
+from scotoma.numbers import check_level, cluster_sums
 
 __all__ = ["LabelParity", "label_parity"]
 

@@ -14,8 +14,8 @@ from scotoma.divergence.ranking import percentile_weights, threshold
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, booleans, populations, true_labels
-from scotoma.uncertainty import Estimate, Units, undefined
-from scotoma.uncertainty.rates import FEWEST
+from scotoma.numbers import Estimate, Units, undefined
+from scotoma.numbers.rates import FEWEST
 
 GIVEN_SUBSET = "the subset is taken as given"
 

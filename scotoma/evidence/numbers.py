@@ -26,7 +26,7 @@ def interval_words(quantity: Quantity, unit: Literal["rate", "points"]) -> str:
         quantity: A fraction, or a difference of fractions.
         unit: `rate` for per cent, `points` for percentage points.
 
-    >>> from scotoma.uncertainty import Estimate, undefined
+    >>> from scotoma.numbers import Estimate, undefined
     >>> rise = Quantity.of(Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10))
     >>> interval_words(rise, "points")
     '+2.00 points [+0.87, +3.13]'

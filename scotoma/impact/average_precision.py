@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     check_level,
     cluster_sums,

@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
 from scotoma.inputs import Flags, Floats, StatisticsProtocol, cluster_ids, populations, true_labels
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
     Variance,
@@ -23,7 +23,7 @@ from scotoma.uncertainty import (
     holm,
     undefined,
 )
-from scotoma.uncertainty.rates import FEW
+from scotoma.numbers.rates import FEW
 
 ClassCorrection = Literal["bh", "by", "holm"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.inputs import Codes, Floats, Labels
-from scotoma.uncertainty import Variance, cluster_sums, combine, flip_floor
-from scotoma.uncertainty.influences import member_variance
+from scotoma.numbers import Variance, cluster_sums, combine, flip_floor
+from scotoma.numbers.influences import member_variance
 
 DUST = 1e-24  # what rounding leaves of influences that agree
 

@@ -12,11 +12,11 @@ from scipy.stats import t
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Representation
 from scotoma.divergence import subset_weights
+from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.cie_groups import NO_GROUPS
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import TIES, under
-from scotoma.uncertainty import benjamini_hochberg
 
 __all__ = ["over_indexed"]
 

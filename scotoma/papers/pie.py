@@ -7,13 +7,13 @@ import numpy as np
 from scotoma.audit.groups import ClassRow
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
+from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.pie_robustness import corruptions
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import divergence_sentence, under
 from scotoma.published import pie
-from scotoma.uncertainty import benjamini_hochberg
 
 __all__ = ["tables"]
 

@@ -9,11 +9,11 @@ import numpy as np
 from scotoma.audit import Quantity
 from scotoma.audit.document import DENSE
 from scotoma.divergence.cluster_rates import weighted_rate
+from scotoma.numbers import Units
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text, under
 from scotoma.predictions import kept_classes
-from scotoma.uncertainty import Units
 
 __all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
 

@@ -17,7 +17,7 @@ def quantity_text(
 ) -> str:
     """Put a number with its interval and n, or the reason why it has none.
 
-    >>> from scotoma.uncertainty import Estimate
+    >>> from scotoma.numbers import Estimate
     >>> quarter = Quantity.of(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0))
     >>> quantity_text(quarter, factor=100, unit="%")
     '25.0% [12.5, 50.0] (n 40)'

@@ -11,9 +11,9 @@ from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
+from scotoma.numbers.estimate import FEWEST_RUNS, json_safe
+from scotoma.numbers.rates import FEWEST
 from scotoma.power.model import Design, Probit, expected_parts
-from scotoma.uncertainty.estimate import FEWEST_RUNS, json_safe
-from scotoma.uncertainty.rates import FEWEST
 
 NODES = 16  # a variance component; 24 change the power by less than .001
 HIGHEST_RATE = 0.999  # compressed rate beyond which no increase is looked for

@@ -12,8 +12,8 @@ from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.uncertainty.rates import FEWEST
-from scotoma.uncertainty.tally import MOST_MEMBERS
+from scotoma.numbers.rates import FEWEST
+from scotoma.numbers.tally import MOST_MEMBERS
 
 NODES = 96  # a difficulty_sd of 3 then has its kurtosis to 4 digits
 
@@ -189,7 +189,7 @@ def expected_parts(
         Owen (1956), Annals of Mathematical Statistics 27:1075-1090, bivariate normal
         probabilities; McCulloch and Searle (2001), section 8.4.
 
-    >>> from scotoma.uncertainty.crossed import combine
+    >>> from scotoma.numbers.crossed import combine
     >>> pure = Probit(difficulty_sd=0, run_sd=0)
     >>> design = Design(group_n=1_000, rate=0.1, members=2, errors=pure)
     >>> round(combine(*expected_parts(design, 0.0)).total, 9)  # of two binomials: 2 (0.9/0.1)/2000

@@ -19,9 +19,9 @@ from scotoma.config.gate import (
 from scotoma.config.gate_levels import OF_LABELS
 from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
 from scotoma.config.gate_scores import ScoreRule
+from scotoma.numbers import FEW_RUNS, few_runs
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown
-from scotoma.uncertainty import FEW_RUNS, few_runs
 
 __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
 

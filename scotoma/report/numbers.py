@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scotoma.audit.groups import ClassRow
-from scotoma.uncertainty import FEW_EVENTS
-from scotoma.uncertainty.rates import FEW
+from scotoma.numbers import FEW_EVENTS
+from scotoma.numbers.rates import FEW
 
 __all__ = [
     "Interval",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from scotoma.audit import Audit
 from scotoma.audit.base import Part
-from scotoma.uncertainty import few_runs
+from scotoma.numbers import few_runs
 
 __all__ = ["in_names", "with_group_names"]
 

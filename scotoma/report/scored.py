@@ -9,12 +9,12 @@ from typing import Any
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.scores import QuantileRow, ScoreChange
 from scotoma.audit.worst_change import worst_mean
+from scotoma.numbers import few_runs
 from scotoma.report import answers
 from scotoma.report.downloads import downloads
 from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import scale_of
 from scotoma.report.readable import with_group_names
-from scotoma.uncertainty import few_runs
 
 __all__ = ["ScoredVariant", "score_context"]
 

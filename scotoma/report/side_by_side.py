@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
+from scotoma.numbers import Estimate, few_runs
 from scotoma.report.numbers import Interval
 from scotoma.report.overview import variant_rows
 from scotoma.report.page import in_document
 from scotoma.report.readable import with_group_names
-from scotoma.uncertainty import Estimate, few_runs
 
 __all__ = ["changed_verdicts", "side_by_side"]
 

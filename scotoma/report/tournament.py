@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from scotoma.numbers import Estimate
 from scotoma.report import numbers
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.tournament import estimate_text, tournament_figures
@@ -20,7 +21,6 @@ from scotoma.tournament import (
     Tournament,
     count_totals,
 )
-from scotoma.uncertainty import Estimate
 
 __all__ = ["TOTAL_NAMES", "correlation_sentence", "headline_metric", "render_tournament"]
 

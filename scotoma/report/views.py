@@ -14,6 +14,7 @@ from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import MEANING
+from scotoma.numbers import FEW_RUNS, few_runs
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns, selections
 from scotoma.report.corrupted import corrupted
@@ -29,7 +30,6 @@ from scotoma.report.overview import variant_rows
 from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
-from scotoma.uncertainty import FEW_RUNS, few_runs
 from scotoma.variance import NO_POWER, THIS_TEST_SET
 
 __all__ = ["Beside", "page_context"]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from scotoma.uncertainty import COMPRESSED, DENSE, Units, Variance
+from scotoma.numbers import COMPRESSED, DENSE, Units, Variance
 
 __all__ = ["FEWEST", "GroupErrors", "corrected_change", "drawn_prefix"]
 

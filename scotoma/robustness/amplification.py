@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.robustness.losses import SCALES, Loss, Scale, loss
-from scotoma.robustness.right_answers import Answered
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
     Variance,
@@ -22,7 +20,9 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.rates import FEW, UNKNOWN_VARIANCE
+from scotoma.numbers.rates import FEW, UNKNOWN_VARIANCE
+from scotoma.robustness.losses import SCALES, Loss, Scale, loss
+from scotoma.robustness.right_answers import Answered
 
 __all__ = ["FEWEST_EXAMPLES", "Amplification", "GroupTest", "amplified_loss", "group_contrast"]
 __all__ += ["Mask", "amplified", "estimate_of", "group_tests"]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     cluster_sums,
     crossed_variance,

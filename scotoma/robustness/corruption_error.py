@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
+from scotoma.numbers import Estimate, crossed_variance, of_variance, undefined
 from scotoma.robustness.right_answers import Answered, RightAnswers
-from scotoma.uncertainty import Estimate, crossed_variance, of_variance, undefined
 
 __all__ = ["CorruptionErrors", "corruption_errors", "errors_over"]
 

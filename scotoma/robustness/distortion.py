@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, cluster_sums, none_seen, ratio_influence, undefined
+from scotoma.numbers import Estimate, cluster_sums, none_seen, ratio_influence, undefined
 
 __all__ = ["distortion", "example_mean", "structural_similarity"]
 

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.robustness.amplification import estimate_of
-from scotoma.robustness.losses import SCALES, Scale, loss
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     Units,
     Words,
@@ -20,6 +18,8 @@ from scotoma.uncertainty import (
     ratio_influence,
     undefined,
 )
+from scotoma.robustness.amplification import estimate_of
+from scotoma.robustness.losses import SCALES, Scale, loss
 
 __all__ = ["OtherSet", "other_set", "set_accuracy"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, Units, Words, cluster_sums, ratio_influence
+from scotoma.numbers import Estimate, Units, Words, cluster_sums, ratio_influence
 
 __all__ = ["Answered", "RightAnswers"]
 

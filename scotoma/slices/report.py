@@ -13,13 +13,13 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.inputs import Flags, Floats
+from scotoma.numbers import Estimate
 from scotoma.slices.null import Null
 from scotoma.slices.search.findings import SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
 from scotoma.slices.view import Description
-from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Codes, Flags
+from scotoma.numbers import Estimate, Units, Words, undefined
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.evidence.tally import Rows
@@ -18,7 +19,6 @@ from scotoma.slices.judging.ratios import linear, ratio_of
 from scotoma.slices.search.findings import Key, SliceFinding
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.uncertainty import Estimate, Units, Words, undefined
 
 NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
 

@@ -17,6 +17,7 @@ from scotoma.audit.study import (
     Sensitivity,
     StudyResult,
 )
+from scotoma.numbers import holm
 from scotoma.study.agreement import annotator_agreement, counts_of
 from scotoma.study.answer_table import (
     CANT_TELL,
@@ -41,7 +42,6 @@ from scotoma.study.taking_part import (
     screened_people,
     study_flow,
 )
-from scotoma.uncertainty import holm
 
 __all__ = ["study_result"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scotoma.audit.study import AnnotatorFlow, StudyFlow
+from scotoma.numbers.wilson_interval import wilson
 from scotoma.study.answer_table import CANT_TELL, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS
 from scotoma.study.plan import StudyPlan
-from scotoma.uncertainty.wilson_interval import wilson
 
 __all__ = [
     "arm_a_words",

@@ -10,11 +10,11 @@ import numpy as np
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, StatisticsProtocol
+from scotoma.numbers import Estimate, benjamini_hochberg, check_level
 from scotoma.tournament.correlation import MetricCorrelation, correlate_metrics
 from scotoma.tournament.risk import single_run_risk
 from scotoma.tournament.technique_runs import TechniqueRuns
 from scotoma.tournament.two_levels import two_level_mean
-from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level
 from scotoma.variance import RunComparison, RunSpread, compare_family, spread
 
 __all__ = [

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.inputs import Floats
+from scotoma.numbers import Estimate
 from scotoma.tournament.technique_runs import TechniqueRuns
-from scotoma.uncertainty import Estimate
 from scotoma.variance import RunComparison, compare_family
 
 __all__ = ["OneSeedCell", "compare_one_seed"]

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
+from scotoma.numbers import Estimate, benjamini_hochberg
 from scotoma.tournament.technique_runs import TechniqueRuns
 from scotoma.tournament.two_levels import two_level_mean
-from scotoma.uncertainty import Estimate, benjamini_hochberg
 
 __all__ = ["PairedCell", "compare_paired", "paired_permutation_p"]
 

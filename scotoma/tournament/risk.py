@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from scotoma.errors import DataError
 from scotoma.inputs import floats
-from scotoma.uncertainty import Estimate, check_level
+from scotoma.numbers import Estimate, check_level
 from scotoma.variance import THIS_TEST_SET
 
 __all__ = ["single_run_risk"]

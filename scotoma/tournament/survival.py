@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
+from scotoma.numbers import Estimate, benjamini_hochberg, check_level, undefined
 from scotoma.tournament.paired import paired_permutation_p
 from scotoma.tournament.two_levels import covariance_of_draws, two_level_mean
-from scotoma.uncertainty import Estimate, benjamini_hochberg, check_level, undefined
 from scotoma.variance import THIS_TEST_SET
 from scotoma.variance.effects import variance_of
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, undefined
+from scotoma.numbers import Estimate, undefined
 from scotoma.variance import THIS_TEST_SET
 from scotoma.variance.effects import mean_of, variance_of
 

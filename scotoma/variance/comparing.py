@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, StatisticsProtocol, floats
-from scotoma.uncertainty import Estimate, benjamini_hochberg, undefined
+from scotoma.numbers import Estimate, benjamini_hochberg, undefined
 from scotoma.variance.effects import (
     THIS_TEST_SET,
     cohens_d,

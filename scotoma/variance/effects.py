@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtri, fdtri, nctdtrinc
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import Estimate, undefined
+from scotoma.numbers import Estimate, undefined
 
 # Metrics are of order 1, and sums of thousands of rounded terms: what differs by less is equal.
 ROUNDING = 64 * np.finfo(np.float64).eps

@@ -9,7 +9,7 @@ from dataclasses import replace
 from scotoma.audit import Audit
 from scotoma.audit.groups import ClassRow
 from scotoma.config.gate import ClassesRule, GateRules
-from scotoma.uncertainty import Estimate, Variance, heterogeneity, undefined
+from scotoma.numbers import Estimate, Variance, heterogeneity, undefined
 from scotoma.verdict.evidence import difference_alone, known
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.config.gate import GateRules, Waiver
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict.level import Level
 from scotoma.verdict.next_runs import level_outlook
 from scotoma.verdict.outlook import Outlook, outlook

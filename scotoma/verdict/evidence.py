@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scotoma.audit import Quantity, Spread
 from scotoma.bias.results import GroupChange
-from scotoma.uncertainty import Estimate, Variance
+from scotoma.numbers import Estimate, Variance
 
 __all__ = ["difference_alone", "known", "read_estimate", "read_variance"]
 
@@ -19,7 +19,7 @@ def difference_alone(
 ) -> GroupChange:
     """Wrap a difference that has no rates beside it, as a change.
 
-    >>> from scotoma.uncertainty import undefined
+    >>> from scotoma.numbers import undefined
     >>> nothing = undefined("nothing varies", n=9, members=5)
     >>> change = difference_alone("classes_hurt", "all", nothing)
     >>> change.relative.reason

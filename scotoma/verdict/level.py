@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 
 __all__ = ["Bound", "Level", "Side"]
 

@@ -11,7 +11,7 @@ from scotoma.audit import Audit
 from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.group_keys import parse_group_key
-from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.verdict.evidence import known, read_estimate
 from scotoma.verdict.level import Bound, Level, Side
 from scotoma.verdict.next_runs import mean_of_runs, next_run, spread_of

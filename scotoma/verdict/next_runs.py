@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from scotoma.uncertainty import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.verdict.level import Bound, Level, LevelSpread
 from scotoma.verdict.outlook import MOST_MODELS, QUANTILES, SURE, Outlook, first_numbers, numbers_to
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty import FEWEST_RUNS, Variance
+from scotoma.numbers import FEWEST_RUNS, Variance
 from scotoma.verdict.question import Margin, Question
 
 __all__ = ["MOST_MODELS", "Outlook", "first_numbers", "numbers_to", "outlook"]

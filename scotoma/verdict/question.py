@@ -8,7 +8,7 @@ from typing import Literal
 
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.bias.results import GroupChange
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict.level import Level
 
 __all__ = ["Margin", "Question"]
@@ -97,7 +97,7 @@ class Question:
             min_events: Effective events that a rate must have to be divided by.
 
         >>> rate = Estimate.on_scale(0.01, 0.005, 9.0, n=400, members=1, events=4.0, scale="logit")
-        >>> from scotoma.uncertainty import Variance
+        >>> from scotoma.numbers import Variance
         >>> rise = Estimate.on_scale(0.08, 0.015, 9.0, n=400, members=1, events=4.0)
         >>> none = Variance(0.0, 0.0, 0.0, 0.0, 9.0)
         >>> change = GroupChange("all", "error", None, rate, rate, rise, rise, none, none)

@@ -14,7 +14,7 @@ from scotoma.audit.gate import (
     Margins,
     TestResult,
 )
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
 from scotoma.verdict.level import Level

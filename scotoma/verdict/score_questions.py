@@ -9,7 +9,7 @@ from scotoma.audit.scores import ScoreChange, ScoreReport
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.group_keys import parse_group_key
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.question import Question
 

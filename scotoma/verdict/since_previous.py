@@ -19,7 +19,7 @@ from scotoma.audit.document import DENSE
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
-from scotoma.uncertainty import Estimate, holm, undefined
+from scotoma.numbers import Estimate, holm, undefined
 from scotoma.verdict.evidence import difference_alone, read_estimate
 from scotoma.verdict.question import Question
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from scotoma.answers.note import AdmissionNote
+from scotoma.numbers import Estimate
 from scotoma.printable import printable
-from scotoma.uncertainty import Estimate
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
 from scotoma.verdict.level import Level

@@ -14,7 +14,7 @@ from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.fliptest import fliptest
 from scotoma.bias.clarify.rates import count_cells, measure
 from scotoma.errors import DataError
-from scotoma.uncertainty import crossed_variance
+from scotoma.numbers import crossed_variance
 
 SMOOTH = [name for name in METRICS if name not in (*DISTANCES, "FT")]
 

@@ -22,7 +22,7 @@ from scotoma.comparison.flips import answer_codes
 from scotoma.comparison.means import score_table
 from scotoma.comparison.measure import sliced
 from scotoma.errors import DataError
-from scotoma.uncertainty import holm
+from scotoma.numbers import holm
 
 RNG = np.random.default_rng(5)
 

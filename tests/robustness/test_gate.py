@@ -9,8 +9,8 @@ import pytest
 
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
+from scotoma.numbers import Variance, of_variance, undefined
 from scotoma.report.judged import rule_words
-from scotoma.uncertainty import Variance, of_variance, undefined
 from scotoma.verdict.words import sentences
 from tests.audits import judge
 

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scotoma.numbers import ChangeEvidence, Tally, Words
+from scotoma.numbers.clusters import cluster_sums
 from scotoma.slices import find_slices
 from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.rates import RateChanges
-from scotoma.uncertainty import ChangeEvidence, Tally, Words
-from scotoma.uncertainty.clusters import cluster_sums
 
 N = 200
 

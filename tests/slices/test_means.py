@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.numbers import crossed_variance
 from scotoma.slices.evidence.tally import narrow, tally_lanes
 from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.judging.auc import Ranks, auc, places
 from scotoma.slices.judging.means import Means
-from scotoma.uncertainty import crossed_variance
 
 
 def population(rng, difficulty, members, threshold=1.0):
@@ -21,7 +21,7 @@ def population(rng, difficulty, members, threshold=1.0):
 def any_runs(*populations, **options):
     """`crossed_variance`, but as slices do it: from two runs on they add their variance."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("scotoma.uncertainty.crossed.FEWEST_RUNS", 2)
+        patched.setattr("scotoma.numbers.crossed.FEWEST_RUNS", 2)
         return crossed_variance(*populations, **options)
 
 

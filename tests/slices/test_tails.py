@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.numbers import benjamini_hochberg, holm
 from scotoma.slices.judging.correction import adjust
 from scotoma.slices.judging.rates import RateChanges, Rates, newcombe
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
-from scotoma.uncertainty import benjamini_hochberg, holm
 
 
 @settings(max_examples=60)

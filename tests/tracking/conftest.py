@@ -23,8 +23,8 @@ import pytest
 
 from scotoma.audit import write_part
 from scotoma.config import parse_config
+from scotoma.numbers import Estimate
 from scotoma.run import Run, write_json
-from scotoma.uncertainty import Estimate
 from tests.audits import whole
 from tests.tracking.servers import ADMIN, PASSWORD, Mlflow, postgres, postgres_programs
 

@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric_name
 
+from scotoma.numbers import undefined
 from scotoma.run import Run, read_json
 from scotoma.tracking.names import metric_names
 from scotoma.tracking.records import RunRecord
-from scotoma.uncertainty import undefined
 from tests.tracking.names import short
 from tests.tracking.typed import audit_records, member_records, worst_change
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit import GateResult
+from scotoma.numbers import undefined
 from scotoma.run import Run
 from scotoma.tracking import scalar_metrics
-from scotoma.uncertainty import undefined
 from tests.audits import filled, whole
 
 

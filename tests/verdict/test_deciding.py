@@ -13,8 +13,8 @@ from scipy import stats
 
 from scotoma.bias.results import GroupChange
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.uncertainty import Estimate, Variance, benjamini_hochberg, holm, undefined
-from scotoma.uncertainty.estimate import none_seen
+from scotoma.numbers import Estimate, Variance, benjamini_hochberg, holm, undefined
+from scotoma.numbers.estimate import none_seen
 from scotoma.verdict import (
     Finding,
     Question,

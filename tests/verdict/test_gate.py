@@ -17,7 +17,7 @@ from scipy import stats
 
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
-from scotoma.uncertainty import Estimate
+from scotoma.numbers import Estimate
 from scotoma.verdict import Finding, Gate, VariantVerdict
 from scotoma.verdict.margins import sampling_margin, why_too_small
 from scotoma.verdict.outlook import Outlook

@@ -20,10 +20,10 @@ from scotoma.config.gate import parse_rules
 from scotoma.config.gate_levels import LEVEL_METRICS, OF_LABELS, neutral
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
+from scotoma.numbers import Estimate
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.judged import open_tests
 from scotoma.tracking.records import audit_records
-from scotoma.uncertainty import Estimate
 from scotoma.verdict import Finding, gate_file, gate_result
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.next_runs import mean_of_runs, next_run, spread_of

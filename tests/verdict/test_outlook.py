@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.bias.results import GroupChange
-from scotoma.uncertainty import Estimate, Variance
+from scotoma.numbers import Estimate, Variance
 from scotoma.verdict.outlook import MOST_MODELS, Outlook, outlook
 from scotoma.verdict.question import Question
 

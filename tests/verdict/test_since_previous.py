@@ -21,12 +21,12 @@ from scotoma.audit import as_text, parse_gate
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
+from scotoma.numbers import Estimate, none_seen, undefined
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import read_json
 from scotoma.run.mirror import Mirror
 from scotoma.stages.judging.previous import leave_previous
 from scotoma.stages.verdict import give_verdict
-from scotoma.uncertainty import Estimate, none_seen, undefined
 from scotoma.verdict import gate_result
 from scotoma.verdict.documents import markdown
 from scotoma.verdict.since_previous import changes, judged, rise_since

@@ -14,7 +14,7 @@ from scotoma.bias.clarify.rates import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.inputs import array, booleans, cluster_ids, coded, floats
-from scotoma.uncertainty import cluster_sums, n_effective
+from scotoma.numbers import cluster_sums, n_effective
 
 if TYPE_CHECKING:
     from scotoma.bias.clarify.fliptest import Fliptest

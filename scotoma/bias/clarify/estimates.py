@@ -17,7 +17,7 @@ from scotoma.bias.clarify.rates import FACETS, measure, usable_strata
 from scotoma.bias.clarify.scores import Scores, metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
     check_level,
@@ -28,7 +28,7 @@ from scotoma.uncertainty import (
     ratio_influence,
     undefined,
 )
-from scotoma.uncertainty.influences import Influences
+from scotoma.numbers.influences import Influences
 
 Array = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case
 from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, CellRatio, measure
-from scotoma.uncertainty import Variance, cluster_sums, crossed_variance
+from scotoma.numbers import Variance, cluster_sums, crossed_variance
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scotoma.commands.shared.tables import number
-from scotoma.uncertainty import FEW_EVENTS, Estimate
+from scotoma.numbers import FEW_EVENTS, Estimate
 
 __all__ = ["conclude"]
 

@@ -13,8 +13,8 @@ from scotoma.commands.bias.table import BiasQuestion, BiasTable
 from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError
+from scotoma.numbers import FEW_RUNS
 from scotoma.printable import quoted
-from scotoma.uncertainty import FEW_RUNS
 
 __all__ = ["format_four_fifths", "measure_four_fifths"]
 

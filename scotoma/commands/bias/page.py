@@ -9,8 +9,8 @@ from typing import Any
 from scotoma.commands.bias.conclusions import conclude
 from scotoma.commands.shared.tables import aside, shown
 from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
+from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
-from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 DECISIONS = ("fnr", "fpr", "selected")  # what a favourable outcome is about, before the error
 NAMES = {"fnr": "FNR", "fpr": "FPR"}

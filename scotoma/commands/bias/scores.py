@@ -21,9 +21,9 @@ from scotoma.comparison.quantiles import quantile_change
 from scotoma.errors import ConfigError
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
+from scotoma.numbers import Estimate
 from scotoma.printable import listed, nearest, quoted
 from scotoma.readers.tables import read_table
-from scotoma.uncertainty import Estimate
 
 __all__ = ["SCORES", "run_bias_of_scores"]
 

@@ -16,8 +16,8 @@ from scotoma.answers.values import tidy
 from scotoma.bias.clarify.arguments import standardised
 from scotoma.commands.shared.tables import Texts, check_compared, column, columns, numbers, texts
 from scotoma.errors import ConfigError, DataError
+from scotoma.numbers import check_level
 from scotoma.printable import listed, quoted
-from scotoma.uncertainty import check_level
 
 __all__ = [
     "BiasQuestion",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
+from scotoma.numbers.rates import FEW, FEWEST
 from scotoma.power import Design, Detectable, smallest_amplification
-from scotoma.uncertainty.rates import FEW, FEWEST
 
 __all__ = ["POWER", "GroupForecast", "forecast_groups"]
 

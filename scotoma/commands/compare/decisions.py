@@ -16,8 +16,8 @@ from scotoma.commands.shared.tables import aside, shown
 from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.natural import natural_order
+from scotoma.numbers import FEW_RUNS, Estimate
 from scotoma.printable import listed, printable, quoted
-from scotoma.uncertainty import FEW_RUNS, Estimate
 
 __all__ = ["DecisionRate", "decision_lines", "favourable_answer", "measure_decisions"]
 

@@ -15,9 +15,9 @@ from scotoma.comparison.flips import Flip
 from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
+from scotoma.numbers import Estimate
 from scotoma.printable import printable
 from scotoma.readers.record import AttributePath
-from scotoma.uncertainty import Estimate
 from scotoma.verdict.words import admission_lines
 
 __all__ = [

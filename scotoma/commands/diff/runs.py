@@ -22,12 +22,12 @@ from scotoma.commands.shared.text_table import table_lines
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
+from scotoma.numbers import ChangeEvidence, Estimate
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.report.side_by_side import changed_verdicts, side_by_side
 from scotoma.run import Run, checksums
 from scotoma.storage.files import written
-from scotoma.uncertainty import ChangeEvidence, Estimate
 from scotoma.verdict.since_previous import Change, changes, judged
 
 __all__ = ["Difference", "compare_audits", "run_diff"]

@@ -18,6 +18,7 @@ from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
+from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
@@ -25,7 +26,6 @@ from scotoma.stages.judging.terms import Judging
 from scotoma.stages.prepare import prepare
 from scotoma.stages.steps import STEPS
 from scotoma.stages.verdict import verdict
-from scotoma.uncertainty import Estimate
 from scotoma.verdict.evidence import read_estimate
 
 __all__ = ["Recovered", "run_selftest", "self_test"]

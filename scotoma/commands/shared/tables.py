@@ -13,9 +13,9 @@ import polars as pl
 
 from scotoma.answers.values import as_numbers, read_values
 from scotoma.errors import ConfigError, DataError
+from scotoma.numbers import Estimate
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import refuse_doubled
-from scotoma.uncertainty import Estimate
 
 __all__ = [
     "Texts",

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from scotoma.commands.shared.tables import aside, number, shown
 from scotoma.commands.shared.text_table import table_rows, wrapped
+from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 from scotoma.slices import Slice, SliceReport
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.slices.search.confirm import half_size
-from scotoma.uncertainty import FEW_RUNS, FEWEST_RUNS
 
 SMALLEST = 1e-99
 EFFECTS = {

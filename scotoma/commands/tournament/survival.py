@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scotoma.commands.shared.tables import number, shown
+from scotoma.numbers import Estimate
 from scotoma.papers.table import Grid, PaperTable
 from scotoma.report.numbers import p_value
 from scotoma.report.tournament import headline_metric
 from scotoma.tournament import OneSeedCell, SurvivalCell
-from scotoma.uncertainty import Estimate
 
 __all__ = [
     "equal_accuracy_table",

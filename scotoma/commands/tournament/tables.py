@@ -17,6 +17,7 @@ from scotoma.commands.tournament.survival import (
     points_text,
     survival_table,
 )
+from scotoma.numbers import Estimate
 from scotoma.papers.table import Cell as Shown
 from scotoma.papers.table import Grid, PaperTable
 from scotoma.report.numbers import p_value
@@ -30,7 +31,6 @@ from scotoma.tournament import (
     Tournament,
     count_totals,
 )
-from scotoma.uncertainty import Estimate
 
 __all__ = ["TournamentResult", "as_content", "as_rows", "as_tables"]
 

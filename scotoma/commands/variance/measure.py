@@ -20,9 +20,9 @@ from scotoma.commands.shared.text_table import cropped_text, table_lines, wrappe
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
+from scotoma.numbers import check_level
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
-from scotoma.uncertainty import check_level
 from scotoma.variance import THIS_TEST_SET, RunComparison, RunSpread, compare_family, spread
 
 __all__ = ["Runs", "VarianceQuestion", "compare_runs", "read_runs", "run_variance"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from scotoma.audit import GateResult
 from scotoma.audit.gate import DecidingInterval, TestResult
+from scotoma.numbers import FEW_RUNS
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, cell_text
 from scotoma.report.figures.grammar import (
@@ -26,7 +27,6 @@ from scotoma.report.figures.grammar import (
     whisker,
     words,
 )
-from scotoma.uncertainty import FEW_RUNS
 
 __all__ = ["draw_gate"]
 

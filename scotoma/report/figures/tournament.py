@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scotoma.audit import Quantity
+from scotoma.numbers import Estimate
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
@@ -24,7 +25,6 @@ from scotoma.report.figures.grammar import (
     strip,
 )
 from scotoma.tournament import AccuracyCell, Cell, SurvivalCell, Tournament
-from scotoma.uncertainty import Estimate
 from scotoma.variance import THIS_TEST_SET
 
 __all__ = ["LETTERS", "estimate_text", "tournament_figures"]

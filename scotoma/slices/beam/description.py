@@ -11,15 +11,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.beam.judge import SumsTest
-from scotoma.slices.beam.part import PartRows, Query, Sums
-from scotoma.slices.evidence.outcomes import SliceMetric
-from scotoma.slices.evidence.tally import tally_lanes
-from scotoma.slices.search.findings import Key, SliceFinding
-from scotoma.slices.search.greedy import rows_of
-from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.view import NOTHING
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     RateEvidence,
     Variance,
@@ -28,7 +20,15 @@ from scotoma.uncertainty import (
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.influences import member_variance
+from scotoma.numbers.influences import member_variance
+from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.part import PartRows, Query, Sums
+from scotoma.slices.evidence.outcomes import SliceMetric
+from scotoma.slices.evidence.tally import tally_lanes
+from scotoma.slices.search.findings import Key, SliceFinding
+from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.view import NOTHING
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
 ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0
@@ -130,7 +130,7 @@ def population_mean(
 
 
 def _variance(sums: Floats, n: int, k: int) -> Variance:
-    """Compute `scotoma.uncertainty.crossed_variance` from sums."""
+    """Compute `scotoma.numbers.crossed_variance` from sums."""
     if n < 2:
         unknown = np.asarray(np.nan)
         return combine(unknown, unknown, n, [(np.zeros(()), np.zeros(()), k)])

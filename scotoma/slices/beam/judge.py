@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.inputs import Floats
+from scotoma.numbers import Estimate
 from scotoma.slices.beam.part import Sums
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, replicate_spread
@@ -18,7 +19,6 @@ from scotoma.slices.judging.rates import (
     judge_rates,
     rate_effect,
 )
-from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True)

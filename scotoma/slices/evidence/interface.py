@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Flags, Floats
+from scotoma.numbers import Estimate
 from scotoma.slices.evidence.tally import Keys, Lanes, Rows, Tallied
-from scotoma.uncertainty import Estimate
 
 Direction = Literal["higher", "lower", "both"]
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from scotoma.inputs import Codes, Flags, Floats, Ints
+from scotoma.numbers import Estimate
 from scotoma.slices.evidence.clusters import shuffle, signs
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Keys, Rows, count_keys
 from scotoma.slices.judging.bootstrap import replicate_spread
 from scotoma.slices.judging.tails import two_sided
-from scotoma.uncertainty import Estimate
 
 FEWEST = 10  # positives and negatives that a slice must hold
 TOGETHER = 24  # draws ranked at once: their sums stay in the cache

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from scotoma.inputs import Codes, Flags, Floats
+from scotoma.numbers import Estimate, undefined
 from scotoma.slices.evidence.clusters import shuffle
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied, narrow
 from scotoma.slices.judging.tails import two_sided
-from scotoma.uncertainty import Estimate, undefined
 
 LanePair = tuple[Lanes, Lanes]
 FIRST = 6  # replicates that most cells need to show that they are not significant

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
 from scotoma.inputs import Floats
+from scotoma.numbers import Estimate, Variance, flip_floor, of_variance, undefined
 from scotoma.slices.evidence.clusters import ClusterVariance
 from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.tails import two_sided
-from scotoma.uncertainty import Estimate, Variance, flip_floor, of_variance, undefined
 
 CrossedReference = Literal["rest", "baseline"]
 MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level

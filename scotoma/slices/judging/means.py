@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from scotoma.inputs import Codes, Flags, Floats
+from scotoma.numbers import Estimate
 from scotoma.slices.evidence.clusters import (
     ClusterSums,
     ClusterVariance,
@@ -25,7 +26,6 @@ from scotoma.slices.judging.crossed import (
     counts_nonevents,
     lanes_of,
 )
-from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Means:
 
     With psi the mean over members (of the model at hand minus the baseline, where there is one),
     the variance of its mean over the slice is V = max(V_ex + V_mod - V_res, V_ex, V_mod), the terms
-    and degrees of freedom those of `scotoma.uncertainty.crossed_variance`. Two amendments serve the
+    and degrees of freedom those of `scotoma.numbers.crossed_variance`. Two amendments serve the
     tails that a search looks into:
 
     - under the hypothesis a slice is a sample of the rest, so the variance over its examples is

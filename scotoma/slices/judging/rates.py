@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Flags
-from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
-from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     crossed_variance,
     few_runs,
     of_variance,
     undefined,
 )
-from scotoma.uncertainty.wilson_interval import wilson
+from scotoma.numbers.wilson_interval import wilson
+from scotoma.slices.evidence.interface import Direction, JudgedCells
+from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
+from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail, two_sided
 
 
 @dataclass(frozen=True)

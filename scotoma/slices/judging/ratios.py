@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scotoma.inputs import Flags, Floats
+from scotoma.numbers import Estimate
 from scotoma.slices.evidence.clusters import shuffle
 from scotoma.slices.evidence.interface import JudgedCells
 from scotoma.slices.evidence.outcomes import Scored
 from scotoma.slices.evidence.tally import Keys, Rows
 from scotoma.slices.judging.means import Means
-from scotoma.uncertainty import Estimate
 
 
 @dataclass(frozen=True)

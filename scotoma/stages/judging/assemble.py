@@ -17,6 +17,8 @@ from scotoma.audit.slices import SliceSearch
 from scotoma.config import ScoresSource
 from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
+from scotoma.numbers import FEWEST_RUNS, holm
+from scotoma.numbers.rates import FEW
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.stages.external.precision import read_detectors
@@ -24,8 +26,6 @@ from scotoma.stages.external.records import notes_on_models, weights_of
 from scotoma.stages.judging.previous import setup_digest
 from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
-from scotoma.uncertainty import FEWEST_RUNS, holm
-from scotoma.uncertainty.rates import FEW
 
 __all__ = ["UNLABELLED", "adjusted_gaps", "assemble", "audited_header"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from scotoma.answers.digest import answers_digest
 from scotoma.datasets import AuditedExamples
+from scotoma.numbers import Units, Words
 from scotoma.predictions import Predictions
-from scotoma.uncertainty import Units, Words
 from scotoma.verdict.one_model import Contradiction, one_model_trap
 
 __all__ = [

@@ -13,12 +13,12 @@ from scotoma.bias import tally
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
+from scotoma.numbers import ChangeEvidence
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.accuracy import RISK_LIMITS, PopulationAccuracy
 from scotoma.stages.measures.gaps import Gaps
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.stages.measures.rates import MOST_CLASS_ROWS, RateTable
-from scotoma.uncertainty import ChangeEvidence
 
 __all__ = ["AgainstLabels", "without_labels"]
 

@@ -16,8 +16,8 @@ from scotoma.bias.clarify.guide import GUIDE
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.four_fifths import impact_ratios
 from scotoma.datasets import AuditedExamples
+from scotoma.numbers import Estimate, undefined
 from scotoma.stages.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
-from scotoma.uncertainty import Estimate, undefined
 
 __all__ = ["ClarifyMetrics", "metric_guide"]
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
+from scotoma.numbers import Estimate
 from scotoma.robustness import (
     RightAnswers,
     amplified_loss,
@@ -18,7 +19,6 @@ from scotoma.robustness import (
     group_tests,
     one_pair,
 )
-from scotoma.uncertainty import Estimate
 
 __all__ = ["family_loss_rows"]
 

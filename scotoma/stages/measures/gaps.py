@@ -14,7 +14,7 @@ from scotoma.answers.groups import Groups
 from scotoma.bias.gaps import Contrast, Rates
 from scotoma.datasets import AuditedExamples
 from scotoma.group_keys import group_key
-from scotoma.uncertainty import COMPRESSED, DENSE
+from scotoma.numbers import COMPRESSED, DENSE
 
 __all__ = ["Gaps"]
 

@@ -10,11 +10,11 @@ import polars as pl
 
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
+from scotoma.numbers import undefined
 from scotoma.predictions import Predictions
 from scotoma.robustness import SCALES, other_set, set_accuracy
 from scotoma.run import Run
 from scotoma.stages.robustness.other_sets import set_file
-from scotoma.uncertainty import undefined
 
 if TYPE_CHECKING:
     from scotoma.stages.robustness.plan import RobustnessPlan

@@ -19,9 +19,9 @@ from scotoma.bias.results import GroupChange
 from scotoma.bias.subgroup import change_at
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
+from scotoma.numbers import ChangeEvidence
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
-from scotoma.uncertainty import ChangeEvidence
 
 __all__ = [
     "LEVEL",

@@ -19,6 +19,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
+from scotoma.numbers import Estimate
 from scotoma.predictions import Predictions
 from scotoma.published import common_corruptions
 from scotoma.robustness import (
@@ -35,7 +36,6 @@ from scotoma.stages.measures.family_losses import family_loss_rows
 from scotoma.stages.measures.matched import matched_rows
 from scotoma.stages.measures.other_sets import hard_set_reports, other_set_reports
 from scotoma.stages.robustness.checkpoints import read_checkpoints
-from scotoma.uncertainty import Estimate
 
 if TYPE_CHECKING:
     from scotoma.stages.robustness.plan import RobustnessPlan

@@ -15,7 +15,7 @@ from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import AuditedExamples
 from scotoma.inputs import StatisticsProtocol
-from scotoma.uncertainty import undefined
+from scotoma.numbers import undefined
 from scotoma.variance import RunComparison, RunSpread, compare_family, spread
 
 __all__ = ["FairnessOfRuns", "LabelRows"]

@@ -15,9 +15,9 @@ from scotoma.config import ScoresSource, Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
+from scotoma.numbers import Estimate, Variance
 from scotoma.predictions import ScoredExamples
 from scotoma.run import Run
-from scotoma.uncertainty import Estimate, Variance
 
 if TYPE_CHECKING:
     from scotoma.comparison.means import MeanChange, ScoreTable

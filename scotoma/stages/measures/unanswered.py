@@ -9,9 +9,9 @@ import numpy as np
 from scotoma.bias import tally
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
+from scotoma.numbers import ChangeEvidence
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.stages.measures.rates import LEVEL, change_row
-from scotoma.uncertainty import ChangeEvidence
 
 __all__ = ["unanswered_rows"]
 

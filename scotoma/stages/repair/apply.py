@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scotoma.config import Variant
+    from scotoma.numbers import Estimate
     from scotoma.run import Run
-    from scotoma.uncertainty import Estimate
 
 __all__ = ["LayerSensitivity", "Repaired", "repair_variant"]
 

@@ -12,7 +12,7 @@ from scotoma.bias.subgroup import amplification
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scotoma.uncertainty import Estimate
+    from scotoma.numbers import Estimate
 
 __all__ = ["OTHERS", "Harm", "error_change"]
 

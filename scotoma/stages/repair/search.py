@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from scotoma.uncertainty import Estimate
+    from scotoma.numbers import Estimate
 
 __all__ = ["Found", "Half", "search_choices"]
 

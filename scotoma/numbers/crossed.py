@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
-from scotoma.uncertainty.estimate import (
+from scotoma.numbers.estimate import (
     FEWEST_RUNS,
     Estimate,
     few_runs,
     json_safe,
     undefined,
 )
-from scotoma.uncertainty.influences import Influences
+from scotoma.numbers.influences import Influences
 
 DOUBTED = 2.0  # changed examples assumed to flip in every member, where none is seen to change
 ENOUGH_CHANGED = 10.0  # effective changed examples from which none is assumed

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     Estimate,
     Units,
     Variance,
@@ -19,7 +19,7 @@ from scotoma.uncertainty import (
     holm,
     none_seen,
 )
-from tests.test_uncertainty import hard_examples
+from tests.numbers.test_variance import hard_examples
 
 
 def test_single_mean_on_the_logit_scale_stays_inside_the_unit_interval():

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from scotoma.inputs import Floats, Ints
-from scotoma.uncertainty.crossed import Variance, of_variance
-from scotoma.uncertainty.estimate import Estimate, few_runs, none_seen, undefined
-from scotoma.uncertainty.tally import Tally
+from scotoma.numbers.crossed import Variance, of_variance
+from scotoma.numbers.estimate import Estimate, few_runs, none_seen, undefined
+from scotoma.numbers.tally import Tally
 
 Index = tuple[int, ...]
 UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, Ints, array, floats
-from scotoma.uncertainty.crossed import Variance, combine
-from scotoma.uncertainty.influences import member_variance
+from scotoma.numbers.crossed import Variance, combine
+from scotoma.numbers.influences import member_variance
 
 __all__ = ["MOST_MEMBERS", "Tally", "power_table"]
 

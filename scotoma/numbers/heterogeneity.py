@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.uncertainty.estimate import Estimate, check_level
+from scotoma.numbers.estimate import Estimate, check_level
 
 __all__ = ["Heterogeneity", "heterogeneity"]
 

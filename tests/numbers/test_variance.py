@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from scotoma.errors import DataError
-from scotoma.uncertainty import (
+from scotoma.numbers import (
     ChangeEvidence,
     Tally,
     Units,

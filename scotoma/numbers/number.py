@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
-from scotoma.uncertainty.clusters import cluster_sums
-from scotoma.uncertainty.crossed import Variance, combine, flip_floor, n_effective, of_variance
-from scotoma.uncertainty.estimate import Estimate, undefined
-from scotoma.uncertainty.influences import Influences
-from scotoma.uncertainty.rates import FEW, FEW_EVENTS, Words, rate_estimate
+from scotoma.numbers.clusters import cluster_sums
+from scotoma.numbers.crossed import Variance, combine, flip_floor, n_effective, of_variance
+from scotoma.numbers.estimate import Estimate, undefined
+from scotoma.numbers.influences import Influences
+from scotoma.numbers.rates import FEW, FEW_EVENTS, Words, rate_estimate
 
 __all__ = ["COMPRESSED", "DENSE", "Number", "Units"]
 
@@ -82,6 +82,11 @@ class Units:
             raise DataError(
                 f"events must be a table of {self.rows:,} examples by members, got shape "
                 f"{e.shape}: pass at least one member as a column"
+            )
+        if not (finite := np.isfinite(e).all(axis=1)).all():
+            raise DataError(
+                f"events must be finite numbers, got {e[finite.argmin()].tolist()} in row "
+                f"{int(finite.argmin())}: leave out the examples that have no score"
             )
         if at_risk is None:
             below = np.ones(self.rows)

@@ -7,8 +7,8 @@ both. No draws, no seed: the same predictions give the same bytes.
 
 from __future__ import annotations
 
-from scotoma.uncertainty.clusters import cluster_sums, ratio_influence
-from scotoma.uncertainty.crossed import (
+from scotoma.numbers.clusters import cluster_sums, ratio_influence
+from scotoma.numbers.crossed import (
     Variance,
     combine,
     crossed_variance,
@@ -16,7 +16,7 @@ from scotoma.uncertainty.crossed import (
     n_effective,
     of_variance,
 )
-from scotoma.uncertainty.estimate import (
+from scotoma.numbers.estimate import (
     FEW_RUNS,
     FEWEST_RUNS,
     Estimate,
@@ -25,11 +25,11 @@ from scotoma.uncertainty.estimate import (
     none_seen,
     undefined,
 )
-from scotoma.uncertainty.heterogeneity import Heterogeneity, heterogeneity
-from scotoma.uncertainty.multiplicity import benjamini_hochberg, holm
-from scotoma.uncertainty.number import COMPRESSED, DENSE, Number, Units
-from scotoma.uncertainty.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
-from scotoma.uncertainty.tally import Tally
+from scotoma.numbers.heterogeneity import Heterogeneity, heterogeneity
+from scotoma.numbers.multiplicity import benjamini_hochberg, holm
+from scotoma.numbers.number import COMPRESSED, DENSE, Number, Units
+from scotoma.numbers.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
+from scotoma.numbers.tally import Tally
 
 __all__ = [
     "COMPRESSED",
