@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.detection.table import FOUND
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.run import Run
 from scotoma.run.folder import INPUTS
@@ -149,6 +150,8 @@ def audit_tables(
 ) -> ComparedVerdict:
     """Audit tables of examples and predictions, in a folder with all that an audit leaves.
 
+    What is refused leaves no folder that was not there before.
+
     Args:
         write: As for `judge_tables`.
         out: Folder of the run; what it reads lies in `compared/`.
@@ -159,12 +162,18 @@ def audit_tables(
 
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
-    config = load_config(write(out / INPUTS))
-    rules = judging.rules or _rules(config)
-    run_configured(
-        complete(config), str(out), Judging(rules, judging.as_of), None,
-        as_json=False, quiet=quiet, step=None, silent=True,
-    )  # fmt: skip
+    begun = (out / INPUTS).is_dir()
+    try:
+        config = load_config(write(out / INPUTS))
+        rules = judging.rules or _rules(config)
+        run_configured(
+            complete(config), str(out), Judging(rules, judging.as_of), None,
+            as_json=False, quiet=quiet, step=None, silent=True,
+        )  # fmt: skip
+    except (ConfigError, DataError):
+        if not begun:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
     return _verdict(out / "gate.json")
 
 

@@ -120,8 +120,9 @@ def _summary(gate: GateResult) -> str:
     if any(test.level is not None for test in tests):
         aside += " Of a level the distance from fair is drawn, in that of its limit."
     return (
-        f"Of {numbers.count(len(tests))} tests {many['FAIL']} fail (triangles), {many['UNSURE']} "
-        f"are unsure (diamonds), {many['PASS']} pass (circles). Crosses: no interval.{aside}"
+        f"Tests that FAIL (triangles): {many['FAIL']}; UNSURE (diamonds): {many['UNSURE']}; PASS "
+        f"(circles): {many['PASS']}; in all {numbers.count(len(tests))}. Crosses: no interval."
+        f"{aside}"
     )
 
 
