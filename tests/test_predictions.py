@@ -312,7 +312,7 @@ def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
         ([[0, 4]], None, "predictions of v hold class id 4; ids go from 0 to 3"),
         ([[0, -1]], None, "predictions of v hold class id -1; ids go from 0 to 3"),
         ([[0]], None, "predictions of v have shape (1, 1) for 1 examples and 2 members"),
-        ([[0, 1]], [[0.5, 0.5]], "scores of v must have none, got shape (1, 2)"),
+        ([[0, 1]], [[0.5, 0.5]], "scores of v must have none, got shape (1, 2); leave them out"),
     ],
 )
 def test_a_part_that_does_not_fit_is_refused(

@@ -175,9 +175,8 @@ def refuse_unless(
     held = None if kept is None else kept.shape
     if held != shape:
         got, wanted = ("none" if one is None else f"shape {one}" for one in (held, shape))
-        raise DataError(
-            f"{what} of {variant} must have {wanted}, got {got}; keep one per prediction"
-        )
+        way_out = "leave them out" if shape is None else "keep one per prediction"
+        raise DataError(f"{what} of {variant} must have {wanted}, got {got}; {way_out}")
 
 
 def smallest_type(classes: int) -> type[np.uint8 | np.uint16]:
