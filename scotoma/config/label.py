@@ -14,8 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.mitigation import RATIOS, SIZES, STAGES, Mitigation
+from scotoma.config.mitigation import Mitigation
 from scotoma.config.retraining import Retraining
+from scotoma.config.techniques import TECHNIQUES
 from scotoma.config.variants import Frozen
 
 __all__ = [
@@ -37,7 +38,6 @@ IS_PRESENT, EXAMPLE = "label_present", "labelled_example"
 OF_FILES = ("example_id", "variant", "model", "predicted", "score", "rerun", "split")
 THRESHOLD = 0.5
 SEVERAL = ("columns", "thresholds", "attribute")
-TECHNIQUES = (*RATIOS, *SIZES, *STAGES)  # that train models of several labels
 # Of sources that have several labels.
 KINDS = ("predictions", "image_folder", "train", "coco", "onnx")
 
@@ -261,10 +261,11 @@ def refuse_unread_labels(
             raise ValueError(
                 f"{name} is for one label and label.columns names several; leave out one of them"
             )
-    if mitigation is not None and mitigation.technique not in TECHNIQUES:
+    if mitigation is not None and not mitigation.facts.several_labels:
+        known = [name for name, one in TECHNIQUES.items() if one.several_labels]
         raise ValueError(
             f"mitigation.technique {mitigation.technique} is for one label and label.columns names "
-            f"several; choose one of {', '.join(TECHNIQUES)}"
+            f"several; choose one of {', '.join(known)}"
         )
     if getattr(source, "columns", None):
         raise ValueError(

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from scotoma.config.techniques import BASE, REFITS, TECHNIQUES, TRAINED, TechniqueFacts
 from scotoma.config.variants import Frozen
 
-__all__ = [
-    "ADVERSARIES", "BASE", "DENSE_TEACHER", "HEADS", "RATIOS", "SIZES", "STAGES", "TEST_GROUPS",
-    "WITHOUT_GROUPS", "Contest", "Contestant", "Mitigation", "Technique", "has_stages",
-]  # fmt: skip
+__all__ = ["Contest", "Contestant", "Mitigation", "has_stages"]
 
-Technique = Literal[
-    "RS", "SUBG", "DD1", "DD2", "DD3", "DD4", "DI1", "DI2", "UC", "GR", "group-dro", "JTT", "L2",
-    "ALM", "distil", "CEAG", "R1", "R2", "R3", "size1", "size2", "size3", "A4", "A5",
-]  # fmt: skip
-Refit = Literal["dfr", "dfr-dense"]
-REFITS: tuple[str, ...] = ("dfr", "dfr-dense")  # fitted to each variant, or kept from dense
-BASE = "base"  # name of a tournament's baseline
-WITHOUT_GROUPS = ("JTT", "distil")  # in training
+if TYPE_CHECKING:
+    Technique: TypeAlias = str
+    Playing: TypeAlias = str
+else:
+    Technique = Literal[TRAINED]
+    Playing = Literal[TRAINED + REFITS]
 CHOICES = ("tried_first_steps", "tried_repeats")  # which groups of held-out examples decide
-HEADS = ("DD1", "DD2", "DD3", "DD4", "DI1", "DI2")  # a score for every (group, class)
-TEST_GROUPS = ("DI1", "DD4")  # whose decision reads the group of the example it decides
-DENSE_TEACHER = ("distil", "CEAG")  # pruned members learn beside the dense one of their seed
-ADVERSARIES = ("UC", "GR")
-BINARY = ("L2", "ALM")
-RATIOS = {"R1": 1.0, "R2": 2.0, "R3": 3.0}  # most examples of one group for one of the other
-# Controls of these: as many rows, drawn at random.
-SIZES = {"size1": 1.0, "size2": 2.0, "size3": 3.0}
-STAGES = {"A4": 3, "A5": 4}  # of a ResNet, whose map an adversary reads
 WITH_STAGES = r"tiny-convnet|cifar-resnet18|resnet(18|34|50|101|152)|(resnext|wide_resnet)\d+_.*"
-SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0
-STUDIED_ETA = {"L2": 1.0, "ALM": 20.0}
 
 
 class Mitigation(Frozen):
@@ -97,18 +82,23 @@ class Mitigation(Frozen):
     )
 
     @property
+    def facts(self) -> TechniqueFacts:
+        """Its row in the registry."""
+        return TECHNIQUES[self.technique]
+
+    @property
+    def heads(self) -> bool:
+        """Whether a member has a score for every group and class, and a rule that decides."""
+        return self.facts.slot == "heads"
+
+    @property
     def family(self) -> str:
         """Name of the training, which techniques that only decide differently share.
 
         >>> Mitigation(technique="DI2", attribute="style").family
         'DI'
         """
-        return self.technique[:2] if self.technique in HEADS else self.technique
-
-    @property
-    def refits(self) -> bool:
-        """Whether it trains no member, and gives those of the baseline a new last layer."""
-        return self.technique in REFITS
+        return self.facts.family or self.technique
 
     @property
     def chooses(self) -> bool:
@@ -127,7 +117,7 @@ class Mitigation(Frozen):
     @property
     def penalty(self) -> float:
         """The `eta` that holds: of L2 and ALM."""
-        return STUDIED_ETA.get(self.technique, 0.0) if self.eta is None else self.eta
+        return self.facts.number if self.eta is None else self.eta
 
     @property
     def note(self) -> str:
@@ -139,26 +129,18 @@ class Mitigation(Frozen):
         groups = "without groups" if self.attribute is None else f"on groups of {self.attribute}"
         if self.chooses:
             groups = f"without groups, its settings chosen by groups of {self.attribute}"
-        decides = {
-            "DI1": ", and decide by the group of each example",
-            "DD4": ", and decide by the groups of all test examples at once",
-            **dict.fromkeys(
-                ADVERSARIES, ", which varies from run to run more than plain training: train longer"
-            ),
-        }
-        return (
-            f"all models are trained by {self.technique} {groups}{decides.get(self.technique, '')}"
-        )
+        return f"all models are trained by {self.technique} {groups}{self.facts.note}"
 
     def deciding_training(self) -> dict[str, Any]:
         """What decides the members; how they decide is not among it."""
         kept = self.model_dump(mode="json", exclude={"technique", "protocol"})
-        order = {"protocol": self.protocol} if self.technique == "ALM" else {}
+        trains = not self.heads and "protocol" in self.facts.settings
+        order = {"protocol": self.protocol} if trains else {}
         return {"family": self.family, **kept, **order}
 
     @model_validator(mode="after")
     def _attribute_is_there_where_it_counts(self) -> Mitigation:
-        free = self.technique in WITHOUT_GROUPS and not self.chooses
+        free = self.facts.train_groups == "no" and not self.chooses
         if free and self.attribute is not None:
             raise ValueError(
                 f"mitigation.attribute has no effect on {self.technique}, which reads no groups; "
@@ -173,42 +155,25 @@ class Mitigation(Frozen):
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Mitigation:
-        owners = {
-            "protocol": ("ALM", "DD4"),
-            "alpha": ADVERSARIES,
-            "adversary_rate": (*ADVERSARIES, *STAGES),
-            "reversal": tuple(STAGES),
-            "frozen_steps": tuple(STAGES),
-            "eta": BINARY,
-            "group_rate": ("group-dro",),
-            "first_steps": ("JTT",),
-            "repeats": ("JTT",),
-            "tried_first_steps": ("JTT",),
-            "tried_repeats": ("JTT",),
-            "temperature": ("distil",),
-            "margin": ("CEAG",),
-            "dual_rate": ("CEAG",),
-            "remembered": ("CEAG",),
-        }
-        for key, techniques in owners.items():
-            value = getattr(self, key)
+        for key in {key: None for one in TECHNIQUES.values() for key in one.settings}:
             default = type(self).model_fields[key].default
-            if self.technique not in techniques and value != default:
+            if key not in self.facts.settings and getattr(self, key) != default:
+                owners = [name for name, one in TECHNIQUES.items() if key in one.settings]
                 raise ValueError(
-                    f"mitigation.{key} is for {_and(techniques)}, and the technique is "
+                    f"mitigation.{key} is for {_and(owners)}, and the technique is "
                     f"{self.technique}; leave it out"
                 )
         return self
 
 
-def _and(names: tuple[str, ...]) -> str:
+def _and(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [names[-1]])
 
 
 class Contestant(Mitigation):
     """A technique of a tournament, with its settings."""
 
-    technique: Literal[Technique, Refit] = Field(  # type: ignore[assignment]
+    technique: Playing = Field(
         description="A technique, or dfr, dfr-dense: a new last layer for the baseline's members."
     )
     name: str = Field(
@@ -221,6 +186,11 @@ class Contestant(Mitigation):
     @model_validator(mode="after")
     def _attribute_is_there_where_it_counts(self) -> Contestant:
         return self  # the tournament may name it for all, and says once where it does not
+
+    @property
+    def refits(self) -> bool:
+        """Whether it trains no member, and gives those of the baseline a new last layer."""
+        return self.technique in REFITS
 
     @property
     def called(self) -> str:
@@ -246,6 +216,11 @@ def has_stages(model: str) -> bool:
     return re.fullmatch(WITH_STAGES, model) is not None
 
 
+def _reads_groups(technique: Any) -> bool:
+    known = TECHNIQUES.get(technique) if isinstance(technique, str) else None
+    return known is None or known.train_groups != "no"
+
+
 def _spelled_out(content: Any) -> Any:
     """Take the name of a technique for its section, and give each the attribute of all."""
     if not isinstance(content, dict) or not isinstance(content.get("techniques"), list):
@@ -255,7 +230,7 @@ def _spelled_out(content: Any) -> Any:
     for entry in content["techniques"]:
         one = {"technique": entry} if isinstance(entry, str) else entry
         reads = isinstance(one, dict) and (
-            one.get("technique") not in WITHOUT_GROUPS or any(key in one for key in CHOICES)
+            _reads_groups(one.get("technique")) or any(key in one for key in CHOICES)
         )
         if reads and shared:
             one = {"attribute": shared, **one}
@@ -283,7 +258,7 @@ class Contest(Frozen):
     @model_validator(mode="after")
     def _groups_are_there_where_they_count(self) -> Contest:
         for one in self.techniques:
-            free = one.technique in WITHOUT_GROUPS and not one.chooses
+            free = one.facts.train_groups == "no" and not one.chooses
             if not free and one.attribute is None:
                 raise ValueError(
                     f"tournament.techniques {one.called} needs an attribute, got none; name one of "

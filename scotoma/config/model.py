@@ -27,15 +27,7 @@ from scotoma.config.label import (
 )
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
-from scotoma.config.mitigation import (
-    BASE,
-    DENSE_TEACHER,
-    HEADS,
-    STAGES,
-    Contest,
-    Mitigation,
-    has_stages,
-)
+from scotoma.config.mitigation import Contest, Mitigation, has_stages
 from scotoma.config.population import Population
 from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
@@ -55,6 +47,7 @@ from scotoma.config.sources import (
     Source,
     Split,
 )
+from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
 from scotoma.config.variants import (
     Float16,
@@ -263,23 +256,23 @@ class Config(Frozen):
                 f"mitigation.attribute {asked.attribute!r} is not among groups {known}"
                 f"{nearest(asked.attribute, known)}"
             )
-        if asked.technique in DENSE_TEACHER and not self.population.forked:
+        if asked.facts.slot == "dense beside" and not self.population.forked:
             raise ValueError(
                 f"mitigation.technique {asked.technique} needs a dense model of the seed of each "
                 "pruned one; set population.forked to true"
             )
-        if asked.technique in STAGES and not has_stages(self.source.model):
+        if asked.facts.slot == "map adversary" and not has_stages(self.source.model):
             raise ValueError(
                 f"mitigation.technique {asked.technique} reads the map of a stage of a ResNet, and "
                 f"source.model {self.source.model!r} has none; choose a ResNet of torchvision, "
                 "cifar-resnet18 or tiny-convnet"
             )
-        if asked.technique in HEADS and self.robustness is not None:
+        if asked.heads and self.robustness is not None:
             raise ValueError(
                 f"robustness cannot run models of mitigation.technique {asked.technique}, which "
                 "have a score for every group and class; leave out one of them"
             )
-        if asked.technique in HEADS and self.keep_scores is True:
+        if asked.heads and self.keep_scores is True:
             raise ValueError(
                 f"mitigation.technique {asked.technique} has no probability of a class and keeps "
                 "every score; leave out keep_scores"
@@ -318,7 +311,7 @@ class Config(Frozen):
     @property
     def keeps_every_score(self) -> bool:
         """Whether every score of every member is kept, in `scores`."""
-        heads = self.mitigation is not None and self.mitigation.technique in HEADS
+        heads = self.mitigation is not None and self.mitigation.heads
         return heads or self.keep_scores == "full"
 
     @model_validator(mode="after")

@@ -9,7 +9,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.config import Config, Mitigation
-from scotoma.config.mitigation import BINARY, HEADS, RATIOS, SIZES, STAGES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
@@ -73,28 +72,28 @@ def training_groups(config: Config, examples: AuditedExamples) -> TrainingGroups
 def _refuse_unfit(
     asked: Mitigation, classes: tuple[str, ...], values: tuple[str, ...], counts: NDArray[np.int64]
 ) -> None:
-    attribute, technique = str(asked.attribute), asked.technique
+    attribute, technique, facts = str(asked.attribute), asked.technique, asked.facts
     shown = printable(attribute)
     if len(values) < 2:
         raise DataError(
             f"mitigation.technique {technique} needs at least two groups in training, got only "
             f"{printable(group_key([(attribute, values[0])]))}; name another attribute"
         )
-    if technique in {*RATIOS, *SIZES, *STAGES} and len(values) != 2:
+    if facts.two_groups and not facts.two_classes and len(values) != 2:
         raise DataError(
             f"mitigation.technique {technique} is for two groups, got {len(values)} values of "
             f"{shown}; merge values under groups.{shown}"
         )
     for code, value in enumerate(values):
         for label, name in enumerate(classes):
-            if not counts[code, label] and technique not in STAGES:
+            if not counts[code, label] and facts.slot != "map adversary":
                 raise DataError(
                     f"mitigation.technique {technique} needs training examples of every class in "
                     f"every group, got none of class {printable(name)!r} with "
                     f"{printable(group_key([(attribute, value)]))}; name another attribute, or "
                     f"merge values under groups.{shown}"
                 )
-    if technique in BINARY and (len(values), len(classes)) != (2, 2):
+    if facts.two_classes and (len(values), len(classes)) != (2, 2):
         raise DataError(
             f"mitigation.technique {technique} is for two classes and two groups, got "
             f"{len(classes)} classes and {len(values)} values of {shown}; choose another technique"
@@ -118,7 +117,7 @@ def network_outputs(config: Config, examples: AuditedExamples) -> int:
     10
     """
     asked, classes = config.mitigation, len(examples.several) or len(examples.classes)
-    if asked is None or asked.technique not in HEADS:
+    if asked is None or not asked.heads:
         return classes
     trained = examples.table.filter(examples.table["split"] == "train")
     return classes * trained[str(asked.attribute)].n_unique()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config.mitigation import TEST_GROUPS
 from scotoma.datasets.parts import part_digest
 from scotoma.machine import versions
 from scotoma.run import Run
@@ -47,5 +46,5 @@ def _decided_with(run: Run) -> str:
     asked = run.config.mitigation
     if asked is None:
         return ""
-    tested = part_digest(run, "measured") if asked.technique in TEST_GROUPS else ""
+    tested = part_digest(run, "measured") if asked.facts.test_groups != "no" else ""
     return f"{part_digest(run, 'training')}{part_digest(run, 'grouped')}{tested}"

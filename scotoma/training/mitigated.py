@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
-from scotoma.config.mitigation import RATIOS, SIZES
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError
@@ -98,11 +97,15 @@ def epoch_rows(run: Run, labels: NDArray[np.int64]) -> int:
         return len(labels)
     from scotoma.mitigation.learning.samplers import ratio_rows, repeated_rows
 
-    if ratio := {**RATIOS, **SIZES}.get(asked.technique):
-        return len(ratio_rows(labels, groups.codes, ratio))
-    if asked.family == "RS":
-        return len(repeated_rows(labels, groups.codes))
-    return int(groups.counts.min()) * groups.counts.size if asked.family == "SUBG" else len(labels)
+    match asked.facts.slot:
+        case "ratio" | "size":
+            return len(ratio_rows(labels, groups.codes, asked.facts.number))
+        case "repeat":
+            return len(repeated_rows(labels, groups.codes))
+        case "subsample":
+            return int(groups.counts.min()) * groups.counts.size
+        case _:
+            return len(labels)
 
 
 def training_digest(run: Run) -> str:

@@ -10,13 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Mitigation, Recipe
-from scotoma.config.mitigation import (
-    ONE_LABEL_REVERSAL,
-    RATIOS,
-    SEVERAL_LABELS_REVERSAL,
-    SIZES,
-    STAGES,
-)
 from scotoma.mitigation.groups import TrainingGroups
 from scotoma.mitigation.learning.adversaries import group_adversary, linear_head, projected
 from scotoma.mitigation.learning.duals import (
@@ -52,6 +45,7 @@ from scotoma.training.task import Head, Objective, Phase, Reads, TrainingTask, V
 
 __all__ = ["technique_task"]
 
+SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0  # the study's lambda
 CYCLE = 3  # epochs of UC and GR: in the first of each the network learns
 GROWTH = 1.01  # of eta, every epoch: L2 and ALM
 STEPS_A_BATCH = 5  # of ALM
@@ -82,25 +76,26 @@ def technique_task(
     plain, smoothing = plain_task(labels, classes, recipe), recipe.label_smoothing
     count = len(groups.values)
     settings = _Settings(asked, classes, count, groups.positive, smoothing)
-    match asked.family:
-        case "RS":
+    match asked.facts.slot:
+        case "repeat":
             rows = repeated_rows(labels, groups.codes)
             return replace(plain, pool=lambda seed: rows)
-        case "R1" | "R2" | "R3" as family:
-            rows = ratio_rows(labels, groups.codes, RATIOS[family])
+        case "ratio":
+            rows = ratio_rows(labels, groups.codes, asked.facts.number)
             return replace(plain, pool=lambda seed: rows)
-        case "size1" | "size2" | "size3" as family:
-            size = len(ratio_rows(labels, groups.codes, SIZES[family]))
+        case "size":
+            size = len(ratio_rows(labels, groups.codes, asked.facts.number))
             drawn = partial(size_matched_subset, len(labels), size)
             return replace(plain, pool=lru_cache(64)(drawn))
-        case "A4" | "A5" as family:
-            return _against_map(plain, asked, STAGES[family], recipe, labels, groups)
-        case "SUBG":
+        case "map adversary":
+            return _against_map(plain, asked, recipe, labels, groups)
+        case "subsample":
             return replace(plain, pool=lru_cache(64)(partial(_subsampled, labels, groups.codes)))
-        case "DD" | "DI" as family:
-            loss = joint_cross_entropy if family == "DD" else head_cross_entropy
+        case "heads":
+            loss = joint_cross_entropy if asked.family == "DD" else head_cross_entropy
             objective = _ByGroup(loss, classes, smoothing)
             return TrainingTask(count * classes, objective)
+    match asked.technique:
         case "UC":
             head = Head("features", count, asked.adversary_rate)
             network = Phase(_Unconfused(settings), reads="features")
@@ -150,12 +145,12 @@ def technique_task(
                     "dense": torch.full((count,), torch.nan),
                 },
             )
-        case family:
-            raise ValueError(f"no training of the family {family}")
+        case name:
+            raise ValueError(f"no training of the technique {name}")
 
 
 def _against_map(
-    plain: TrainingTask, asked: Mitigation, stage: int, recipe: Recipe,
+    plain: TrainingTask, asked: Mitigation, recipe: Recipe,
     labels: NDArray[np.int64], groups: TrainingGroups,
 ) -> TrainingTask:  # fmt: skip
     """A4 and A5: the last layer and an adversary first, then all against that adversary."""
@@ -163,7 +158,7 @@ def _against_map(
     strength = default if asked.reversal is None else asked.reversal
     begins = round(asked.frozen_steps * recipe.resolved(len(labels)).total_steps)
     adversary = group_adversary(1, len(groups.values))
-    reads: Reads = "stage-3" if stage == 3 else "stage-4"
+    reads: Reads = "stage-3" if asked.facts.number == 3 else "stage-4"
     followed = partial(Phase, network=("adversary",), adversary=True, reads=reads)
     first = followed(_MapRead(plain.objective, adversary, 0.0), last_layer=True)
     second = followed(_MapRead(plain.objective, adversary, strength), begins=begins)

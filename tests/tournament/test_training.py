@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scotoma.config import load_config, parse_config
-from scotoma.mitigation.techniques import TECHNIQUES
+from scotoma.config.techniques import TRAINED
 from scotoma.run import Run, shareable
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
@@ -174,7 +174,7 @@ def test_every_technique_that_is_built_is_trained_and_compared(
     several_classes: bool, tmp_path: Path
 ) -> None:
     """L2 and ALM are for two classes: with ten, their rows say so and all others are compared."""
-    names = {one.name for one in TECHNIQUES if one.built}
+    names = set(TRAINED)
     of_two = {"L2", "ALM"}
     asked = names if several_classes else of_two
     text = CONFIG.replace("[RS, DI1, DI2]", f"[{', '.join(sorted(asked))}]")

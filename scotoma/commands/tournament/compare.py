@@ -15,7 +15,7 @@ from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
 from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
 from scotoma.commands.tournament.tables import TournamentResult, as_content, as_rows, as_tables
-from scotoma.config.mitigation import BASE
+from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable

@@ -11,7 +11,6 @@ import numpy as np
 
 from scotoma.commands.shared.tables import column
 from scotoma.commands.variance.measure import VarianceQuestion, read_runs
-from scotoma.config.mitigation import ADVERSARIES, TEST_GROUPS
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Floats
@@ -231,9 +230,9 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         finished = FinishedAudit(open_run(folder))
         every[name], audits[name] = finished, finished.audit
         mitigation = finished.run.config.mitigation
-        if mitigation is not None and mitigation.technique in TEST_GROUPS:
+        if mitigation is not None and mitigation.facts.test_groups != "no":
             reading.append(name)
-        if mitigation is not None and mitigation.technique in ADVERSARIES:
+        if mitigation is not None and mitigation.facts.slot == "adversary":
             adversarial.append(name)
     chosen = _attribute(audits, attribute)
     first = next(iter(audits.values()))

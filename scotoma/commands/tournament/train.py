@@ -14,7 +14,8 @@ from pathlib import Path
 from scotoma.commands.audit.run import run_audit, run_configured
 from scotoma.commands.gate import chosen_rules, day
 from scotoma.config import Config, load_config
-from scotoma.config.mitigation import BASE, Contestant
+from scotoma.config.mitigation import Contestant
+from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable

@@ -16,7 +16,6 @@ from scotoma.audit import GateResult, write_part
 from scotoma.audit.base import Quantity
 from scotoma.audit.layers import LayerFlips, VariantLayers, VariantsLayers
 from scotoma.config import OnnxSource, PredictionsSource, Variant
-from scotoma.config.mitigation import HEADS
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.tables import flip_rate
 from scotoma.errors import DataError
@@ -76,7 +75,7 @@ def _comparable(run: Run, variant: Variant) -> bool:
     source, mitigation = run.config.source, run.config.mitigation
     if isinstance(source, PredictionsSource):
         return False
-    heads = mitigation is not None and mitigation.technique in HEADS
+    heads = mitigation is not None and mitigation.heads
     return not heads and variant.kind in ("int8", "prune", "onnx")
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.config.mitigation import HEADS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
@@ -68,10 +67,10 @@ class EveryScore:
             return cls(run, examples, folder)
         training = AuditedExamples.read(run.examples, images=False, split="train")
         groups = training_groups(run.config, training)
-        if asked.technique not in HEADS:
+        if not asked.heads:
             return cls(run, examples, folder, groups=groups)
         width = groups.counts.size
-        options = {"protocol": asked.protocol} if asked.technique == "DD4" else {}
+        options = {"protocol": asked.protocol} if "protocol" in asked.facts.settings else {}
         rule = fit(
             asked.technique, np.zeros((len(training.labels), width)), training.labels,
             groups.codes, classes=len(examples.classes), **options,

@@ -9,7 +9,7 @@ import numpy as np
 
 from scotoma import progress
 from scotoma.config import Config
-from scotoma.config.mitigation import HEADS
+from scotoma.config.techniques import AFTERWARDS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.machine import cores
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "AFTERWARDS", "Mitigated", "apply_technique", "clusters_of_halves", "group_codes",
+    "Mitigated", "apply_technique", "clusters_of_halves", "group_codes",
     "judged_examples", "refuse_empty",
 ]  # fmt: skip
-
-AFTERWARDS = ("dfr", "thresholds", "offsets", "ensemble")  # those that follow training
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
             f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
             f"{nearest(technique, AFTERWARDS)}"
         )
-    if config.mitigation is not None and config.mitigation.technique in HEADS:
+    if config.mitigation is not None and config.mitigation.heads:
         raise ConfigError(
             f"members trained with {config.mitigation.technique} have a head a group and a rule of "
             "their own; mitigate an audit without mitigation.technique DD or DI"

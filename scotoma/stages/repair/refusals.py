@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scotoma.config import OnnxSource, PredictionsSource
-from scotoma.config.mitigation import HEADS
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.printable import nearest, printable
@@ -118,7 +117,7 @@ def refuse_run(run: Run, examples: AuditedExamples) -> None:
         examples: Its test examples, without images.
     """
     mitigation = run.config.mitigation
-    if mitigation is not None and mitigation.technique in HEADS:
+    if mitigation is not None and mitigation.heads:
         raise ConfigError(
             f"members trained with {mitigation.technique} have a head a group and a rule of their "
             "own; repair an audit without mitigation.technique DD or DI"
