@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.slices import Encoded, SliceReport, encode, find_slices
+from scotoma.slices import Encoded, SearchSettings, SliceReport, encode, find_slices
 from scotoma.slices.search.findings import Key
 from scotoma.slices.search.greedy import rows_of
 
@@ -67,6 +67,12 @@ def main() -> None:
         shuffled(arguments.adult)
     if "scaling" in chosen:
         scaling(arguments.adult, arguments.svg)
+
+
+def run(features: Any, outcome: Any, **options: Any) -> SliceReport:
+    """Search as `find_slices`, its settings by their names."""
+    data = {name: options.pop(name) for name in ("baseline", "clusters") if name in options}
+    return find_slices(features, outcome, SearchSettings.of(**options), **data)
 
 
 def say(name: str, text: str) -> None:
@@ -120,7 +126,7 @@ def speed(table: Table, sliceline: bool) -> None:
         f"encoding alone {alone:.3f} CPU-s")  # fmt: skip
 
     def search(**options: Any) -> SliceReport:
-        return find_slices(features, wrong, permutations=0, **options)
+        return run(features, wrong, permutations=0, **options)
 
     published = search(mode="batch", protocol="published")
     exhaustive = best(lambda: search(mode="batch", protocol="published"))
@@ -137,7 +143,7 @@ def speed(table: Table, sliceline: bool) -> None:
         report = search(**options)
         say(f"  {name}", f"{best(lambda o=options: search(**o), 3):.3f} CPU-s, "
             f"{report.tested:,} tested, {report.slice_count:,} found")  # fmt: skip
-    null = best(lambda: find_slices(features, wrong, permutations=20), 1)
+    null = best(lambda: run(features, wrong, permutations=20), 1)
     say("  cover with its null", f"{null:.2f} CPU-s: 20 shuffled outcomes beside the result")
     if sliceline:
         for least, ours in ((1, exhaustive), (30, best(lambda: search(mode="batch"), 3))):
@@ -184,7 +190,7 @@ def safe_driving(protocol: str) -> dict[str, float]:
     features, wrong = pl.DataFrame(columns), rng.random(LARGE_ROWS) < 0.1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, clock = time.process_time(), time.perf_counter()
-    report = find_slices(features, wrong, mode="batch", protocol=protocol, permutations=0)
+    report = run(features, wrong, mode="batch", protocol=protocol, permutations=0)
     return {
         "cpu": time.process_time() - began,
         "wall": time.perf_counter() - clock,
@@ -244,7 +250,7 @@ def planted(adult: Path) -> None:
             truth = plant(encoded, rng)
             wrong = rng.random(rows) < np.where(np.any(truth, axis=0), 0.33, 0.13)
             for name, options in searches.items():
-                report = find_slices(features, wrong, permutations=0, **options)
+                report = run(features, wrong, permutations=0, **options)
                 scores[name].append(_score(truth, [one.mask for one in report.slices]))
         for name, got in scores.items():
             recalled, false, found = np.sum(got, axis=0)
@@ -295,12 +301,12 @@ def shuffled(adult: Path) -> None:
     }
     for what, outcome in outcomes.items():
         found = {
-            name: find_slices(permutations=PERMUTATIONS, **outcome, **mode).null.any
+            name: run(permutations=PERMUTATIONS, **outcome, **mode).null.any
             for name, mode in modes.items()
         }
         counts = ", ".join(f"{name} {count}" for name, count in found.items())
         say(f"shuffled, {what}", f"found something in {counts} of {PERMUTATIONS}; at most 18")
-    report = find_slices(features, wrong, mode="batch", protocol="published", permutations=20)
+    report = run(features, wrong, mode="batch", protocol="published", permutations=20)
     say("shuffled, published", f"found {report.null.mean:,.0f} slices on average, "
         f"{report.slice_count:,} on the true outcome")  # fmt: skip
 
@@ -326,9 +332,7 @@ def scaling(adult: Path, svg: Path | None) -> None:
 
 
 def _cost(table: pl.DataFrame, wrong: npt.NDArray[np.bool_]) -> float:
-    return best(
-        lambda: find_slices(table, wrong, mode="batch", protocol="published", permutations=0), 3
-    )
+    return best(lambda: run(table, wrong, mode="batch", protocol="published", permutations=0), 3)
 
 
 Points = list[tuple[int, float]]

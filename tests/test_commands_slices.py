@@ -15,8 +15,8 @@ from rich.cells import cell_len
 
 from scotoma.answers.values import infer_type
 from scotoma.commands.slices import search as command
-from scotoma.slices import find_slices
 from tests.commands import measured, scotoma
+from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,6 @@ from scotoma.papers.table import PaperTable
 from scotoma.published import clarify as published_clarify
 from scotoma.published import fairness_runs, fairness_variance
 from scotoma.run import Run
-from scotoma.slices import find_slices
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.stages.measures.run_to_run import PROTOCOLS, FairnessOfRuns
@@ -29,6 +28,7 @@ from scotoma.stages.steps import STEPS, skipped_steps
 from scotoma.variance import compare_family
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, said, write
+from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.slices import find_slices
 from scotoma.slices.features import conditions_together
 from scotoma.stages import slices as slicing
+from tests.slices.searching import find_slices
 
 CONFIG = """
 source:

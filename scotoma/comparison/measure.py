@@ -25,7 +25,7 @@ from scotoma.comparison.stereotypes import stereotypes
 from scotoma.comparison.wording import Wording
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Labels
-from scotoma.slices import find_slices
+from scotoma.slices import SearchSettings, find_slices
 
 __all__ = [
     "LogComparison",
@@ -241,22 +241,19 @@ def sliced(
     """
     if not features.width:
         return SearchedSlices()
-    if scores.binary:
-        asked: dict[str, Any] = {"outcome": 1 - scores.after, "baseline": 1 - scores.before}
-        sign = -1
-    else:
-        worse = "higher" if lower_is_better else "lower"
-        asked = {"metric": "mean", "outcome": scores.after, "baseline": scores.before}
-        asked |= {"direction": worse}
-        sign = 1
+    sign = -1 if scores.binary else 1
     against_rest = surely_worse(scores.change().change, lower_is_better=lower_is_better)
-    if against_rest:
-        asked |= {"reference": "rest"}
+    settings = SearchSettings.of(
+        metric=None if scores.binary else "mean",
+        direction=None if scores.binary else ("higher" if lower_is_better else "lower"),
+        reference="rest" if against_rest else None,
+        max_cross=2, limit=SLICES, permutations=SHUFFLED, threads=1,
+    )  # fmt: skip
+    before, after = scores.before, scores.after
+    if scores.binary:  # the errors
+        before, after = 1 - before, 1 - after
     try:
-        report = find_slices(
-            features, **asked, clusters=clusters, max_cross=2, limit=SLICES, permutations=SHUFFLED,
-            threads=1,
-        )  # fmt: skip
+        report = find_slices(features, after, settings, baseline=before, clusters=clusters)
     except DataError as error:
         return SearchedSlices(notes=(f"slices were not searched: {error}",))
     found = tuple(

@@ -14,7 +14,7 @@ from scotoma.audit.rows import audit_rows
 from scotoma.config.gate import GateRules, load_rules, parse_rules
 from scotoma.errors import DataError
 from scotoma.notebook.opened import OpenedAudit
-from scotoma.slices import SliceReport, find_slices
+from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.stages.in_memory import audit_in_memory, gate_of
 
 __all__ = ["judge_pair", "measure_pair", "slices_of_pair"]
@@ -97,7 +97,7 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
     Args:
         pair: From `scotoma.pair`; groups, features and the class describe its examples. Without
             labels, slices on which more answers change are found.
-        **settings: Of `scotoma.slices.find_slices`: mode, alpha, min_size, max_cross, seed, ...
+        **settings: Of `scotoma.slices.SearchSettings`: mode, alpha, min_size, max_cross, seed, ...
 
     Raises:
         DataError: Nothing that could describe a slice.
@@ -121,13 +121,15 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
     if pair.dense is None:
         raise DataError("slices need dense answers to compare with, got compressed ones alone")
     dense = pair.dense.predicted
-    outcome: dict[str, Any] = {"metric": "flip", "outcome": compressed != dense[:, :1]}
-    if own.labels is not None:
-        labels = pair.labels[:, None]
-        outcome = {
-            "outcome": compressed != labels, "baseline": dense != labels, "paired": pair.paired
-        }  # fmt: skip
-    return find_slices(pl.DataFrame(features), **outcome, clusters=own.cluster, **settings)
+    table = pl.DataFrame(features)
+    if own.labels is None:
+        asked = SearchSettings.of(**{"metric": "flip"} | settings)
+        return find_slices(table, compressed != dense[:, :1], asked, clusters=own.cluster)
+    labels = pair.labels[:, None]
+    asked = SearchSettings.of(**{"paired": pair.paired} | settings)
+    return find_slices(
+        table, compressed != labels, asked, baseline=dense != labels, clusters=own.cluster
+    )
 
 
 def _audit(

@@ -12,9 +12,9 @@ from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.printable import code_span
 from scotoma.published import autoslicer
-from scotoma.slices import SliceReport, find_slices
+from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.slices.features import conditions_together
-from scotoma.slices.search.priority import Order
+from scotoma.slices.settings import Order
 
 __all__ = ["Searches", "search_as_published", "tables"]
 
@@ -96,10 +96,11 @@ def search_as_published(
         def searched(done: int, of: int) -> None:
             seconds.setdefault(name, time.process_time() - began)  # before outcomes are shuffled
 
-        return find_slices(
-            features, errors, protocol="published", max_cross=max_cross, threads=1, seed=seed,
-            limit=1, progress=searched, **({"permutations": 0} | asked),
+        settings = SearchSettings.of(
+            protocol="published", max_cross=max_cross, threads=1, seed=seed, limit=1,
+            **({"permutations": 0} | asked),
         )  # fmt: skip
+        return find_slices(features, errors, settings, progress=searched)
 
     strategies = {
         "batch": search("batch", mode="batch", permutations=SHUFFLES),

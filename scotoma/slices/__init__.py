@@ -13,12 +13,14 @@ from scotoma.slices.report import Lattice, Slice, SliceReport
 from scotoma.slices.search.findings import SliceTestResult
 from scotoma.slices.search.lattice import feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.settings import SearchSettings
 
 __all__ = [
     "Encoded",
     "Lattice",
     "Null",
     "Predicate",
+    "SearchSettings",
     "Slice",
     "SliceReport",
     "SliceTestResult",

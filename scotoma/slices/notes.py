@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.arguments import Settings
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import Description
@@ -13,14 +15,14 @@ from scotoma.slices.view import Description
 PURE = 0.999  # share of the examples whose answer the feature's value determines
 
 
-def harm_everywhere(view: Description, settings: Settings) -> tuple[str, ...]:
+def harm_everywhere(view: Description, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Say so where all examples differ from their baseline, as then any large slice does.
 
     Args:
         view: Describes the slices.
-        settings: Of the search.
+        settings: Of the search, as a report tells them.
     """
-    if settings.reference != "baseline" or settings.metric == "auc":
+    if settings["reference"] != "baseline" or settings["metric"] == "auc":
         return ()
     change = view.change()
     if not (change.low > 0 or change.high < 0):

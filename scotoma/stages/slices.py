@@ -112,25 +112,30 @@ def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]
 def _search(
     outcome: Mapping[str, Any], examples: AuditedExamples, features: pl.DataFrame, config: Config
 ) -> dict[str, Any]:
-    from scotoma.slices import find_slices
+    from scotoma.slices import SearchSettings, find_slices
     from scotoma.slices.features import WORK, conditions_together
 
     asked = config.slices
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
-    report = find_slices(
-        features,
-        **outcome,
+    arrays = ("outcome", "baseline")
+    settings = SearchSettings.of(
+        **{name: value for name, value in outcome.items() if name not in arrays},
         mode=asked.mode,
         alpha=asked.alpha,
         min_size=asked.min_size,
         max_cross=together,
         max_candidates=max(WORK, sets * features.height),  # what was asked for is not refused
-        ids=np.array(examples.ids),
-        clusters=examples.clusters,
         limit=SHOWN,
         permutations=SHUFFLED,
         threads=1,  # variants are searched side by side
         seed=config.population.seed,
+    )
+    report = find_slices(
+        features,
+        settings=settings,
+        **{name: outcome[name] for name in arrays if name in outcome},
+        ids=np.array(examples.ids),
+        clusters=examples.clusters,
     )
     option = "scotoma slices --reference rest"
     notes = [note.replace("reference='rest'", option) for note in report.notes]

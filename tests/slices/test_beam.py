@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.slices import find_slices
+from scotoma.slices import SearchSettings
 from scotoma.slices.beam import search_parquet
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.null import Shuffle
@@ -23,6 +23,7 @@ from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import codings
 from tests.commands import measured, scotoma
+from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
 
@@ -102,13 +103,19 @@ CASES = {
 TYPICAL = ("two populations", "in pairs, against the rest", "means of two", "published, in pairs")
 
 
+def columns_of(outcome, baseline=(), label="label", identifier="id") -> Columns:
+    return Columns(
+        identifier=identifier, outcome=tuple(outcome), baseline=tuple(baseline), label=label
+    )
+
+
 def both(shards: Path, outcome, baseline, *, metric="error", **options):
     """What Beam finds, and what one machine finds in the table in its own order."""
     labelled = metric not in ("loss", "mean")
     shared = {"metric": metric, "permutations": 0, "max_cross": 2, **options}
     far = search_parquet(
-        f"{shards}/*.parquet", outcome=outcome, baseline=baseline, features=FEATURES,
-        identifier="id", label="label" if labelled else None, **shared,
+        f"{shards}/*.parquet", FEATURES,
+        columns_of(outcome, baseline, "label" if labelled else None), SearchSettings.of(**shared),
     )  # fmt: skip
     table = people()
     near = find_slices(
@@ -153,8 +160,8 @@ def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
     s3.put("people/part-0.parquet", (shards / "part-0.parquet").read_bytes())
     before = set(s3.names())
     report = search_parquet(
-        s3.uri("people", "*.parquet"), outcome=["int8_0"], label="label",
-        features=["job", "shift"], identifier="id", mode="batch", permutations=0,
+        s3.uri("people", "*.parquet"), ["job", "shift"], columns_of(["int8_0"]),
+        SearchSettings(mode="batch", permutations=0),
         options=[f"--temp_location={s3.uri('temporary')}"],
     )  # fmt: skip
     assert "job = Sales" in report.slices[0].text
@@ -164,8 +171,8 @@ def test_s3_holds_the_files_and_what_is_written_there_is_removed(shards, s3):
 @pytest.mark.thorough
 def test_the_null_stands_beside_what_was_found(shards):
     report = search_parquet(
-        f"{shards}/*.parquet", outcome=["int8_0"], label="label", features=["job", "shift"],
-        identifier="id", max_cross=2, permutations=2, confirm=False,
+        f"{shards}/*.parquet", ["job", "shift"], columns_of(["int8_0"]),
+        SearchSettings(max_cross=2, permutations=2, confirm=False),
     )  # fmt: skip
     assert report.slices[0].text == "job = Sales and shift = night"
     sentence = "on shuffled outcomes the same search found nothing (2 searches)"
@@ -245,10 +252,7 @@ def test_without_beam_one_sentence_says_what_installs_it(shards, monkeypatch):
 
 
 def query_of(table: pl.DataFrame, outcome=MEMBERS, baseline=()) -> Query:
-    columns = Columns(
-        identifier="id", outcome=tuple(outcome), baseline=tuple(baseline), label="label",
-        positive=None, metric="error", paired=False,
-    )  # fmt: skip
+    columns = columns_of(outcome, baseline)
     every = codings(table[name] for name in FEATURES)
     return Query(tuple(every), columns, "bootstrap", 2, 5, 3)
 
@@ -324,12 +328,14 @@ def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
     ],
 )  # fmt: skip
 def test_what_cannot_be_searched_is_refused_in_a_sentence(shards, options, sentence):
-    asked = {"pattern": "*.parquet", "features": FEATURES, "metric": "error", "identifier": "id"}
-    asked |= options
+    asked = {"pattern": "*.parquet", "features": FEATURES, "options": (), **options}
+    files, features, beam = (asked.pop(name) for name in ("pattern", "features", "options"))
+    named = {name: asked.pop(name) for name in ("baseline", "identifier") if name in asked}
     with pytest.raises(DataError, match=sentence):
         search_parquet(
-            f"{shards}/{asked.pop('pattern')}", outcome=["int8_0"], label="label", **asked
-        )
+            f"{shards}/{files}", features, columns_of(["int8_0"], **named),
+            SearchSettings.of(**asked), options=beam,
+        )  # fmt: skip
 
 
 # --- shuffled outcomes ----------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scotoma.errors import DataError
 from scotoma.numbers import RateEvidence, Tally, Words, crossed_variance, ratio_influence
 from scotoma.numbers.clusters import cluster_sums
-from scotoma.slices import find_slices
 from scotoma.slices.evidence.clusters import shuffle, signs
 from scotoma.slices.judging.means import Means
 from scotoma.slices.search.strategies import split
+from tests.slices.searching import find_slices
 
 
 def world(seed: int, members: int = 3, rows: int = 400):

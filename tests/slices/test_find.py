@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.slices import find_slices
 from scotoma.slices.search.strategies import split
+from tests.slices.searching import find_slices
 
 N = 4_000
 

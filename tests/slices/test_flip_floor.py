@@ -10,9 +10,9 @@ import pytest
 
 from scotoma.numbers import ChangeEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
-from scotoma.slices import find_slices
 from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.rates import RateChanges
+from tests.slices.searching import find_slices
 
 N = 200
 

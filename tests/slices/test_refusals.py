@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scotoma.errors import DataError
-from scotoma.slices import find_slices
+from tests.slices.searching import find_slices
 
 TWO = {"a": ["x", "y"] * 50, "b": list(range(100))}
 WRONG = [0, 1] * 50

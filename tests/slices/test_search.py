@@ -20,6 +20,7 @@ from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.priority import nonempty_rate
 from scotoma.slices.search.strategies import SearchPlan, search_in_memory
 from scotoma.slices.search.sweep import Budget, Hits, sweep
+from scotoma.slices.settings import SearchSettings
 
 
 def encoded_of(codes: np.ndarray) -> Encoded:
@@ -153,7 +154,10 @@ def order(P: frozenset) -> tuple:
 
 
 def ours(encoded, evidence, mode, alpha, correction="none", K=40, iterations=3, **asked):
-    plan = SearchPlan(mode, 3, alpha, correction, False, K, iterations, Budget(cells=64), **asked)
+    settings = SearchSettings(
+        mode=mode, alpha=alpha, correction=correction, confirm=False, iterations=iterations, **asked
+    )
+    plan = SearchPlan(settings, K, Budget(cells=64))
     halves = (np.arange(0, evidence.rows, 2), np.arange(1, evidence.rows, 2))
     findings, hits, _ = search_in_memory(encoded, evidence, plan, halves)
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits

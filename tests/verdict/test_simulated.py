@@ -14,8 +14,8 @@ import pytest
 
 from scotoma.config.gate import parse_rules
 from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
-from scotoma.slices import find_slices
 from tests.audits import judge
+from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
 

@@ -163,17 +163,19 @@ def slices(
     quiet: options.Quiet = False,
 ) -> None:
     """Find slices on which a model is worse, or on which compression harms it more."""
-    from scotoma.commands.slices.search import run_slices
+    from scotoma.commands.slices.search import run_slices, settings_of
     from scotoma.commands.slices.table import SlicesQuestion
 
+    settings = settings_of(
+        runner=runner, compared=bool(baseline), metric=metric, mode=mode, direction=direction,
+        reference=reference, paired=paired, max_cross=max_cross, min_size=min_size, alpha=alpha,
+        correction=correction, protocol=protocol, permutations=permutations, limit=limit, seed=seed,
+        bins=bins, max_categories=max_categories, bootstrap=bootstrap,
+        max_candidates=max_candidates, iterations=iterations, order=order,
+    )  # fmt: skip
     question = SlicesQuestion(
-        outcome=outcome, baseline=baseline or (), paired=paired, label=label, positive=positive,
+        outcome=outcome, baseline=baseline or (), label=label, positive=positive,
         features=feature or (), categorical=categorical or (), identifier=identifier,
-        cluster=cluster, metric=metric,
-        mode=mode, direction=direction, reference=reference, max_cross=max_cross, min_size=min_size,
-        alpha=alpha, correction=correction, protocol=protocol, permutations=permutations,
-        limit=limit, seed=seed, runner=runner, beam_options=shlex.split(beam_options), bins=bins,
-        max_categories=max_categories, bootstrap=bootstrap, max_candidates=max_candidates,
-        iterations=iterations, order=order,
+        cluster=cluster, runner=runner, beam_options=shlex.split(beam_options), settings=settings,
     )  # fmt: skip
     run_slices(table, question, csv=csv, as_json=as_json, quiet=quiet)

@@ -24,18 +24,18 @@ from scotoma.jsonable import jsonable
 from scotoma.printable import nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
-from scotoma.slices import SliceReport, find_slices
-from scotoma.slices.arguments import CHOICES
+from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.slices.evidence.outcomes import SLICE_METRICS
 from scotoma.slices.judging.protocols import takes_draws
 from scotoma.slices.null import ProgressCallback
+from scotoma.slices.settings import CHOICES
 from scotoma.storage.files import written
 
-__all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam"]
+__all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam", "settings_of"]
 
 EVERY = 2**31  # slices that --json and --csv hold at most
 PATIENCE_S = 2.0
-PERMUTATIONS = {None: 20, "beam": 5}  # by runner: on Beam each is several pipelines
+PERMUTATIONS: dict[str | None, int] = {"beam": 5}  # each is several pipelines there
 STARTS_A_FORMULA = r"^[=+\-@\t\r]"
 OPTIONS = {  # what the library calls by names of Python
     r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
@@ -76,9 +76,9 @@ def run_slices(
             f"--csv must name a file of its own, got {quoted(str(csv))}: choose another name"
         )
     on_beam = question.runner is not None
-    printed = question.limit
+    printed = question.settings.limit
     if as_json or csv is not None:
-        question = replace(question, limit=EVERY)
+        question = replace(question, settings=replace(question.settings, limit=EVERY))
     sliced = None
     if not on_beam:
         frame, guessed = read_table(place_here(table))
@@ -123,12 +123,12 @@ def measure_slices(
         return find_slices(
             sliced.features,
             sliced.outcome,
+            question.settings,
             baseline=sliced.baseline,
             labels=sliced.labels,
             ids=sliced.ids,
             clusters=sliced.clusters,
             progress=progress,
-            **_arguments(question),
         )
 
 
@@ -150,52 +150,65 @@ def search_on_beam(
         DataError: Anything that cannot be searched, in the words of the command.
         MissingExtra: Beam is not installed.
     """
-    from scotoma.slices.beam import open_table, search_parquet
+    from scotoma.slices.beam import Columns, open_table, search_parquet
 
-    arguments = _arguments(question)
+    asked = question.settings
     with _words_of_the_command():
-        schema = open_table(
-            pattern, question.beam_options, metric=arguments["metric"], mode=arguments["mode"]
-        )
+        schema = open_table(pattern, question.beam_options, metric=asked.metric, mode=asked.mode)
         chosen = choose_columns(schema, question)
+        columns = Columns(
+            identifier=str(chosen.identifier), outcome=tuple(chosen.outcome),
+            baseline=tuple(chosen.baseline), label=chosen.label, positive=question.positive,
+        )  # fmt: skip
         report = search_parquet(
-            pattern,
-            outcome=chosen.outcome,
-            baseline=chosen.baseline,
-            features=chosen.features,
-            identifier=str(chosen.identifier),
-            label=chosen.label,
-            positive=question.positive,
-            options=question.beam_options,
+            pattern, chosen.features, columns, asked, options=question.beam_options,
             progress=progress,
-            **arguments,
-        )
+        )  # fmt: skip
     return report, chosen.notes
 
 
-def _arguments(question: SlicesQuestion) -> dict[str, Any]:
-    """Collect the arguments that both searches take by the same names."""
-    same = (
-        "metric", "direction", "reference", "paired", "max_cross", "min_size", "alpha",
-        "correction", "protocol", "limit", "seed", "bins", "max_categories", "bootstrap",
-    )  # fmt: skip
-    mode, permutations = _mode(question), question.permutations
-    if permutations is None:
-        permutations = PERMUTATIONS[question.runner]
-    most = "budget" if mode == "priority" else "max_candidates"
-    chosen = {
-        most: question.max_candidates, "iterations": question.iterations, "order": question.order,
-    }  # fmt: skip
-    return {
-        **{name: getattr(question, name) for name in same},
-        **{name: value for name, value in chosen.items() if value is not None},
-        "mode": mode,
-        "permutations": permutations,
-    }
+def settings_of(*, runner: str | None, compared: bool, **options: Any) -> SearchSettings:
+    """Turn options of the command into the settings of a search; None is the default.
 
+    Args:
+        runner: Where it runs; None for this machine.
+        compared: Whether there is a baseline.
+        **options: Settings by name; `max_candidates` of mode `priority` are those of an iteration.
 
-def _mode(question: SlicesQuestion) -> str:
-    return question.mode or ("batch" if question.protocol == "published" else "cover")
+    Raises:
+        ConfigError: A choice that there is not, or options that contradict each other.
+    """
+    for name, known in {**CHOICES, "metric": tuple(SLICE_METRICS)}.items():
+        value = options[name]
+        if value is not None and value not in known:
+            raise ConfigError(
+                f"--{name} must be one of {', '.join(known)}, got {quoted(value)}"
+                f"{nearest(value, known)}"
+            )
+    alpha, mode = options["alpha"], options["mode"]
+    if alpha is not None and not 0 < alpha < 1:
+        raise ConfigError(f"--alpha must be a fraction in (0, 1), got {alpha:g}: write 0.05 for 5%")
+    mode = mode or ("batch" if options["protocol"] == "published" else "cover")
+    if mode == "priority":
+        options["budget"] = options.pop("max_candidates")
+    for name in ("iterations", "order"):
+        if options[name] is not None and mode != "priority":
+            raise ConfigError(f"--{name} is for --mode priority, got --mode {mode}: leave it out")
+    reference = options["reference"] or ("baseline" if compared else "rest")
+    protocol, metric = options["protocol"], SLICE_METRICS[options["metric"]]
+    if options["bootstrap"] is not None and not takes_draws(metric, protocol, reference):
+        raise ConfigError(
+            f"--bootstrap is for p-values from a bootstrap, got --metric {metric.name} with "
+            f"--protocol {protocol}, which has none: leave it out"
+        )
+    if options["reference"] == "baseline" and not compared:
+        raise ConfigError(
+            "--reference baseline needs a baseline, got none: name it with --baseline"
+        )
+    if options["permutations"] is None:
+        options["permutations"] = PERMUTATIONS.get(runner, 20)
+    with _words_of_the_command():
+        return SearchSettings.of(**options | {"mode": mode})
 
 
 @contextmanager
@@ -218,13 +231,6 @@ def harmless(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check(question: SlicesQuestion) -> None:
-    for name, known in {**CHOICES, "metric": tuple(SLICE_METRICS)}.items():
-        value = getattr(question, name)
-        if value is not None and value not in known:
-            raise ConfigError(
-                f"--{name} must be one of {', '.join(known)}, got {quoted(value)}"
-                f"{nearest(value, known)}"
-            )
     if question.runner not in (None, "beam"):
         raise ConfigError(
             f"--runner must be beam, got {quoted(question.runner)}: leave it out to search here"
@@ -236,26 +242,6 @@ def _check(question: SlicesQuestion) -> None:
     if question.runner is not None and question.cluster is not None:
         raise ConfigError(
             "--cluster works on one machine only, got --runner beam too: leave one of them out"
-        )
-    if question.alpha is not None and not 0 < question.alpha < 1:
-        raise ConfigError(
-            f"--alpha must be a fraction in (0, 1), got {question.alpha:g}: write 0.05 for 5%"
-        )
-    for option in ("iterations", "order"):
-        if getattr(question, option) is not None and _mode(question) != "priority":
-            raise ConfigError(
-                f"--{option} is for --mode priority, got --mode {_mode(question)}: leave it out"
-            )
-    reference = question.reference or ("baseline" if question.baseline else "rest")
-    metric = SLICE_METRICS[question.metric]
-    if question.bootstrap is not None and not takes_draws(metric, question.protocol, reference):
-        raise ConfigError(
-            f"--bootstrap is for p-values from a bootstrap, got --metric {question.metric} with "
-            f"--protocol {question.protocol}, which has none: leave it out"
-        )
-    if question.reference == "baseline" and not question.baseline:
-        raise ConfigError(
-            "--reference baseline needs a baseline, got none: name it with --baseline"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from scotoma.commands.shared.tables import check_compared, column, columns, numb
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.printable import listed, printable, quoted
-from scotoma.slices.evidence.outcomes import SLICE_METRICS, SliceMetric
+from scotoma.slices.evidence.outcomes import SliceMetric
+from scotoma.slices.settings import SearchSettings
 
 __all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
 
@@ -34,65 +35,28 @@ class SlicesQuestion:
         outcome: Columns of errors 0 or 1, or of any score; with `label`, of predictions. Several
             are the members of a population.
         baseline: The same of the population that `outcome` is compared with; may be empty.
-        paired: Each outcome derives from the baseline at the same place.
         label: Column of the true labels.
         positive: The label that is 1 for metrics of one label.
         features: Columns that may define slices; empty for every column without another part.
         categorical: Columns of numbers that are names: each value is a condition, none is a range.
         identifier: Column of example ids, which must be unique.
         cluster: Column of clusters: rows that belong together.
-        metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
-        mode: `cover`, `batch`, `iterative` or `priority`; None for `cover`, under the published
-            protocol, which knows none, for `batch`.
-        direction: `higher`, `lower` or `both`; None for the metric's worse side.
-        reference: `rest`, `whole` or `baseline`; None for the protocol's own.
-        max_cross: Largest number of predicates in a slice.
-        min_size: Smallest slice; None for the protocol's own.
-        alpha: Level of the corrected p-values; None for the protocol's own.
-        correction: For the family tested; None for the protocol's own.
-        protocol: `sound` or `published`.
-        permutations: Searches of shuffled outcomes; None for 20, on Beam for 5.
-        limit: Slices that are described.
-        seed: Seed of halves, draws and permutations.
         runner: `beam` for tables that no machine holds; None for this machine.
         beam_options: Options of Apache Beam.
-        bins: Bins of a numeric column.
-        max_categories: Values of a column with a condition of their own.
-        bootstrap: Draws, where p-values come from a bootstrap; None for the protocol's own.
-        max_candidates: Of a search; in mode `priority` of an iteration. None for the mode's own.
-        iterations: Of mode `priority`; None for 5.
-        order: Which slices mode `priority` divides first; None for `p-value`.
+        settings: All else that decides the search.
     """
 
     outcome: Sequence[str]
     baseline: Sequence[str] = ()
-    paired: bool = False
     label: str | None = None
     positive: str | None = None
     features: Sequence[str] = ()
     categorical: Sequence[str] = ()
     identifier: str | None = None
     cluster: str | None = None
-    metric: str = "error"
-    mode: str | None = None
-    direction: str | None = None
-    reference: str | None = None
-    max_cross: int = 3
-    min_size: int | None = None
-    alpha: float | None = None
-    correction: str | None = None
-    protocol: str = "sound"
-    permutations: int | None = None
-    limit: int = 20
-    seed: int = 0
     runner: str | None = None
     beam_options: Sequence[str] = ()
-    bins: int = 10
-    max_categories: int = 100
-    bootstrap: int | None = None
-    max_candidates: int | None = None
-    iterations: int | None = None
-    order: str | None = None
+    settings: SearchSettings = field(default_factory=SearchSettings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +110,7 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
 
     Args:
         table: The table; its rows are not looked at.
-        question: The options; their metric must be known.
+        question: The options.
 
     Raises:
         ConfigError: An option names a column that is not there, or contradicts another.
@@ -155,11 +119,11 @@ def choose_columns(table: pl.DataFrame, question: SlicesQuestion) -> Chosen:
     >>> choose_columns(table, SlicesQuestion(outcome=["wrong_*"])).outcome
     ['wrong_0', 'wrong_1']
     """
-    _check_label(SLICE_METRICS[question.metric], question)
+    _check_label(question.settings.measured, question)
     after = columns(table, question.outcome, "--outcome")
     before = columns(table, question.baseline, "--baseline")
     label = None if question.label is None else column(table, question.label, "--label")
-    check_compared("outcome", after, before, label, paired=question.paired)
+    check_compared("outcome", after, before, label, paired=question.settings.paired)
     key = None if question.identifier is None else column(table, question.identifier, "--id")
     cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
     features, notes = _features(table, question.features, [*after, *before], [label, key, cluster])
@@ -171,7 +135,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
 
     Args:
         table: From `read_table`.
-        question: The options; their metric must be known.
+        question: The options.
 
     Raises:
         ConfigError: An option names a column or a value that is not there, or contradicts another.
@@ -182,7 +146,7 @@ def read_sliced(table: pl.DataFrame, question: SlicesQuestion) -> Sliced:
     >>> sliced.features['age'].to_list(), sliced.outcome.ravel().tolist()
     ([31, 42], [0.0, 1.0])
     """
-    metric, chosen = SLICE_METRICS[question.metric], choose_columns(table, question)
+    metric, chosen = question.settings.measured, choose_columns(table, question)
     notes = list(chosen.notes)
     answers: tuple[Values | None, Values, Values | None]
     if chosen.label is None:

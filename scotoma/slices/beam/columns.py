@@ -25,18 +25,18 @@ class Columns:
         baseline: Columns of what it is compared with; may be empty.
         label: Column of the true labels; None where the outcome needs none.
         positive: The label that is 1 for metrics of one label; None for `1`.
-        metric: One of `scotoma.slices.evidence.outcomes.METRICS`.
-        paired: Each outcome derives from the baseline at the same place.
+        metric: The metric; a search takes that of its settings.
+        paired: Each outcome derives from the baseline at the same place; likewise.
         integer_ids: Whether ids that are text are integers.
     """
 
     identifier: str
     outcome: tuple[str, ...]
-    baseline: tuple[str, ...]
-    label: str | None
-    positive: str | None
-    metric: str
-    paired: bool
+    baseline: tuple[str, ...] = ()
+    label: str | None = None
+    positive: str | None = None
+    metric: str = "error"
+    paired: bool = False
     integer_ids: bool = False
 
     @property
@@ -50,8 +50,7 @@ class Columns:
         Raises:
             DataError: Outcomes or labels that the metric cannot take.
 
-        >>> columns = Columns(identifier="id", outcome=("int8",), baseline=(), label="y",
-        ...                   positive=None, metric="error", paired=False)
+        >>> columns = Columns(identifier="id", outcome=("int8",), label="y")
         >>> table = pl.DataFrame({"int8": ["a", "b"], "y": ["a", "a"]})
         >>> columns.read_outcome(table).model.above.ravel().tolist()
         [0.0, 1.0]

@@ -16,8 +16,6 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.inputs import StatisticsProtocol
-from scotoma.slices.arguments import Settings, check_numbers, check_space, resolve_settings
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.description import Describe, SumsView
 from scotoma.slices.beam.files import (
@@ -34,18 +32,17 @@ from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.null import Shuffle
 from scotoma.slices.beam.part import Query
 from scotoma.slices.beam.pipeline import Pipelines, TableOnBeam
-from scotoma.slices.evidence.interface import Direction
-from scotoma.slices.evidence.outcomes import SLICE_METRICS, metric_named
-from scotoma.slices.judging.correction import Correction
-from scotoma.slices.judging.protocols import Reference, choose_test
+from scotoma.slices.evidence.outcomes import SLICE_METRICS
+from scotoma.slices.judging.protocols import choose_test
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.report import Lattice, SliceReport
 from scotoma.slices.search.findings import SliceFinding
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.strategies import Mode, search_table
+from scotoma.slices.search.strategies import search_table
 from scotoma.slices.search.sweep import Hits
+from scotoma.slices.settings import SearchSettings
 
 METRICS_ON_BEAM = [
     name for name, metric in SLICE_METRICS.items() if metric.kind in ("rate", "mean")
@@ -55,145 +52,92 @@ MODES_ON_BEAM = ("cover", "batch")
 
 def search_parquet(
     pattern: str,
-    *,
-    outcome: Sequence[str],
     features: Sequence[str],
-    identifier: str,
-    baseline: Sequence[str] = (),
-    label: str | None = None,
-    positive: str | None = None,
-    mode: Mode = "cover",
-    metric: str = "error",
-    direction: Direction | None = None,
-    reference: Reference | None = None,
-    paired: bool = False,
-    max_cross: int = 3,
-    min_size: int | None = None,
-    alpha: float | None = None,
-    correction: Correction | None = None,
-    bootstrap: int | None = None,
-    protocol: StatisticsProtocol = "sound",
-    confirm: bool = True,
-    permutations: int = 5,
-    max_categories: int = 100,
-    bins: int = 10,
-    level: float = 0.95,
-    limit: int = 1000,
-    max_candidates: int = 10**8,
-    progress: ProgressCallback | None = None,
-    seed: int = 0,
+    columns: Columns,
+    settings: SearchSettings | None = None,
+    *,
     options: Sequence[str] = (),
+    progress: ProgressCallback | None = None,
 ) -> SliceReport:
     """Find slices in a table of many Parquet files, on any runner of Apache Beam.
 
     The slices, their p-values and effects are those of `find_slices` on the same table. Bins and
     frequent values are decided here, from one column at a time, and the outcome columns are looked
     through once; everything else happens on the runner. Cover mode takes one pipeline a slice and
-    a few more.
+    a few more. Each search of shuffled outcomes is several pipelines: model and baseline exchanged
+    on a random half of the examples; against the rest every row draws the outcome of one of 100,000
+    rows.
 
     Args:
         pattern: The files, such as `data/*.parquet` or `s3://bucket/data/*.parquet`: any file
             system that Beam can read. A worker holds one row group at a time.
-        outcome: Columns of the model, or of the members of a population, as in `find_slices`.
         features: Columns that may define slices.
-        identifier: Column of the example ids, integers or strings, unique over all files.
-        baseline: Columns of what is compared with.
-        label: Column of the true labels.
-        positive: The label that is 1 for metrics of one label; None for `1`.
-        mode: `cover` or `batch`.
-        metric: `error`, `accuracy`, `flip`, `loss`, `taxicab`, `mean`, `fpr`, `fnr` or `recall`.
-        direction: As in `find_slices`, like all below that are not described.
-        reference: What a slice is compared with.
-        paired: Member m of the outcome derives from member m of the baseline.
-        max_cross: Largest number of predicates in a slice.
-        min_size: Smallest slice.
-        alpha: Level of the corrected p-values.
-        correction: Over all candidates tested.
-        bootstrap: Draws, under the published protocol.
-        protocol: `sound` or `published`.
-        confirm: In cover mode: each half of the examples proposes slices, the other half decides.
-        permutations: Searches of shuffled outcomes, each of which is several pipelines: model and
-            baseline exchanged on a random half of the examples; against the rest every row draws
-            the outcome of one of 100,000 rows.
-        max_categories: Values of a column with a predicate of their own.
-        bins: Bins of a numeric column.
-        level: Coverage of the intervals.
-        limit: Slices that the report describes.
-        max_candidates: Refuse searches with more candidates than this.
-        progress: Called after each search with how many are done and how many there are.
-        seed: Seed of halves, draws and shuffles.
+        columns: The columns of ids, outcomes, baselines and labels.
+        settings: All else that decides the search, of mode `cover` or `batch` and a metric that is
+            a rate or a mean; None for the defaults.
         options: Options of Beam, such as `--runner=FlinkRunner`; none for this machine. Runners on
             other machines need `--temp_location`, a folder that they share with the caller.
+        progress: Called after each search with how many are done and how many there are.
 
     Raises:
         DataError: No file, a column that is not there, or what cannot be searched on Beam.
         MissingExtra: Beam is not installed.
     """
-    settings = resolve_settings(
-        mode=mode, metric=metric, direction=direction, reference=reference, paired=paired,
-        protocol=protocol, max_cross=max_cross, min_size=min_size, alpha=alpha,
-        correction=correction, bootstrap=bootstrap, level=level, confirm=confirm,
-        permutations=permutations, seed=seed, max_categories=max_categories, bins=bins,
-        compared=bool(baseline),
-    )  # fmt: skip
-    check_numbers(limit=limit)
-    refuse(settings.metric, settings.mode)
+    asked = settings or SearchSettings()
+    compared = bool(columns.baseline)
+    told = asked.as_dict(baseline=compared)
+    refuse(asked.metric, asked.mode)
     pattern, runner = _absolute(pattern), read_options(options)
     files = Files.of(pattern, runner)
-    columns = Columns(
-        identifier=identifier, outcome=tuple(outcome), baseline=tuple(baseline), label=label,
-        positive=positive, metric=metric, paired=paired,
-    )  # fmt: skip
-    files.require([*features, identifier, *columns.answers])
-    columns = replace(columns, integer_ids=ids_are_integers(files, identifier))
+    columns = replace(columns, metric=asked.metric, paired=asked.paired)
+    files.require([*features, columns.identifier, *columns.answers])
+    columns = replace(columns, integer_ids=ids_are_integers(files, columns.identifier))
     overview = overview_of(files, columns)
-    every, notes = codings_of(files, features, max_categories, bins)
+    every, notes = codings_of(files, features, asked.max_categories, asked.bins)
     codings = tuple(coding for coding in every if len(coding.predicates) > 1)
     encoded = Encoded(
         np.broadcast_to(np.uint8(0), (len(codings), overview.at_risk)),
         tuple(coding.predicates for coding in codings),
     )
-    possible = candidates(encoded, max_cross)
-    check_space(mode, possible, max_candidates)
-    test = _test(settings, columns, overview)
+    possible = candidates(encoded, asked.max_cross)
+    asked.check_space(possible)
+    test = _test(asked, columns, overview)
     query = Query(
-        codings, columns, test.test, max_cross, settings.bootstrap, seed,
+        codings, columns, test.test, asked.max_cross, asked.bootstrap, asked.seed,
         centre=overview.centre if test.test == "mean" else None,
-        middle=middle_of(files, columns, seed) if settings.confirm else -1,
+        middle=middle_of(files, columns, asked.seed) if asked.confirms else -1,
     )  # fmt: skip
     sample, pool = sample_of(files, query, overview.examples)
     if pool is not None:
-        labels = None if label is None else sample[label].to_numpy()
+        labels = None if columns.label is None else sample[columns.label].to_numpy()
         notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
     with _folder(runner) as folder:
         pipelines = Pipelines(pattern, runner, folder)
 
         def search(query: Query) -> tuple[list[SliceFinding], Hits]:
-            return search_table(
-                TableOnBeam(pipelines, query, test), encoded, settings.mode, settings.alpha,
-                settings.correction, confirm=settings.confirm,
-            )  # fmt: skip
+            return search_table(TableOnBeam(pipelines, query, test), encoded, asked)
 
         def count(number: int) -> int:
-            shuffle = Shuffle(seed, number, None if settings.reference == "baseline" else pool)
+            shuffle = Shuffle(asked.seed, number, None if told["reference"] == "baseline" else pool)
             return len(search(replace(query, shuffle=shuffle))[0])
 
         findings, hits = search(query)
-        null = Null.of(count, permutations, progress)
-        slices = tuple(findings[:limit])
-        mean = 0.0 if metric_named(metric).kind == "rate" else overview.mean
+        null = Null.of(count, asked.permutations, progress)
+        slices = tuple(findings[: asked.limit])
+        mean = 0.0 if asked.measured.kind == "rate" else overview.mean
         sums = pipelines.gather(query.reads, Describe(query, slices, mean))
-    populations = bool(baseline), len(outcome)
-    view = SumsView(encoded, metric_named(metric), test, *populations, level, mean, slices, sums)
+    view = SumsView(
+        encoded, asked.measured, test, compared, len(columns.outcome), asked.level, mean, slices,
+        sums,
+    )  # fmt: skip
     facts = {
-        "examples": overview.examples, "at_risk": overview.at_risk, "members": len(outcome),
-        "baseline_members": len(baseline), "budget": None, "iterations": None, "order": None,
-        "clusters": None,
+        "examples": overview.examples, "at_risk": overview.at_risk,
+        "members": len(columns.outcome), "baseline_members": len(columns.baseline),
+        "budget": None, "iterations": None, "order": None, "clusters": None,
     }  # fmt: skip
     return SliceReport.of(
-        findings, hits, view, limit=limit, null=null, candidates=possible,
-        settings=vars(settings) | facts, notes=(*notes, *harm_everywhere(view, settings)),
-        lattice_of=_lattice,
+        findings, hits, view, limit=asked.limit, null=null, candidates=possible,
+        settings=told | facts, notes=(*notes, *harm_everywhere(view, told)), lattice_of=_lattice,
     )  # fmt: skip
 
 
@@ -256,23 +200,23 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _test(settings: Settings, columns: Columns, overview: Overview) -> SumsTest:
+def _test(asked: SearchSettings, columns: Columns, overview: Overview) -> SumsTest:
     sizes = [len(own) for own in (columns.outcome, columns.baseline) if own]
+    reference = asked.compares_with(bool(columns.baseline))
     test = choose_test(
-        metric_named(settings.metric), settings.protocol, settings.reference, sizes,
-        binary=overview.binary, clustered=False,
-    )  # fmt: skip
-    several = sizes[:1] if settings.paired else sizes
+        asked.measured, asked.protocol, reference, sizes, binary=overview.binary, clustered=False
+    )
+    several = sizes[:1] if asked.paired else sizes
     return SumsTest(
         test=test,
-        reference="baseline" if settings.reference == "baseline" else "rest",
-        direction=settings.direction,
-        min_size=settings.min_size,
-        keep=float(settings.alpha),
+        reference="baseline" if reference == "baseline" else "rest",
+        direction=asked.side,
+        min_size=asked.min_size,
+        keep=asked.alpha,
         members=min(sizes),
         widths=tuple(size for size in several if size > 1),
         mean=overview.centre.mean,
-        flips=overview.binary and settings.reference == "baseline",
+        flips=overview.binary and reference == "baseline",
     )
 
 

@@ -18,8 +18,8 @@ from scotoma.slices.judging.bootstrap import Ratio, Replicates
 from scotoma.slices.judging.means import Means
 from scotoma.slices.judging.rates import RateChanges, Rates
 from scotoma.slices.judging.ratios import LinearRatio
+from scotoma.slices.settings import Reference, SearchSettings
 
-Reference = Literal["rest", "whole", "baseline"]
 Test = Literal["rate", "change", "mean", "bootstrap"]
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
@@ -27,16 +27,10 @@ FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 def evidence_of(
     outcome: Outcome,
     ids: npt.NDArray[np.generic],
-    *,
-    protocol: StatisticsProtocol,
-    reference: Reference,
-    direction: Direction,
-    min_size: int,
-    draws: int,
-    seed: int,
+    asked: SearchSettings,
     clusters: Codes | None = None,
 ) -> Evidence:
-    """Choose and prepare the test of an outcome under a protocol.
+    """Choose and prepare the test of an outcome.
 
     Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
     models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
@@ -46,14 +40,12 @@ def evidence_of(
     Args:
         outcome: The outcome, on the examples that count.
         ids: Ids of those examples, or of their clusters: equal ids have equal weights.
-        protocol: `sound` or `published`.
-        reference: What a slice is compared with.
-        direction: Which side counts.
-        min_size: Rows that a slice must hold.
-        draws: Bootstrap draws.
-        seed: Seed of the draws.
+        asked: The settings of the search.
         clusters: Code of each example's cluster; None: every one is its own.
     """
+    reference = asked.compares_with(outcome.baseline is not None)
+    direction, min_size, protocol = asked.side, asked.min_size, asked.protocol
+    draws, seed = asked.bootstrap, asked.seed
     model, other = outcome.model, outcome.baseline
     against = other if reference == "baseline" else None
     if outcome.metric.kind == "auc":

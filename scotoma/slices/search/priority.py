@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit
+from scotoma.slices.settings import Order
 
-Order = Literal["p-value", "breadth-first", "random"]
 Scores = Callable[[Hits], Floats]
 
 SHARE = 0.12  # of the batch strategy's space, a candidate budget of Liu et al. 2022, section 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,9 @@ from scotoma.slices.search.confirm import (
 from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
 from scotoma.slices.search.greedy import cover, keys_of, rows_of, unexplained
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.priority import Iteration, Order, prioritise, scores_of
+from scotoma.slices.search.priority import Iteration, prioritise, scores_of
 from scotoma.slices.search.sweep import Budget, Hits, minimal, sweep
-
-Mode = Literal["cover", "batch", "iterative", "priority"]
+from scotoma.slices.settings import SearchSettings
 
 
 @dataclass(frozen=True)
@@ -36,28 +34,14 @@ class SearchPlan:
     """How to search.
 
     Attributes:
-        mode: The strategy.
-        max_cross: Largest number of predicates in a slice.
-        alpha: Level at which a corrected p-value counts.
-        correction: For the family of all candidates tested.
-        confirm: In cover mode, whether each half confirms what the other proposes.
+        asked: The settings of the search.
         candidates: In priority mode, nonempty candidates an iteration.
-        iterations: In priority mode.
         budget: What a block may hold.
-        order: In priority mode: which slices are divided first.
-        seed: Of a random order.
     """
 
-    mode: Mode
-    max_cross: int
-    alpha: float
-    correction: Correction
-    confirm: bool
+    asked: SearchSettings
     candidates: int
-    iterations: int
     budget: Budget
-    order: Order = "p-value"
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +62,14 @@ class TableInMemory:
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
+        asked = self.plan.asked
         encoded, evidence = (self.encoded, self.evidence) if half is None else self._parts[half]
         if without:
             rows = unexplained(encoded, without)
             if rows.size == 0:
                 return Hits()
             encoded, evidence = encoded.take(rows), evidence.take(rows)
-        return sweep(encoded, evidence, self.plan.max_cross, self.plan.alpha, self.plan.budget)
+        return sweep(encoded, evidence, asked.max_cross, asked.alpha, self.plan.budget)
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
@@ -119,55 +104,43 @@ def search_in_memory(
         The slices, the most significant first; the candidates that were kept; and, in priority
         mode, the iterations.
     """
-    iterations: tuple[Iteration, ...] = ()
+    asked, iterations = plan.asked, tuple[Iteration, ...]()
 
     def decide(hits: Hits) -> Flags:
-        return adjust(hits.p, hits.tested, plan.correction) <= plan.alpha
+        return adjust(hits.p, hits.tested, asked.correction) <= asked.alpha
 
-    if plan.mode == "iterative":
-        hits = sweep(encoded, evidence, plan.max_cross, plan.alpha, plan.budget, decide)
-    elif plan.mode == "priority":
+    if asked.mode == "iterative":
+        hits = sweep(encoded, evidence, asked.max_cross, asked.alpha, plan.budget, decide)
+    elif asked.mode == "priority":
         hits, iterations = prioritise(
-            encoded, evidence, plan.max_cross, plan.candidates, plan.iterations, decide,
-            plan.budget, scores_of(plan.order, plan.seed),
+            encoded, evidence, asked.max_cross, plan.candidates, asked.iterations, decide,
+            plan.budget, scores_of(asked.order, asked.seed),
         )  # fmt: skip
     else:
         table = TableInMemory(encoded, evidence, plan, halves)
-        findings, hits = search_table(
-            table, encoded, plan.mode, plan.alpha, plan.correction, confirm=plan.confirm
-        )
-        return findings, hits, ()
-    return significant(encoded, hits, plan.correction, plan.alpha), hits, iterations
+        return *search_table(table, encoded, asked), ()
+    return significant(encoded, hits, asked.correction, asked.alpha), hits, iterations
 
 
 def search_table(
-    table: SearchedTable,
-    encoded: Encoded,
-    mode: Mode,
-    alpha: float,
-    correction: Correction,
-    *,
-    confirm: bool,
+    table: SearchedTable, encoded: Encoded, asked: SearchSettings
 ) -> tuple[list[SliceFinding], Hits]:
-    """Search a table in the modes that test all candidates: cover and batch.
+    """Search a table in the modes that test all candidates, cover and batch.
 
     Args:
         table: The table, wherever its rows are.
         encoded: The predicates; its rows are not looked at.
-        mode: `cover` or `batch`.
-        alpha: Level at which a corrected p-value counts.
-        correction: For the family of all candidates tested.
-        confirm: In cover mode, whether each half confirms what the other proposes.
+        asked: The settings of the search.
 
     Returns:
         The slices, the most significant first, and the candidates that were kept.
     """
-    if mode == "cover" and confirm:
-        return cross_screen(table, encoded, alpha, correction)
-    if mode == "cover":
-        return cover(partial(table.look, None), encoded, alpha, correction)
+    if asked.confirms:
+        return cross_screen(table, encoded, asked.alpha, asked.correction)
+    if asked.mode == "cover":
+        return cover(partial(table.look, None), encoded, asked.alpha, asked.correction)
     hits = table.look(None, ())
-    return significant(encoded, hits, correction, alpha), hits
+    return significant(encoded, hits, asked.correction, asked.alpha), hits
 
 
 def split(ids: npt.NDArray[np.generic], seed: int) -> tuple[Rows, Rows]:
