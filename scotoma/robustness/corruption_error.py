@@ -81,7 +81,8 @@ def corruption_errors(
                 slope = weight / (e_d * value)
                 d += of_dense.influence(CORRUPTED, everyone, clusters) * slope * e_c / e_d
                 c += of_compressed.influence(CORRUPTED, everyone, clusters) * slope
-        unit = 1 / math.sqrt(np.mean([e_d for e_d, _ in errors]) * np.mean([e for _, e in errors]))
+        own = [each for weight, each in zip(weights, errors, strict=True) if weight]
+        unit = 1 / math.sqrt(np.prod(np.mean(own, axis=0)))
         variance = crossed_variance(d, c, paired=paired, unit=unit)
         return of_variance(value, variance, n=n, members=members, level=level, scale="ratio")
 
