@@ -113,7 +113,7 @@ class Number:
         at_risk: Units that enter, shape (units,).
         events: Effective events (`n_effective`); of two numbers the fewer.
         flip: Influence of a unit whose event flips in every member; None where flips are no
-            measure, as of scores.
+            measure, as of scores, and where two numbers that have it are joined.
         floor: Variance that flips which were not seen may still bring (`flip_floor`).
         rows: Examples at risk.
 
@@ -176,12 +176,30 @@ class Number:
         0.0004
         """
         change = self - before
-        if self.flip is None or before.flip is None or not change.n:
+        if self.flip is None or before.flip is None:
             return change
-        unit = math.sqrt(abs(self.flip * before.flip))
-        psi, parts = change._crossed()
-        floor = float(flip_floor(*parts[0].of_examples(psi), change.n, unit))
-        return replace(change, floor=change.floor + floor)
+        return change.floored(math.sqrt(abs(self.flip * before.flip)))
+
+    def floored(self, unit: float) -> Number:
+        """The number with the floor of flips that were not seen and move it by this much each."""
+        if math.isnan(self.value):
+            return self
+        psi, parts = self._crossed()
+        floor = float(flip_floor(*parts[0].of_examples(psi), self.n, unit))
+        return replace(self, floor=self.floor + floor)
+
+    @property
+    def changed(self) -> float:
+        """Effective number of units that move it otherwise than most do.
+
+        >>> units = Units.of(4)
+        >>> units.mean([0, 1, 0, 1]).since(units.mean([0, 0, 0, 1])).changed
+        1.0
+        """
+        psi = self._crossed()[0]
+        # Units that do not change have the one influence that is the mean's negative.
+        moved = np.abs(psi - np.median(psi))
+        return n_effective(np.where(moved > 1e-12, moved, 0.0))
 
     @property
     def n(self) -> int:
@@ -286,12 +304,13 @@ class Number:
                     "partner, or pass paired=False"
                 )
             moves[axis] = moves[axis] + b * own if axis in moves else b * own
+        flips = [s * one.flip for s, one in ((a, self), (b, other)) if one.flip is not None]
         return Number(
             of(self.value, other.value),
             moves,
             self.at_risk | other.at_risk,
             float(np.fmin(self.events, other.events)),
-            None,
+            flips[0] if len(flips) == 1 else None,
             a**2 * self.floor + b**2 * other.floor,
             self.rows,
         )

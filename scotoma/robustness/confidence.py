@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from scotoma.answers.groups import Groups
 from scotoma.inputs import Floats
-from scotoma.numbers import (
-    Estimate,
-    cluster_sums,
-    crossed_variance,
-    of_variance,
-    ratio_influence,
-    undefined,
-)
+from scotoma.numbers import DENSE, Number, Units
+from scotoma.robustness.other_sets import TwoSets
+from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["Familiarity", "auroc", "energy", "overconfidence"]
+__all__ = ["Scores", "auroc", "confidence_report", "energy", "overconfidence"]
+
+CLEAN = "clean"  # in the place of a family
+NO_SCORES = "undefined (no scores)"
 
 
-def overconfidence(
-    own: Floats,
-    dense: Floats | None = None,
-    *,
-    clusters: npt.ArrayLike | None = None,
-    paired: bool = False,
-    level: float = 0.95,
-) -> Estimate:
-    """Mean confidence minus accuracy, a fraction: above 0 where models are too sure.
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How familiar pictures are to each member of a population: confidence, or minus the energy.
 
-    Args:
-        own: Probability of the predicted class less whether it is the label, of each example and
-            member of a population, shape (n, K).
-        dense: The same of another, whose overconfidence is subtracted; None for the own one.
-        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
-        paired: Member m derives from dense member m.
-        level: Coverage, a fraction in (0, 1).
-
-    >>> right = np.array([[1], [1], [1], [0]])
-    >>> round(overconfidence(0.9 - right).value, 3)
-    0.15
+    Attributes:
+        clean: Of clean pictures, shape (n, K).
+        corrupted: Under each corruption and severity, shape (C, S, n, K).
+        sets: By name, of the pictures of another set, shape (m, K).
     """
-    both = (own,) if dense is None else (dense, own)
-    members = min(one.shape[1] for one in both)
-    if not len(own):
-        return undefined("undefined (no examples)", n=0, members=members, level=level)
-    rows = cluster_sums(np.ones(len(own)), clusters)
-    psi = [ratio_influence(cluster_sums(each, clusters), rows) for each in both]
-    value = float(own.mean()) - (0.0 if dense is None else float(dense.mean()))
-    variance = crossed_variance(*psi, paired=paired and dense is not None)
-    return of_variance(value, variance, n=len(rows), members=members, level=level)
+
+    clean: Floats
+    corrupted: Floats
+    sets: Mapping[str, Floats]
 
 
 def energy(scores: npt.ArrayLike) -> Floats:
@@ -72,93 +57,149 @@ def energy(scores: npt.ArrayLike) -> Floats:
     return np.asarray(logsumexp(np.asarray(scores, np.float64), axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Familiarity:
-    """How familiar pictures are to each member of a population: confidence, or minus the energy.
+def overconfidence(excess: Floats, units: Units, axis: str = DENSE) -> Number:
+    """Mean confidence minus accuracy, a fraction: above 0 where models are too sure.
 
-    Attributes:
-        clean: Of clean pictures, shape (n, K).
-        other: Of corrupted versions of the same pictures, shape (C, n, K), or of pictures of
-            another set, shape (m, K).
+    Args:
+        excess: Probability of the predicted class less whether it is the label, of each example and
+            member, shape (n, K).
+        units: Which examples are one unit.
+        axis: Of the members.
+
+    >>> right = np.array([[1], [1], [1], [0]])
+    >>> round(overconfidence(0.9 - right, Units.of(4)).value, 3)
+    0.15
     """
-
-    clean: Floats
-    other: Floats
-
-    @property
-    def same_examples(self) -> bool:
-        """Whether `other` are versions of the clean pictures."""
-        return self.other.ndim == 3
-
-    @property
-    def known(self) -> bool:
-        """Whether there are pictures on both sides, and numbers of all."""
-        sizes = self.clean.size and self.other.size
-        return bool(sizes and np.isfinite(self.clean).all() and np.isfinite(self.other).all())
+    return units.mean(excess, axis=axis, flip=None) if _known(excess) else _unknown(units, excess)
 
 
 def auroc(
-    own: Familiarity,
-    dense: Familiarity | None = None,
-    *,
-    clusters: npt.ArrayLike | None = None,
-    paired: bool = False,
-    level: float = 0.95,
-) -> Estimate:
+    clean: Floats, other: Floats, clusters: npt.ArrayLike | None = None, axis: str = DENSE
+) -> Number:
     """Chance that a clean picture is more familiar than another one; ties count half.
 
     It is the area under the ROC curve of each member, averaged. Its variance is that of DeLong's
     placements, an example's clean and corrupted ones together (Obuchowski), crossed with members.
 
     Args:
-        own: Of a population.
-        dense: Of another, whose area is subtracted; None for the area itself.
+        clean: Familiarity of clean pictures, shape (n, K).
+        other: Of corrupted versions of the same pictures, shape (C, n, K), or of pictures of
+            another set, shape (m, K).
         clusters: Id of each clean example's cluster, shape (n,); None leaves every one its own.
-        paired: Member m derives from dense member m.
-        level: Coverage, a fraction in (0, 1).
+        axis: Of the members.
 
     Returns:
-        A fraction: 0.5 where nothing is told apart; undefined where a score is no number.
+        A fraction: 0.5 where nothing is told apart; nan where a score is no number.
 
     References:
         DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44:837-845; Obuchowski (1997),
         Biometrics 53:567-578.
 
-    >>> auroc(Familiarity(np.array([[0.9], [0.8]]), np.array([[[0.1], [0.85]]]))).value
+    >>> auroc(np.array([[0.9], [0.8]]), np.array([[[0.1], [0.85]]])).value
     0.75
     """
-    both = (own,) if dense is None else (dense, own)
-    members = min(one.clean.shape[1] for one in both)
-    n = len(own.clean) if clusters is None else len(np.unique(clusters))
-    if not all(one.known for one in both):
-        return undefined("undefined (no scores)", n=n, members=members, level=level)
-    areas, influences = zip(*(_area(one, clusters) for one in both), strict=True)
-    value = float(areas[-1] - (0.0 if dense is None else areas[0]))
-    variance = crossed_variance(*influences, paired=paired and dense is not None, unit=1 / n)
-    return of_variance(value, variance, n=n, members=members, level=level)
+    units = Units.of(len(clean), clusters)
+    if not (_known(clean) and _known(other)):
+        return _unknown(units, clean)
+    above, below = np.empty(clean.shape), np.empty(other.shape)
+    for member in range(clean.shape[1]):
+        one, every = clean[:, member], other[..., member].ravel()
+        above[:, member] = _share_below(one, every)
+        below[..., member] = 1 - _share_below(every, one).reshape(other.shape[:-1])
+    if other.ndim == 3:  # versions of the clean pictures; the mean of each part is the area
+        events = above + below.mean(axis=0) - above.mean(axis=0)
+        return units.mean(events, axis=axis, flip=None)
+    # The members are the same in both sets, so that what sets one apart may enter once only.
+    sets = TwoSets.of(len(clean), len(other), clusters)
+    area, nothing = sets.means(above, below - below.mean(axis=0), axis)
+    return replace(area + nothing, events=math.nan)
 
 
-def _area(own: Familiarity, clusters: npt.ArrayLike | None) -> tuple[float, Floats]:
-    """Mean area over the members, and the influence of every cluster on it, shape (N, K)."""
-    n, members = own.clean.shape
-    above = np.empty((n, members))
-    below = np.empty(own.other.shape)
-    for member in range(members):
-        clean, other = own.clean[:, member], own.other[..., member]
-        above[:, member] = _share_below(clean, other.ravel())
-        below[..., member] = 1 - _share_below(other.ravel(), clean).reshape(other.shape)
-    areas = above.mean(axis=0)
-    rows = cluster_sums(np.ones(n), clusters)
-    if own.same_examples:
-        events = above + below.mean(axis=0) - areas  # the mean of each part is the area
-        return float(areas.mean()), ratio_influence(cluster_sums(events, clusters), rows)
-    # Two sets of pictures: the influences stand below each other, weighted by the set's share.
-    # The members are the same in both, so that what sets one apart may enter once only.
-    clean = ratio_influence(cluster_sums(above, clusters), rows)
-    other = below - below.mean(axis=0)
-    total = len(clean) + len(other)
-    parts = [part * total / len(part) for part in (clean, other)]
-    return float(areas.mean()), np.concatenate(parts)
+def confidence_report(
+    measures: Mapping[str, Mapping[str, Scores]],
+    right: Mapping[str, RightAnswers],
+    families: Mapping[str, list[int]],
+    partition: Groups,
+    clusters: npt.NDArray[np.int64] | None,
+) -> dict[str, Any]:
+    """Measure how sure every population is, and whether it notices other pictures.
+
+    Args:
+        measures: `confidence`, and `energy` where it is known, to the scores of each variant.
+        right: Right answers by variant.
+        families: Places of the corruptions of each family.
+        partition: Groups of the corrupted examples.
+        clusters: Id of each of these examples' cluster, or None.
+
+    Returns:
+        `audit.robustness.ConfidenceReport` but for its plain values.
+    """
+    masks = dict(zip(partition.keys, partition.masks, strict=True))
+    units = {
+        key: Units.of(int(group.sum()), None if clusters is None else clusters[group])
+        for key, group in masks.items()
+    }
+
+    axes = {name: right[name].axis for name in measures["confidence"]}
+    order = list(axes)
+
+    def by_variant(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(found, key=lambda row: order.index(row["variant"]))
+
+    rows: list[dict[str, Any]] = []
+    detection: list[dict[str, Any]] = []
+    for family, (key, group) in product((CLEAN, *families), masks.items()):
+        gaps = {}
+        for name, own in measures["confidence"].items():
+            said, truth = own.clean[group], right[name].clean[group]
+            if family != CLEAN:
+                places = families[family]
+                said = own.corrupted[places][:, :, group]
+                truth = right[name].corrupted[places][:, :, group]
+            excess = (said - truth).reshape(-1, *said.shape[-2:]).mean(axis=0)
+            gaps[name] = overconfidence(excess, units[key], axes[name])
+        place = {"group": key, "family": family}
+        rows += _beside_dense("gap", gaps, place, units[key], 1.0)
+    for measure, scores in measures.items():
+        found: list[dict[str, Any]] = []
+        for family, (key, group) in product(families, masks.items()):
+            areas = {}
+            for name, own in scores.items():
+                other = own.corrupted[families[family]][:, :, group]
+                other = other.reshape(-1, *other.shape[2:])
+                areas[name] = auroc(own.clean[group], other, units[key].clusters, axes[name])
+            place = {"group": key, "pictures": family, "other_set": False, "measure": measure}
+            found += _beside_dense("auroc", areas, place, units[key])
+        detection += by_variant(found)
+        for asked in scores["dense"].sets:
+            areas = {
+                name: auroc(own.clean, own.sets[asked], clusters, axes[name])
+                for name, own in scores.items()
+            }
+            place = {"group": "all", "pictures": asked, "other_set": True, "measure": measure}
+            detection += _beside_dense("auroc", areas, place, Units.of(len(own.clean), clusters))
+    return {"rows": by_variant(rows), "detection": detection}
+
+
+def _beside_dense(
+    what: str, numbers: Mapping[str, Number], place: dict[str, Any], units: Units, flip: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """A row a variant: its number, and that less that of dense."""
+    n = units.rows if units.clusters is None else len(np.unique(units.clusters))
+    reason = NO_SCORES if n else "undefined (no examples)"
+    for name, own in numbers.items():
+        change = None
+        if name != "dense":
+            change = (own - numbers["dense"]).floored(flip or 1 / max(n, 1))
+        found = {what: own, f"{what}_change": change}
+        yield (
+            {"variant": name}
+            | place
+            | {
+                key: None if one is None else replace(one.estimate(reason=reason), n=n)
+                for key, one in found.items()
+            }
+        )
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:
@@ -166,3 +207,12 @@ def _share_below(values: Floats, others: Floats) -> Floats:
     order = np.sort(others)
     low, high = (np.searchsorted(order, values, side=side) for side in ("left", "right"))
     return np.asarray((low + high) / (2 * len(order)))
+
+
+def _unknown(units: Units, scores: Floats) -> Number:
+    return units.mean(np.zeros(scores.shape), flip=None) * math.nan
+
+
+def _known(scores: Floats) -> bool:
+    """Whether there are pictures, and numbers of all."""
+    return bool(scores.size and np.isfinite(scores).all())

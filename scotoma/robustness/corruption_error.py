@@ -1,60 +1,32 @@
-"""Corruption error: a population's error under each corruption beside the dense population's."""
+"""Corruption error: a population's error under corruptions beside that of the dense one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from scotoma.inputs import Floats
-from scotoma.numbers import Estimate, crossed_variance, of_variance, undefined
-from scotoma.robustness.right_answers import Answered, RightAnswers
+from scotoma.numbers import Estimate, Number, undefined
+from scotoma.robustness.losses import loss
+from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["CorruptionErrors", "corruption_errors", "errors_over"]
-
-CORRUPTED, DIFFERENCE = (0.0, -1.0), (1.0, -1.0)  # slopes of the error and of its rise
+__all__ = ["corruption_error", "errors_over", "relative_corruption_error"]
 
 
-@dataclass(frozen=True)
-class CorruptionErrors:
-    """Corruption errors of one compressed population; 1 is as much as the dense one.
-
-    Attributes:
-        ce: One a corruption: error under it, summed over severities, over that of dense.
-        relative_ce: The same of what each adds to its clean error.
-        mce: Mean of `ce`.
-    """
-
-    ce: tuple[Estimate, ...]
-    relative_ce: tuple[Estimate, ...]
-    mce: Estimate
-
-
-def corruption_errors(
-    dense: RightAnswers,
-    compressed: RightAnswers,
-    corruptions: Sequence[int],
-    *,
-    clusters: npt.ArrayLike | None = None,
-    paired: bool = False,
-    level: float = 0.95,
-) -> CorruptionErrors:
-    """Compute CE and relative CE of each corruption, and mCE, with the dense population below.
+def corruption_error(
+    dense: RightAnswers, compressed: RightAnswers, corruptions: Sequence[int]
+) -> Estimate:
+    """Error summed over severities, over that of dense, mean over corruptions: CE of one, mCE.
 
     Args:
         dense: Right answers of the dense members.
         compressed: The same of the compressed members.
         corruptions: Places of the corruptions that count.
-        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
-        paired: Compressed member m derives from dense member m.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
-        Ratios (papers print 100 times as much), their intervals on the log scale. Relative CE is a
-        plain ratio of differences: undefined where the interval of the dense one reaches 0.
+        A ratio (papers print 100 times as much), its interval on the log scale.
 
     References:
         Hendrycks and Dietterich (2019), section 4.
@@ -62,57 +34,44 @@ def corruption_errors(
     >>> labels = np.zeros(40)
     >>> dense = RightAnswers.of(np.zeros((40, 1)), np.arange(40).reshape(1, 1, 40, 1) < 8, labels)
     >>> both = RightAnswers.of(np.zeros((40, 1)), np.arange(40).reshape(1, 1, 40, 1) < 16, labels)
-    >>> round(corruption_errors(dense, both, [0]).ce[0].value, 12)
+    >>> round(corruption_error(dense, both, [0]).value, 12)
     2.0
     """
-    pairs = [(dense.under([k]), compressed.under([k])) for k in corruptions]
-    everyone = np.ones(len(dense.clean), np.bool_)
-    members = min(dense.members, compressed.members)
-    n = len(dense.clean) if clusters is None else len(np.unique(np.asarray(clusters)))
-    errors = [tuple(1 - own.accuracies(everyone)[1] for own in pair) for pair in pairs]
-
-    def ratio(weights: Sequence[float], value: float) -> Estimate:
-        """A weighted mean of CEs, its interval on the log scale."""
-        d, c = np.zeros((n, dense.members)), np.zeros((n, compressed.members))
-        for weight, (of_dense, of_compressed), (e_d, e_c) in zip(
-            weights, pairs, errors, strict=True
-        ):
-            if weight:
-                slope = weight / (e_d * value)
-                d += of_dense.influence(CORRUPTED, everyone, clusters) * slope * e_c / e_d
-                c += of_compressed.influence(CORRUPTED, everyone, clusters) * slope
-        own = [each for weight, each in zip(weights, errors, strict=True) if weight]
-        unit = 1 / math.sqrt(np.prod(np.mean(own, axis=0)))
-        variance = crossed_variance(d, c, paired=paired, unit=unit)
-        return of_variance(value, variance, n=n, members=members, level=level, scale="ratio")
-
-    def ce(place: int) -> Estimate:
-        e_d, e_c = errors[place]
-        if not e_d or not e_c:
-            who = "dense" if not e_d else "compressed"
+    below, above = ([_error(own, k) for k in corruptions] for own in (dense, compressed))
+    for who, errors in (("dense", below), ("compressed", above)):
+        if not all(error.value for error in errors):
             reason = f"undefined (the {who} models make no error under it)"
-            return undefined(reason, n=n, members=members, level=level)
-        return ratio([float(k == place) for k in range(len(pairs))], e_c / e_d)
+            members = min(one.members for one in (*below, *above))
+            return undefined(reason, n=errors[0].n, members=members)
+    ratio = _mean([c / d for d, c in zip(below, above, strict=True)])
+    both = math.prod(float(np.mean([error.value for error in errors])) for errors in (below, above))
+    return ratio.floored(ratio.value / math.sqrt(both)).estimate("ratio")
 
-    each = tuple(ce(place) for place in range(len(pairs)))
-    if reason := next((one.reason for one in each if math.isnan(one.value)), ""):
-        mean = undefined(reason, n=n, members=members, level=level)
-    else:
-        mean = ratio([1 / len(each)] * len(each), float(np.mean([one.value for one in each])))
-    relative = tuple(
-        _relative(*pair, everyone, clusters, n=n, members=members, paired=paired, level=level)
-        for pair in pairs
+
+def relative_corruption_error(
+    dense: RightAnswers, compressed: RightAnswers, corruption: int
+) -> Estimate:
+    """What a corruption adds to the clean error, over what it adds to that of dense.
+
+    Returns:
+        A plain ratio of differences: undefined where the interval of the dense one reaches 0.
+
+    References:
+        Hendrycks and Dietterich (2019), section 4.
+    """
+    below, above = (
+        replace(loss(own.under([corruption]).means(), "absolute"), events=math.nan)
+        for own in (dense, compressed)
     )
-    return CorruptionErrors(each, relative, mean)
+    if not below.estimate().low > 0:
+        shown = f"{100 * below.value:.1f} points"
+        reason = f"undefined (what it costs the dense models, {shown}, may be nothing)"
+        return undefined(reason, n=below.n, members=min(below.members, above.members))
+    return (above / below).floored(1 / below.value).estimate()
 
 
 def errors_over(
-    own: RightAnswers,
-    corruptions: Sequence[int],
-    reference: Sequence[float],
-    *,
-    clusters: npt.ArrayLike | None = None,
-    level: float = 0.95,
+    own: RightAnswers, corruptions: Sequence[int], reference: Sequence[float]
 ) -> Estimate:
     """Compute the mean corruption error over published errors of a reference model.
 
@@ -120,8 +79,6 @@ def errors_over(
         own: Right answers of one population at the severities of the reference.
         corruptions: Places of the corruptions; one gives its CE, all fifteen mCE.
         reference: Error of the reference model under each, a fraction.
-        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
-        level: Coverage, a fraction in (0, 1).
 
     Returns:
         A ratio (papers print 100 times as much), its interval on the log scale.
@@ -134,46 +91,17 @@ def errors_over(
     >>> errors_over(half, [0], [0.8]).value
     0.625
     """
-    everyone = np.ones(len(own.clean), np.bool_)
-    n = len(own.clean) if clusters is None else len(np.unique(np.asarray(clusters)))
-    psi: Floats = np.zeros((n, own.members))
-    value = 0.0
-    for place, error in zip(corruptions, reference, strict=True):
-        answered, weight = own.under([place]), 1 / (error * len(reference))
-        value += weight * (1 - answered.accuracies(everyone)[1])
-        psi = psi + weight * answered.influence(CORRUPTED, everyone, clusters)
-    if not value:
+    ratio = _mean([_error(own, k) / e for k, e in zip(corruptions, reference, strict=True)])
+    if not ratio.value:
         reason = "undefined (the models make no error under it)"
-        return undefined(reason, n=n, members=own.members, level=level)
-    variance = crossed_variance(psi / value, unit=1 / value)
-    return of_variance(value, variance, n=n, members=own.members, level=level, scale="ratio")
+        return undefined(reason, n=ratio.n, members=ratio.members)
+    return ratio.estimate("ratio")
 
 
-def _relative(
-    dense: Answered,
-    compressed: Answered,
-    everyone: npt.NDArray[np.bool_],
-    clusters: npt.ArrayLike | None,
-    *,
-    n: int,
-    members: int,
-    paired: bool,
-    level: float,
-) -> Estimate:
-    """(E_c(k) - E_c) / (E_d(k) - E_d), linearised."""
-    (below, d), (above, c) = (
-        (_rise(own, everyone), own.influence(DIFFERENCE, everyone, clusters))
-        for own in (dense, compressed)
-    )
-    lost = of_variance(below, crossed_variance(d), n=n, members=dense.clean.shape[1], level=level)
-    if not lost.low > 0:
-        shown = f"{100 * below:.1f} points"
-        reason = f"undefined (what it costs the dense models, {shown}, may be nothing)"
-        return undefined(reason, n=n, members=members, level=level)
-    variance = crossed_variance(d * above / below**2, c / below, paired=paired, unit=1 / below)
-    return of_variance(above / below, variance, n=n, members=members, level=level)
+def _error(own: RightAnswers, corruption: int) -> Number:
+    """Error under a corruption; no number of events tells whether a ratio of such can be had."""
+    return replace(1 - own.under([corruption]).means()[1], events=math.nan)
 
 
-def _rise(own: Answered, everyone: npt.NDArray[np.bool_]) -> float:
-    clean, corrupted = own.accuracies(everyone)
-    return clean - corrupted
+def _mean(numbers: Sequence[Number]) -> Number:
+    return sum(numbers[1:], start=numbers[0]) / len(numbers)

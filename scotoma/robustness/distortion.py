@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.numbers import Estimate, cluster_sums, none_seen, ratio_influence, undefined
+from scotoma.numbers import Estimate, Units, none_seen, undefined
 
 __all__ = ["distortion", "example_mean", "structural_similarity"]
 
@@ -76,11 +76,10 @@ def structural_similarity(first: Pixels, second: Pixels) -> Floats:
 
 def example_mean(
     values: npt.ArrayLike,
+    units: Units,
     at_risk: npt.NDArray[np.bool_] | None = None,
     *,
-    clusters: npt.ArrayLike | None = None,
     members: int,
-    level: float = 0.95,
     note: str = "",
     share: bool = False,
 ) -> Estimate:
@@ -88,36 +87,26 @@ def example_mean(
 
     Args:
         values: Shape (n,).
+        units: Which examples are one unit.
         at_risk: Examples that count, bool, shape (n,); None for all.
-        clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
         members: Models that the values rest on.
-        level: Coverage, a fraction in (0, 1).
         note: What to say beside the number.
         share: The mean is a fraction, and its interval stays between 0 and 1.
 
-    >>> mean = example_mean([1.0, 2.0, 3.0], members=1)
+    >>> mean = example_mean([1.0, 2.0, 3.0], Units.of(3), members=1)
     >>> mean.value, round(mean.low, 2)
     (2.0, -0.48)
     """
-    own = np.asarray(values, np.float64)
-    risk = np.ones(len(own), np.bool_) if at_risk is None else at_risk
-    kept = None if clusters is None else np.asarray(clusters)[risk]
-    rows = cluster_sums(risk[risk].astype(float), kept)
-    n = len(rows)
+    mean = units.mean(values, at_risk, flip=None)
+    value, n = mean.value, mean.n
     if not n:
-        return undefined("undefined (no examples)", n=0, members=members, level=level, note=note)
-    value = float(own[risk].mean())
-    psi = ratio_influence(cluster_sums(own[risk][:, None], kept), rows)[:, 0]
+        return undefined("undefined (no examples)", n=0, members=members, note=note)
     if share and not 0 < value < 1:
-        return none_seen(
-            value, n=n, members=members, lowest=0.0, highest=1.0, level=level, note=note
-        )
-    se = float(psi.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+        return none_seen(value, n=n, members=members, lowest=0.0, highest=1.0, note=note)
+    se = math.sqrt(mean.variance.examples) if n > 1 else 0.0
     if not se > 0:
         reason = f"interval not estimable (nothing varies over {n:,} examples)"
-        return undefined(reason, value=value, n=n, members=members, level=level, note=note)
+        return undefined(reason, value=value, n=n, members=members, note=note)
     scale: Literal["logit", "identity"] = "logit" if share else "identity"
     se /= value * (1 - value) if share else 1.0
-    return Estimate.on_scale(
-        value, se, n - 1.0, n=n, members=members, level=level, note=note, scale=scale
-    )
+    return Estimate.on_scale(value, se, n - 1.0, n=n, members=members, note=note, scale=scale)

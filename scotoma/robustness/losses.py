@@ -1,71 +1,195 @@
-"""What a population loses on corrupted pictures, on three scales that can disagree."""
+"""What do populations lose on corrupted pictures, on three scales; does one lose more, and who?"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats, floats
+from scotoma.numbers import Estimate, Number, Variance, holm, undefined
+from scotoma.numbers.rates import UNKNOWN_VARIANCE
+from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
 
-__all__ = ["SCALES", "Loss", "Scale", "loss", "relative_robustness"]
+__all__ = ["FEWEST_EXAMPLES", "SCALES", "Scale", "amplified_loss", "depends_on_scale"]
+__all__ += ["draw_variance", "group_contrast", "group_tests", "loss", "misled_pairs"]
+__all__ += ["relative_robustness", "why_undefined"]
 
 Scale = Literal["absolute", "relative", "log_odds"]
 SCALES: tuple[Scale, ...] = ("absolute", "relative", "log_odds")
+FEWEST_EXAMPLES = 50  # of a group that is compared with the rest
+Mask = npt.NDArray[np.bool_]
+Key = TypeVar("Key")
 
 
-@dataclass(frozen=True)
-class Loss:
-    """What accuracy loses between clean and corrupted pictures, on one scale.
-
-    Attributes:
-        value: The loss, larger where more is lost; nan where the scale is undefined.
-        slopes: Its derivatives with respect to the clean and the corrupted accuracy.
-        reason: Why it is undefined, as a sentence to print; else empty.
-    """
-
-    value: float
-    slopes: tuple[float, float]
-    reason: str = ""
-
-
-def loss(clean: float, corrupted: float, scale: Scale) -> Loss:
-    """Compute the loss on one scale.
+def loss(sides: Sides, scale: Scale) -> Number:
+    """What accuracy loses between clean and corrupted pictures, more where more is lost.
 
     absolute: clean - corrupted. relative: 1 - corrupted / clean, which is one minus the paper's
     relative robustness. log_odds: logit(clean) - logit(corrupted).
 
-    Args:
-        clean: Accuracy on clean pictures, a fraction.
-        corrupted: Accuracy on corrupted pictures, a fraction.
-        scale: One of `SCALES`.
-
     References:
         Hooker et al. (2019), section 6.4, for the relative scale.
 
-    >>> [round(loss(0.9, 0.6, scale).value, 3) for scale in SCALES]
-    [0.3, 0.333, 1.792]
-    >>> loss(0.0, 0.0, "relative").reason
-    'undefined (no right answer on clean pictures)'
+    >>> from scotoma.numbers import Units
+    >>> own = Answered(np.array([[1.0], [1]]), np.array([[1.0], [0]]), Units.of(2))
+    >>> [loss(own.means(), scale).value for scale in SCALES[:2]]
+    [0.5, 0.5]
     """
-    if math.isnan(clean):
-        return Loss(math.nan, (math.nan, math.nan), "undefined (no examples)")
+    clean, corrupted = sides
     if scale == "absolute":
-        return Loss(clean - corrupted, (1.0, -1.0))
-    if scale == "relative":
-        if clean == 0:
-            reason = "undefined (no right answer on clean pictures)"
-            return Loss(math.nan, (math.nan, math.nan), reason)
-        return Loss(1 - corrupted / clean, (corrupted / clean**2, -1 / clean))
+        return clean - corrupted
+    return 1 - corrupted / clean if scale == "relative" else clean.logit() - corrupted.logit()
+
+
+def why_undefined(sides: Sides, scale: Scale) -> str:
+    """Why a loss is undefined, as a sentence to print; empty where it is not."""
+    clean, corrupted = (side.value for side in sides)
+    if math.isnan(clean):
+        return "undefined (no examples)"
+    if scale == "relative" and clean == 0:
+        return "undefined (no right answer on clean pictures)"
     for accuracy, pictures in ((clean, "clean"), (corrupted, "corrupted")):
-        if accuracy in (0.0, 1.0):
-            reason = f"undefined (accuracy {100 * accuracy:g}% on {pictures} pictures has no odds)"
-            return Loss(math.nan, (math.nan, math.nan), reason)
-    value = math.log(clean / (1 - clean)) - math.log(corrupted / (1 - corrupted))
-    return Loss(value, (1 / (clean * (1 - clean)), -1 / (corrupted * (1 - corrupted))))
+        if scale == "log_odds" and accuracy in (0.0, 1.0):
+            return f"undefined (accuracy {100 * accuracy:g}% on {pictures} pictures has no odds)"
+    return ""
+
+
+def amplified_loss(dense: Sides, compressed: Sides, scale: Scale) -> tuple[Estimate, Variance]:
+    """Loss of a compressed population beyond that of the dense one, and its variance.
+
+    Args:
+        dense: Accuracies of the dense members.
+        compressed: The same of the compressed members, on the same examples.
+        scale: One of `SCALES`.
+
+    Returns:
+        Compressed minus dense, above 0 where compression makes corruption worse: a fraction, or
+        log-odds. nan with a reason where a loss is undefined.
+
+    >>> from scotoma.numbers import Units
+    >>> clean = np.array([[1.0, 1], [1, 1], [1, 0], [0, 1]])
+    >>> own = [Answered(clean, share * clean, Units.of(4)).means() for share in (0.5, 0.25)]
+    >>> amplified_loss(*own, "absolute")[0].value
+    0.1875
+    """
+    if reason := why_undefined(dense, scale) or why_undefined(compressed, scale):
+        members = min(side[0].members for side in (dense, compressed))
+        return undefined(reason, n=dense[0].n, members=members), UNKNOWN_VARIANCE
+    change = loss(compressed, scale).since(loss(dense, scale))
+    return replace(change, events=change.changed).estimate(), change.variance
+
+
+def depends_on_scale(estimates: Iterable[Estimate]) -> bool:
+    """Whether the scales disagree on who loses more."""
+    values = [estimate.value for estimate in estimates]
+    return any(value > 0 for value in values) and any(value < 0 for value in values)
+
+
+def group_contrast(dense: Answered, compressed: Answered, group: Mask) -> Estimate:
+    """Compare a group's absolute amplification with that of all other examples.
+
+    Args:
+        dense: Right answers of the dense members.
+        compressed: The same of the compressed members.
+        group: Membership, bool, shape (n,).
+
+    Returns:
+        D_group - D_rest, a fraction; above 0 where the group loses more. nan with a reason where
+        the group or the rest has fewer than 50 examples.
+
+    >>> from scotoma.numbers import Units
+    >>> both = [Answered(np.ones((2, 1)), np.ones((2, 1)), Units.of(2), axis) for axis in "ab"]
+    >>> group_contrast(*both, np.array([True, False])).reason
+    'not compared with the rest (1 example, 50 are needed)'
+    """
+    n, members = int(group.sum()), min(own.clean.shape[1] for own in (dense, compressed))
+    fewer = min(n, len(group) - n)
+    if fewer < FEWEST_EXAMPLES:
+        noun = "example" if fewer == 1 else "examples"
+        reason = f"not compared with the rest ({fewer} {noun}, {FEWEST_EXAMPLES} are needed)"
+        return undefined(reason, n=n, members=members)
+    more, less = (
+        loss(compressed.means(mask), "absolute") - loss(dense.means(mask), "absolute")
+        for mask in (group, ~group)
+    )
+    contrast = more - less
+    contrast = contrast.floored(contrast.n / fewer)
+    return replace(replace(contrast, events=contrast.changed).estimate(), n=n)
+
+
+def group_tests(contrasts: Mapping[Key, Estimate]) -> dict[Key, tuple[float, float]]:
+    """Test contrasts, of every group under every family: together they are one family of tests.
+
+    Returns:
+        Two-sided p-values, and the same after Holm; nan where there is no interval.
+
+    References:
+        Holm (1979), Scandinavian Journal of Statistics 6:65-70.
+
+    >>> clear = Estimate.on_scale(0.05, 0.01, 9.0, n=500, members=10)
+    >>> round(group_tests({("sex=male", "noise"): clear})["sex=male", "noise"][1], 4)
+    0.0007
+    """
+    tails = [[e.p_above(0.0), e.p_below(0.0)] for e in contrasts.values()]
+    p = np.minimum(1.0, 2 * np.array(tails).reshape(-1, 2).min(axis=1))  # nan stays nan
+    return dict(zip(contrasts, zip(p.tolist(), holm(p).tolist(), strict=True), strict=True))
+
+
+def misled_pairs(dense: Answered, compressed: Answered) -> dict[str, float] | None:
+    """What audits of one dense and one compressed model would have said of the absolute scale.
+
+    Returns:
+        How many `pairs` of these models there are, and the share that is `misled`: does not show
+        the sign that all together show. Of paired populations, pairs that derive from each other.
+        None of a single pair, or where the sign is 0.
+
+    >>> from scotoma.numbers import Units
+    >>> clean, worse = np.ones((2, 2)), np.array([[1, 0.5], [1, 0.5]])
+    >>> misled_pairs(Answered(clean, worse, Units(2)), Answered(clean, worse - 0.25, Units(2), "c"))
+    {'misled': 0.25, 'pairs': 4}
+    """
+    d, c = (own.clean.mean(axis=0) - own.corrupted.mean(axis=0) for own in (dense, compressed))
+    each = (c - d if dense.axis == compressed.axis else c[:, None] - d[None, :]).ravel()
+    sign = np.sign(c.mean() - d.mean())
+    if each.size < 2 or sign == 0:
+        return None
+    return {"misled": float(np.mean(sign * each <= 0)), "pairs": each.size}
+
+
+def draw_variance(
+    dense: RightAnswers, compressed: RightAnswers, corruptions: list[int], draws: int
+) -> float:
+    """Variance of the absolute amplification that comes from the draws of random corruptions.
+
+    Every example has random numbers of its own, so that the variance over examples holds this part
+    already: it says what more draws would save, and is not added.
+
+    Args:
+        dense: Right answers of the dense members; draws of a severity stand side by side.
+        compressed: The same of the compressed members.
+        corruptions: Places of the corruptions.
+        draws: Draws of each severity.
+
+    Returns:
+        Variance of the mean over the draws; nan of a single one.
+
+    >>> right = RightAnswers.of([[1]], [[[[1]], [[0]]]], [1])
+    >>> still = RightAnswers.of([[1]], [[[[1]], [[1]]]], [1])
+    >>> draw_variance(still, right, [0], 2)
+    0.25
+    """
+    if draws < 2:
+        return math.nan
+    d, c = (
+        [own.corrupted[corruptions, draw::draws].mean() for draw in range(draws)]
+        for own in (dense, compressed)
+    )
+    return float(np.var(np.subtract(d, c), ddof=1)) / draws
 
 
 def relative_robustness(corrupted: npt.ArrayLike, clean: npt.ArrayLike) -> Floats:

@@ -2,131 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
-from scotoma.numbers import (
-    Estimate,
-    Units,
-    Words,
-    cluster_sums,
-    crossed_variance,
-    ratio_influence,
-    undefined,
-)
-from scotoma.robustness.amplification import estimate_of
-from scotoma.robustness.losses import SCALES, Scale, loss
+from scotoma.inputs import Flags, Floats, cluster_ids
+from scotoma.numbers import DENSE, Estimate, Number, Units, Words, undefined
+from scotoma.robustness.losses import SCALES, Scale, depends_on_scale, loss, why_undefined
+from scotoma.robustness.right_answers import Sides
 
-__all__ = ["OtherSet", "other_set", "set_accuracy"]
+__all__ = ["SetAnswers", "TwoSets", "lost_elsewhere"]
 
-Bools = npt.NDArray[np.bool_]
+PICTURES = Words("right answer", "pictures", "this set")
 
 
-@dataclass(frozen=True)
-class OtherSet:
-    """What a compressed population loses on another set, compared with the dense one.
+@dataclass(frozen=True, eq=False)
+class TwoSets:
+    """The pictures of the test set and, below them, those of another one; members are the same.
 
     Attributes:
-        difference: Accuracy on the set, compressed minus dense, a fraction.
-        losses: By scale: what is lost from the test set to the other one, compressed minus dense;
-            above 0 where the compressed models lose more. Empty where the set was selected
-            against a model.
+        units: Which of all these pictures are one unit.
+        first: Which are of the test set, shape (n + n',).
     """
 
-    difference: Estimate
-    losses: Mapping[Scale, Estimate]
+    units: Units
+    first: Flags
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        others: int,
+        clusters: npt.ArrayLike | None = None,
+        other_clusters: npt.ArrayLike | None = None,
+    ) -> TwoSets:
+        """Stack n pictures and others; no cluster lies in both.
+
+        >>> TwoSets.of(2, 3, [5, 5]).units.clusters.tolist()
+        [0, 0, 1, 2, 3]
+        """
+        codes = [
+            np.arange(rows) if (own := cluster_ids(ids, rows)) is None else own
+            for rows, ids in ((n, clusters), (others, other_clusters))
+        ]
+        codes[1] = codes[1] + codes[0].max(initial=-1) + 1
+        return cls(Units.of(n + others, np.concatenate(codes)), np.arange(n + others) < n)
+
+    def means(
+        self, first: npt.ArrayLike, second: npt.ArrayLike, axis: str = DENSE
+    ) -> tuple[Number, Number]:
+        """Mean of the values in either set, shape (n, K) and (n', K)."""
+        every: Floats = np.concatenate([np.asarray(part, np.float64) for part in (first, second)])
+        one, other = (
+            self.units.mean(every, which, axis=axis) for which in (self.first, ~self.first)
+        )
+        return one, other
 
 
-def set_accuracy(
-    right: npt.ArrayLike, *, clusters: npt.ArrayLike | None = None, level: float = 0.95
-) -> Estimate:
-    """Accuracy on a set, a fraction, with its interval over examples and members.
+@dataclass(frozen=True, eq=False)
+class SetAnswers:
+    """Right answers to the test set and to another one.
 
-    Args:
-        right: Whether each member is right on each picture, shape (n, K).
-        clusters: Id of each picture's cluster, shape (n,); None leaves every one its own.
-        level: Coverage, a fraction in (0, 1).
-
-    >>> set_accuracy([[1, 1], [1, 0], [0, 1], [0, 0]]).value
-    0.5
+    Attributes:
+        name: What the set is called.
+        classes: Classes that it has pictures of.
+        masked: Whether models chose among these alone.
+        selected_against: The model that failed on these pictures, if they were chosen for that.
+        right: By variant, whether each member is right in the test set, shape (n, K), and in the
+            other one, shape (n', K).
+        sets: The pictures of both.
     """
-    events = np.asarray(right, np.float64)
-    words = Words("right answer", "pictures", "this set")
-    return Units.of(len(events), clusters).mean(events).rate(words, level=level)
+
+    name: str
+    classes: int
+    masked: bool
+    selected_against: str | None
+    right: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
+    sets: TwoSets
+
+    def report(self, axis: Callable[[str], str]) -> dict[str, Any]:
+        """Compare every compressed variant with dense.
+
+        Args:
+            axis: Gives the axis of the members of a variant.
+
+        Returns:
+            `audit.robustness.OtherSetReport` but for its plain values; without rows where there is
+            no picture.
+        """
+        dense = self.sets.means(*self.right["dense"])
+        n = int((~self.sets.first).sum())
+        scales = () if self.selected_against else SCALES
+        rows = []
+        for name, right in self.right.items():
+            if n and name != "dense":
+                own = self.sets.means(*right, axis(name))
+                accuracy = {"variant": name, "accuracy": own[1].rate(PICTURES)}
+                rows.append(accuracy | lost_elsewhere(dense, own, scales))
+        return {
+            "name": self.name,
+            "n": n,
+            "classes": self.classes,
+            "masked": self.masked,
+            "selected_against": self.selected_against,
+            "dense": dense[1].rate(PICTURES),
+            "dense_test": dense[0].rate(PICTURES),
+            "rows": rows,
+        }
 
 
-def other_set(
-    dense: tuple[Bools, Bools],
-    compressed: tuple[Bools, Bools],
-    *,
-    clusters: npt.ArrayLike | None = None,
-    set_clusters: npt.ArrayLike | None = None,
-    paired: bool = False,
-    scales: tuple[Scale, ...] = SCALES,
-    level: float = 0.95,
-) -> OtherSet:
+def lost_elsewhere(
+    dense: Sides, compressed: Sides, scales: tuple[Scale, ...] = SCALES
+) -> dict[str, Any]:
     """Compare two populations on the test set and on another set of other pictures.
 
-    The pictures of the two sets are independent; the members are the same. So the influences of
-    both stand below each other, each set's weighted by what it is of the whole.
-
     Args:
-        dense: Right answers of the dense members: to the test set, shape (n, K), and to the other
-            one, shape (n', K).
+        dense: Accuracy of the dense members on the test set and on the other one (`TwoSets.means`).
         compressed: The same of the compressed members.
-        clusters: Id of each test example's cluster, shape (n,); None leaves every one its own.
-        set_clusters: The same of the other set, shape (n',).
-        paired: Compressed member m derives from dense member m.
-        scales: On which losses are compared.
-        level: Coverage, a fraction in (0, 1).
+        scales: On which losses are compared; none where the set was selected against a model.
 
-    >>> test, hard = np.array([[True], [True], [True], [False]]), np.array([[True], [False]])
-    >>> both = other_set((test, hard), (test, ~hard & hard))
-    >>> both.difference.value, both.losses["absolute"].value
+    Returns:
+        `difference`, the accuracy on the set, compressed minus dense, a fraction; by scale what is
+        lost from the test set to the other one, compressed minus dense, or None.
+
+    >>> test, hard = [[True], [True], [True], [False]], [[True], [False]]
+    >>> sets = TwoSets.of(4, 2)
+    >>> found = lost_elsewhere(sets.means(test, hard), sets.means(test, [[False], [False]], "c"))
+    >>> found["difference"].value, found["absolute"].value
     (-0.5, 0.5)
     """
-    members = min(own[1].shape[1] for own in (dense, compressed))
-    rates = [(float(own[0].mean()), float(own[1].mean())) for own in (dense, compressed)]
-    test, other = (
-        [_influence(own[place], ids) for own in (dense, compressed)]
-        for place, ids in enumerate((clusters, set_clusters))
-    )
-    n = len(other[0])
-    variance = crossed_variance(*other, paired=paired)
-    # Each set has a floor of its own: flips in one say nothing of the other's pictures.
-    floors = crossed_variance(*test, paired=paired).floor, variance.floor
-    changed = other[1].mean(1) - other[0].mean(1)
-    difference = estimate_of(rates[1][1] - rates[0][1], variance, changed, n, members, level)
-    losses = {}
+    rises = [after.since(before) for before, after in zip(dense, compressed, strict=True)]
+    difference = replace(rises[1], events=rises[1].changed)
+    losses: dict[str, Estimate | None] = dict.fromkeys(SCALES)
     for scale in scales:
-        of_each = [loss(test, other, scale) for test, other in rates]
-        if reason := of_each[0].reason or of_each[1].reason:
-            losses[scale] = undefined(reason, n=n, members=members, level=level)
+        if reason := why_undefined(dense, scale) or why_undefined(compressed, scale):
+            losses[scale] = undefined(reason, n=difference.n, members=difference.members)
             continue
-        d, c = (
-            _together(one.slopes, parts)
-            for one, parts in zip(of_each, zip(test, other, strict=True), strict=True)
-        )
-        units = np.abs(np.multiply(of_each[0].slopes, of_each[1].slopes))
-        floor = float(np.dot(units, floors))
-        variance = crossed_variance(d, c, paired=paired, unit=None).floored(floor)
-        value = of_each[1].value - of_each[0].value
-        losses[scale] = estimate_of(value, variance, changed, n, members, level)
-    return OtherSet(difference, losses)
+        # Each set has a floor of its own: flips in one say nothing of the other's pictures.
+        units = np.abs(np.prod([_moved(own, scale) for own in (dense, compressed)], axis=0))
+        floor = float(units @ [rise.floor for rise in rises])
+        apart = loss(compressed, scale) - loss(dense, scale)
+        found = replace(apart, floor=floor, events=difference.events).estimate()
+        losses[scale] = replace(found, n=difference.n)
+    found_losses = [one for one in losses.values() if one is not None]
+    return {
+        "difference": difference.estimate(),
+        **losses,
+        "depends_on_scale": depends_on_scale(found_losses),
+    }
 
 
-def _influence(right: Bools, clusters: npt.ArrayLike | None) -> Floats:
-    """Influence of every cluster of a set on each member's accuracy."""
-    rows = cluster_sums(np.ones(len(right)), clusters)
-    return ratio_influence(cluster_sums(right.astype(float), clusters), rows)
-
-
-def _together(slopes: tuple[float, float], parts: tuple[Floats, Floats]) -> Floats:
-    """Influence of every cluster of both sets, each weighted by what it is of the whole."""
-    total = sum(map(len, parts))
-    weighted = (s * total / len(part) * part for s, part in zip(slopes, parts, strict=True))
-    return np.concatenate(list(weighted))
+def _moved(sides: Sides, scale: Scale) -> list[float]:
+    """What a picture moves of a loss that flips in the test set, and one in the other set."""
+    clean, other = sides
+    flips = (clean, replace(other, flip=None)), (replace(clean, flip=None), other)
+    return [float(loss(pair, scale).flip or 0.0) for pair in flips]

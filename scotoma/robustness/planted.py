@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from scotoma.robustness.amplification import FEWEST_EXAMPLES, group_contrast
+from scotoma.numbers import COMPRESSED, DENSE, Units
+from scotoma.robustness.losses import FEWEST_EXAMPLES, group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 
 __all__ = ["POWER", "PlantedRobustness", "planted_robustness", "smallest_contrast"]
@@ -76,7 +77,7 @@ def planted_robustness(
     hard = draw((1 + conditions, n))  # what a corruption makes of each picture
     shared = draw(n)
     populations = []
-    for extra in (0.0, truth.extra):
+    for extra, axis in ((0.0, DENSE), (truth.extra, COMPRESSED)):
         easy = common * shared + own * draw(n)
         chance = math.sqrt(SHARED) * draw((n, members))
         run = truth.run_sd * draw(members)
@@ -90,7 +91,7 @@ def planted_robustness(
             threshold = spread * ndtri(accuracy) + difficulty
             right[place] = threshold[:, None] + run + lucky > 0
         corrupted = right[1:].reshape(sum(families), severities, n, members)
-        populations.append(RightAnswers(right[0], corrupted))
+        populations.append(RightAnswers(right[0], corrupted, Units.of(n), axis))
     return populations[0], populations[1]
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.numbers import Estimate, Units, Words, cluster_sums, ratio_influence
+from scotoma.numbers import DENSE, Estimate, Number, Units, Words
 
-__all__ = ["Answered", "RightAnswers"]
+__all__ = ["ACCURACY", "Answered", "RightAnswers", "Sides"]
 
 ACCURACY = Words("right answer", "examples", "this group")
+Sides = tuple[Number, Number]  # accuracy on clean and on corrupted pictures
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,55 +25,38 @@ class Answered:
     Attributes:
         clean: Whether each member is right on each clean picture, 0 or 1, shape (n, K).
         corrupted: Share of the conditions under which it is right, in [0, 1], shape (n, K).
+        units: Which examples are one unit.
+        axis: Of the members; a population that derives from another one has its axis.
     """
 
     clean: Floats
     corrupted: Floats
+    units: Units
+    axis: str = DENSE
 
-    def accuracies(self, at_risk: npt.NDArray[np.bool_]) -> tuple[float, float]:
-        """Accuracy on clean and on corrupted pictures, fractions; nan without examples at risk."""
-        if not at_risk.any():
-            return float("nan"), float("nan")
-        return float(self.clean[at_risk].mean()), float(self.corrupted[at_risk].mean())
-
-    def influence(
-        self,
-        slopes: tuple[float, float],
-        at_risk: npt.NDArray[np.bool_],
-        clusters: npt.ArrayLike | None = None,
-    ) -> Floats:
-        """Influence of every example (or cluster) on `slopes @ (clean, corrupted accuracy)`.
-
-        Args:
-            slopes: Of the clean and of the corrupted accuracy.
-            at_risk: Examples that count, bool, shape (n,), at least one; others have none.
-            clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
-
-        Returns:
-            Shape (clusters, K).
-
-        >>> right = Answered(np.array([[1.0], [1.0]]), np.array([[0.5], [1.0]]))
-        >>> right.influence((1.0, -1.0), np.array([True, True])).tolist()
-        [[0.25], [-0.25]]
-        """
-        events = (slopes[0] * self.clean + slopes[1] * self.corrupted) * at_risk[:, None]
-        rows = cluster_sums(at_risk.astype(float), clusters)
-        return ratio_influence(cluster_sums(events, clusters), rows)
+    def means(self, at_risk: npt.NDArray[np.bool_] | None = None) -> Sides:
+        """Accuracy on clean and on corrupted pictures, of the examples at risk."""
+        clean, corrupted = (
+            self.units.mean(own, at_risk, axis=self.axis) for own in (self.clean, self.corrupted)
+        )
+        return replace(clean, flip=None), corrupted  # an example flips where it is corrupted
 
 
 @dataclass(frozen=True, eq=False)
 class RightAnswers:
     """Right answers of one population: every member, every example, every condition.
 
-    Conditions are appended one by one, and examples shard by shard: all of it is additive.
-
     Attributes:
         clean: Whether each member is right on each clean picture, bool, shape (n, K).
         corrupted: The same under each corruption at each severity, bool, shape (C, S, n, K).
+        units: As of `Answered`.
+        axis: As of `Answered`.
     """
 
     clean: npt.NDArray[np.bool_]
     corrupted: npt.NDArray[np.bool_]
+    units: Units
+    axis: str = DENSE
 
     def __post_init__(self) -> None:
         if self.corrupted.ndim != 4 or self.corrupted.shape[2:] != self.clean.shape:
@@ -83,7 +67,12 @@ class RightAnswers:
 
     @classmethod
     def of(
-        cls, clean: npt.ArrayLike, corrupted: npt.ArrayLike, labels: npt.ArrayLike
+        cls,
+        clean: npt.ArrayLike,
+        corrupted: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        clusters: npt.ArrayLike | None = None,
+        axis: str = DENSE,
     ) -> RightAnswers:
         """Compare predicted class ids with labels.
 
@@ -91,17 +80,15 @@ class RightAnswers:
             clean: Class ids on clean pictures, shape (n, K).
             corrupted: Class ids under each condition, shape (C, S, n, K).
             labels: Class ids, shape (n,).
+            clusters: Id of each example's cluster, shape (n,); None leaves every one its own.
+            axis: Of the members.
 
         >>> RightAnswers.of([[1], [0]], [[[[1], [1]]]], [1, 0]).corrupted.ravel().tolist()
         [True, False]
         """
         truth = np.asarray(labels)[:, None]
-        return cls(np.asarray(clean) == truth, np.asarray(corrupted) == truth)
-
-    @property
-    def members(self) -> int:
-        """Members of the population."""
-        return int(self.clean.shape[1])
+        units = Units.of(len(truth), clusters)
+        return cls(np.asarray(clean) == truth, np.asarray(corrupted) == truth, units, axis)
 
     def under(
         self, corruptions: Sequence[int], severities: Sequence[int] | None = None
@@ -119,29 +106,16 @@ class RightAnswers:
         chosen = self.corrupted[list(corruptions)]
         if severities is not None:
             chosen = chosen[:, list(severities)]
-        return Answered(self.clean.astype(np.float64), chosen.mean(axis=(0, 1), dtype=np.float64))
+        shares = chosen.mean(axis=(0, 1), dtype=np.float64)
+        return Answered(self.clean.astype(np.float64), shares, self.units, self.axis)
 
     def accuracy(
-        self,
-        corruptions: Sequence[int],
-        severities: Sequence[int] | None = None,
-        *,
-        at_risk: npt.NDArray[np.bool_] | None = None,
-        clusters: npt.ArrayLike | None = None,
-        level: float = 0.95,
+        self, corruptions: Sequence[int] = (), severities: Sequence[int] | None = None
     ) -> Estimate:
-        """Accuracy over some conditions, a fraction, with its interval over examples and members.
+        """Accuracy over some conditions, a fraction; on clean pictures without any.
 
-        Args:
-            corruptions: Places in the first axis; none for the clean pictures.
-            severities: Places in the second; None for all.
-            at_risk: Examples that count, shape (n,); None for all.
-            clusters: Id of each example's cluster, shape (n,).
-            level: Coverage, a fraction in (0, 1).
-
-        >>> RightAnswers.of([[1]] * 4, [[[[1]] * 4]], [1, 1, 1, 0]).accuracy([]).value
+        >>> RightAnswers.of([[1]] * 4, [[[[1]] * 4]], [1, 1, 1, 0]).accuracy().value
         0.75
         """
-        risk = np.ones(len(self.clean), np.bool_) if at_risk is None else at_risk
-        shares = self.under(corruptions, severities).corrupted if len(corruptions) else self.clean
-        return Units.of(len(risk), clusters).mean(shares, risk).rate(ACCURACY, level=level)
+        own = self.under(corruptions, severities).corrupted if len(corruptions) else self.clean
+        return self.units.mean(own, axis=self.axis).rate(ACCURACY)

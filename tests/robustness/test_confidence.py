@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from scotoma.robustness.confidence import Familiarity, auroc, energy, overconfidence
+from scotoma.numbers import COMPRESSED, Units
+from scotoma.robustness.confidence import auroc, energy, overconfidence
 
 
 def drawn(rng: np.random.Generator, n: int, members: int = 4, bias: float = 0.0) -> np.ndarray:
@@ -24,19 +25,21 @@ def test_too_sure_models_have_a_gap_that_is_held() -> None:
     held, differ = 0, 0
     for _ in range(150):
         own, other = drawn(rng, 400, bias=0.1), drawn(rng, 400)
-        gap = overconfidence(own)
+        one = overconfidence(own, Units.of(400), COMPRESSED)
+        before = overconfidence(other, Units.of(400))
+        gap, both = one.estimate(), (one - before).floored(1.0).estimate()
         held += gap.low <= 0.1 <= gap.high
-        both = overconfidence(own, other)
         differ += both.low <= 0.1 <= both.high
-        assert both.value == pytest.approx(gap.value - overconfidence(other).value)
+        assert both.value == pytest.approx(gap.value - before.value)
     assert held >= 0.88 * 150
     assert differ >= 0.88 * 150
 
 
 def test_clusters_count_once() -> None:
     own = drawn(np.random.default_rng(5), 300)
-    one = overconfidence(own)
-    other = overconfidence(np.repeat(own, 2, axis=0), clusters=np.repeat(np.arange(300), 2))
+    one = overconfidence(own, Units.of(300)).estimate()
+    twice = Units.of(600, np.repeat(np.arange(300), 2))
+    other = overconfidence(np.repeat(own, 2, axis=0), twice).estimate()
     assert other.value == pytest.approx(one.value)
     assert other.se == pytest.approx(one.se, rel=0.05)
     assert other.n == 300
@@ -58,9 +61,8 @@ def test_area_is_scikit_learns(seed: int, corruptions: int) -> None:
     for member in range(2):
         values = np.concatenate([clean[:, member], other[..., member].ravel()])
         areas.append(roc_auc_score(np.arange(len(values)) < 40, values))
-    assert auroc(Familiarity(clean, other)).value == pytest.approx(np.mean(areas))
-    apart = Familiarity(clean, other.reshape(-1, 2))
-    assert auroc(apart).value == pytest.approx(np.mean(areas))
+    assert auroc(clean, other).value == pytest.approx(np.mean(areas))
+    assert auroc(clean, other.reshape(-1, 2)).value == pytest.approx(np.mean(areas))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,12 @@ def test_interval_of_the_area_covers_a_planted_one(same: bool, audits: int) -> N
             return np.sqrt(0.5) * shared + np.sqrt(0.5) * noise + shift * (1 + run)
 
         clean = np.sqrt(0.5) * easy + np.sqrt(0.5) * rng.normal(size=(120, 6))
-        both = [Familiarity(clean, one[None] if same else one) for one in (shown(-1), shown(-1))]
-        estimate, change = auroc(both[0]), auroc(both[0], both[1])
+        shifted = (one[None] if same else one for one in (shown(-1), shown(-1)))
+        own, dense = (
+            auroc(clean, one, axis=axis)
+            for one, axis in zip(shifted, (COMPRESSED, "dense"), strict=True)
+        )
+        estimate, change = own.estimate(), (own - dense).floored(1 / 120).estimate()
         covered += estimate.low <= truth <= estimate.high
         changes += change.low <= 0 <= change.high
     assert covered >= (0.93 if audits == 1_000 else 0.86) * audits

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from scotoma import published
-from scotoma.robustness import (
-    Answered,
-    RightAnswers,
+from scotoma.numbers import COMPRESSED, DENSE, Units
+from scotoma.robustness.corruption_error import corruption_error, relative_corruption_error
+from scotoma.robustness.distortion import example_mean, structural_similarity
+from scotoma.robustness.losses import (
+    SCALES,
     amplified_loss,
-    corruption_errors,
-    example_mean,
+    depends_on_scale,
     group_contrast,
     group_tests,
-    loss,
     relative_robustness,
-    structural_similarity,
 )
 from scotoma.robustness.planted import PlantedRobustness, planted_robustness
+from scotoma.robustness.right_answers import Answered, RightAnswers
 
 TABLE5, TABLE2 = published.pie().table5, published.pie().table2
 
@@ -30,6 +31,11 @@ def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
     return planted_robustness(
         PlantedRobustness(**truth), group, members=6, families=(2, 2), severities=3, seed=seed
     )
+
+
+def amplified(pair, at_risk: np.ndarray | None = None, scale: str = "absolute"):  # type: ignore[no-untyped-def]
+    """Estimate and variance of what the second population of a pair loses beyond the first."""
+    return amplified_loss(*(own.means(at_risk) for own in pair), scale)  # type: ignore[arg-type]
 
 
 def test_relative_columns_of_table_5_do_not_follow_from_table_2() -> None:
@@ -74,22 +80,23 @@ def test_table_5_loses_most_under_noise() -> None:
 def test_scales_follow_their_formulas() -> None:
     dense, compressed = planted(extra=0.1)
     own = dense.under([0, 1]), compressed.under([0, 1])
-    found = amplified_loss(*own, paired=False)
+    found = {scale: amplified(own, scale=scale)[0].value for scale in SCALES}
     a = [float(right.clean.mean()) for right in (dense, compressed)]
     k = [float(right.corrupted[:2].mean()) for right in (dense, compressed)]
     logit = [math.log(p / (1 - p)) for p in (*a, *k)]
-    assert found.estimates["absolute"].value == pytest.approx((a[1] - k[1]) - (a[0] - k[0]))
+    assert found["absolute"] == pytest.approx((a[1] - k[1]) - (a[0] - k[0]))
     relative = [
         float(relative_robustness(right.corrupted[:2].mean(axis=(0, 1, 2))[:, None], a_v))
         for right, a_v in zip((dense, compressed), ([a[0]], [a[1]]), strict=True)
     ]
-    assert 100 * found.estimates["relative"].value == pytest.approx(relative[0] - relative[1])
+    assert 100 * found["relative"] == pytest.approx(relative[0] - relative[1])
     expected = (logit[1] - logit[3]) - (logit[0] - logit[2])
-    assert found.estimates["log_odds"].value == pytest.approx(expected)
+    assert found["log_odds"] == pytest.approx(expected)
 
 
 def without(right: Answered, row: int) -> Answered:
-    return Answered(np.delete(right.clean, row, 0), np.delete(right.corrupted, row, 0))
+    parts = (np.delete(values, row, 0) for values in (right.clean, right.corrupted))
+    return Answered(*parts, Units.of(len(right.clean) - 1), right.axis)
 
 
 @pytest.mark.parametrize("scale", ["absolute", "relative", "log_odds"])
@@ -97,15 +104,18 @@ def test_variance_over_examples_is_that_of_the_jackknife(scale: str) -> None:
     dense, compressed = planted()
     own = dense.under([0, 1]), compressed.under([0, 1])
 
+    def loss(right: Answered) -> float:
+        a, k = right.clean.mean(), right.corrupted.mean()
+        logits = math.log(a / (1 - a)) - math.log(k / (1 - k))
+        return float({"absolute": a - k, "relative": 1 - k / a, "log_odds": logits}[scale])
+
     def value(*pair: Answered) -> float:
-        everyone = np.ones(len(pair[0].clean), bool)
-        d, c = (loss(*right.accuracies(everyone), scale).value for right in pair)  # type: ignore[arg-type]
-        return c - d
+        return loss(pair[1]) - loss(pair[0])
 
     n = len(own[0].clean)
     left = np.array([value(*(without(right, row) for right in own)) for row in range(n)])
     jackknife = (n - 1) / n * ((left - left.mean()) ** 2).sum()
-    known = amplified_loss(*own).variances[scale]  # type: ignore[index]
+    known = amplified(own, scale=scale)[1]
     assert known.examples == pytest.approx(jackknife, rel=0.02)
     assert known.total >= known.examples
 
@@ -114,27 +124,30 @@ def test_variance_of_a_contrast_adds_that_of_the_group_and_of_the_rest() -> None
     dense, compressed = planted()
     own = dense.under([0, 1]), compressed.under([0, 1])
     group = np.arange(240) < 80
-    parts = [
-        amplified_loss(*own, at_risk=mask).variances["absolute"].examples
-        for mask in (group, ~group)
-    ]
+    parts = [amplified(own, mask)[1].examples for mask in (group, ~group)]
     contrast = group_contrast(*own, group)
-    value = [amplified_loss(*own, at_risk=m).estimates["absolute"].value for m in (group, ~group)]
+    value = [amplified(own, m)[0].value for m in (group, ~group)]
     assert contrast.value == pytest.approx(value[0] - value[1])
     assert contrast.se**2 >= sum(parts) * 0.98
-    d, c = (right.influence((1, -1), group) - right.influence((1, -1), ~group) for right in own)
-    psi = c.mean(1) - d.mean(1)
+    lost = [(right.clean - right.corrupted).mean(1) for right in own]
+    apart = lost[1] - lost[0]
+    psi = np.where(group, apart - apart[group].mean(), apart[~group].mean() - apart) * np.where(
+        group, 240 / 80, 240 / 160
+    )
     assert psi.var(ddof=1) / 240 == pytest.approx(sum(parts), rel=0.02)
 
 
 def test_clusters_of_one_change_nothing_and_doubles_count_once() -> None:
     dense, compressed = planted()
     own = dense.under([0]), compressed.under([0])
-    plain = amplified_loss(*own).estimates["absolute"]
-    assert amplified_loss(*own, clusters=np.arange(240)).estimates["absolute"] == plain
-    twice = [Answered(np.repeat(r.clean, 2, 0), np.repeat(r.corrupted, 2, 0)) for r in own]
-    ids = np.repeat(np.arange(240), 2)
-    doubled = amplified_loss(*twice, clusters=ids).estimates["absolute"]
+    plain = amplified(own)[0]
+    alone = [replace(right, units=Units.of(240, np.arange(240))) for right in own]
+    assert amplified(alone)[0] == plain
+    units = Units.of(480, np.repeat(np.arange(240), 2))
+    twice = [
+        Answered(np.repeat(r.clean, 2, 0), np.repeat(r.corrupted, 2, 0), units, r.axis) for r in own
+    ]
+    doubled = amplified(twice)[0]
     assert (doubled.n, doubled.value) == (240, pytest.approx(plain.value))
     assert doubled.se == pytest.approx(plain.se, rel=1e-6)
 
@@ -143,43 +156,50 @@ def test_scales_that_disagree_are_reported() -> None:
     """A pruned population loses fewer points, and a larger share of what it had."""
     n = 1_000
 
-    def right(clean: float, corrupted: float) -> Answered:
+    def right(axis: str, clean: float, corrupted: float) -> Answered:
         rank = (np.arange(n)[:, None] + 0.5) / n
-        return Answered((rank < clean).astype(float), (rank < corrupted).astype(float))
+        shares = ((rank < share).astype(float) for share in (clean, corrupted))
+        return Answered(*shares, Units.of(n), axis)
 
-    both = amplified_loss(right(0.74, 0.605), right(0.664, 0.534))
-    assert both.estimates["absolute"].value < 0 < both.estimates["relative"].value
-    assert both.depends_on_scale
-    assert not amplified_loss(right(0.9, 0.8), right(0.9, 0.7)).depends_on_scale
+    def lost(dense: tuple[float, float], compressed: tuple[float, float]):  # type: ignore[no-untyped-def]
+        own = right(DENSE, *dense), right(COMPRESSED, *compressed)
+        return [amplified(own, scale=scale)[0] for scale in SCALES]
+
+    both = lost((0.74, 0.605), (0.664, 0.534))
+    assert both[0].value < 0 < both[1].value
+    assert depends_on_scale(both)
+    assert not depends_on_scale(lost((0.9, 0.8), (0.9, 0.7)))
 
 
 def test_corruption_errors_are_the_sums_of_hendrycks_and_dietterich() -> None:
     dense, compressed = planted(extra=0.1)
-    found = corruption_errors(dense, compressed, range(4))
+    found = [corruption_error(dense, compressed, [k]) for k in range(4)]
+    mean = corruption_error(dense, compressed, range(4))
+    relative = [relative_corruption_error(dense, compressed, k).value for k in range(4)]
     errors = [1 - right.corrupted.mean(axis=(2, 3)) for right in (dense, compressed)]
     ce = errors[1].sum(1) / errors[0].sum(1)
-    assert [one.value for one in found.ce] == pytest.approx(ce.tolist())
-    assert found.mce.value == pytest.approx(ce.mean())
+    assert [one.value for one in found] == pytest.approx(ce.tolist())
+    assert mean.value == pytest.approx(ce.mean())
     clean = [1 - right.clean.mean() for right in (dense, compressed)]
     rises = [e.sum(1) - 3 * own for e, own in zip(errors, clean, strict=True)]
-    assert [e.value for e in found.relative_ce] == pytest.approx((rises[1] / rises[0]).tolist())
-    assert found.mce.low < found.mce.value < found.mce.high
+    assert relative == pytest.approx((rises[1] / rises[0]).tolist())
+    assert mean.low < mean.value < mean.high
 
 
 def test_relative_corruption_error_of_a_harmless_corruption_is_undefined() -> None:
     dense, compressed = planted(clean=0.9, corrupted=0.9)
-    found = corruption_errors(dense, compressed, [0])
-    assert math.isnan(found.relative_ce[0].value)
-    assert "may be nothing" in found.relative_ce[0].reason
-    assert not math.isnan(found.ce[0].value)
+    found = relative_corruption_error(dense, compressed, 0)
+    assert math.isnan(found.value)
+    assert "may be nothing" in found.reason
+    assert not math.isnan(corruption_error(dense, compressed, [0]).value)
 
 
 def test_no_right_answer_on_clean_pictures_has_a_reason() -> None:
-    none = Answered(np.zeros((9, 2)), np.zeros((9, 2)))
-    found = amplified_loss(none, none).estimates
-    assert found["relative"].reason == "undefined (no right answer on clean pictures)"
-    assert "has no odds" in found["log_odds"].reason
-    assert found["absolute"].value == 0
+    none = Answered(np.zeros((9, 2)), np.zeros((9, 2)), Units.of(9))
+    absolute, relative, log_odds = (amplified((none, none), scale=s)[0] for s in SCALES)
+    assert relative.reason == "undefined (no right answer on clean pictures)"
+    assert "has no odds" in log_odds.reason
+    assert absolute.value == 0
 
 
 def test_tests_are_adjusted_over_groups_and_families() -> None:
@@ -192,11 +212,11 @@ def test_tests_are_adjusted_over_groups_and_families() -> None:
         own = dense.under(places), compressed.under(places)
         contrasts["sex=female", family] = group_contrast(*own, group)
         contrasts["sex=nobody", family] = group_contrast(*own, group & False)
-    noise, nobody, blur, _ = group_tests(contrasts)
-    assert noise.p_adjusted == pytest.approx(2 * noise.p)  # of two tests, not of four
-    assert noise.p_adjusted < 0.05 < blur.p_adjusted
-    assert math.isnan(nobody.p_adjusted)
-    assert "50 are needed" in nobody.contrast.reason
+    noise, nobody, blur, _ = group_tests(contrasts).values()
+    assert noise[1] == pytest.approx(2 * noise[0])  # of two tests, not of four
+    assert noise[1] < 0.05 < blur[1]
+    assert math.isnan(nobody[1])
+    assert "50 are needed" in contrasts["sex=nobody", "noise"].reason
 
 
 def test_structural_similarity_is_that_of_its_paper() -> None:
@@ -228,16 +248,13 @@ def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
         lost = right.clean - right.corrupted
         contrasts = lost[group].mean(axis=0) - lost[~group].mean(axis=0)
         of_members += contrasts.var(ddof=1) / 6
-    of_examples = sum(
-        amplified_loss(*own, at_risk=mask).variances["absolute"].examples
-        for mask in (group, ~group)
-    )
+    of_examples = sum(amplified(own, mask)[1].examples for mask in (group, ~group))
     assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)
 
 
 def test_a_mean_share_stays_between_nothing_and_all() -> None:
-    rare = example_mean(np.arange(500) < 2, members=5, share=True)
+    rare = example_mean(np.arange(500) < 2, Units.of(500), members=5, share=True)
     assert 0 < rare.low < rare.value < rare.high < 0.05
-    none = example_mean(np.zeros(300), members=5, share=True)
+    none = example_mean(np.zeros(300), Units.of(300), members=5, share=True)
     assert (none.value, none.low) == (0, 0)
     assert none.high == pytest.approx(3 / 300)

@@ -27,11 +27,12 @@ from scotoma.predictions.tables import (
     read_columns,
 )
 from scotoma.printable import nearest, printable
+from scotoma.robustness.plan import Condition
 from scotoma.run import Run
 from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
 from scotoma.stages.external.predictions import reruns_an_example, supplied_reruns
-from scotoma.stages.robustness.corrupted import CorruptedCondition, corrupted_file
+from scotoma.stages.robustness.files import corrupted_file
 from scotoma.storage.files import written
 
 __all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
@@ -113,7 +114,7 @@ def find_conditions(
 
 def import_corrupted(
     run: Run,
-    conditions: Sequence[CorruptedCondition],
+    conditions: Sequence[Condition],
     members: Mapping[str, int],
     examples: AuditedExamples,
     *,

@@ -15,18 +15,14 @@ from scotoma.errors import ConfigError
 from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
 from scotoma.predictions import Predictions, smallest_type
+from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run, read_record
-from scotoma.stages.robustness.plan import RobustnessPlan
+from scotoma.stages.robustness.files import checkpoints_file
 from scotoma.storage.files import written
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, checkpoint_steps
 
-__all__ = ["checkpoint_members", "checkpoints_file", "read_checkpoints", "with_checkpoints"]
+__all__ = ["checkpoint_members", "read_checkpoints", "with_checkpoints"]
 __all__ += ["write_checkpoint_predictions"]
-
-
-def checkpoints_file(run: Run) -> Path:
-    """Where the predictions of checkpoints on clean pictures lie."""
-    return run.path("robustness", "checkpoints.parquet")
 
 
 def checkpoint_members(run: Run, count: int, members: int) -> dict[str, list[Path]]:

@@ -10,15 +10,9 @@ import polars as pl
 from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
 from scotoma.robustness.confidence import energy
-from scotoma.run import Run
 from scotoma.storage.files import written
 
-__all__ = ["clean_energies_file", "write_clean_energies"]
-
-
-def clean_energies_file(run: Run) -> Path:
-    """Where the energies of the clean pictures lie."""
-    return run.path("robustness", "clean.parquet")
+__all__ = ["write_clean_energies"]
 
 
 def write_clean_energies(

@@ -22,11 +22,11 @@ from scotoma.inference.workers import sharers
 from scotoma.machine import cores
 from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
-from scotoma.robustness import distortion
 from scotoma.robustness.confidence import energy
-from scotoma.run import Run
+from scotoma.robustness.distortion import distortion
+from scotoma.robustness.plan import Condition
 
-__all__ = ["Columns", "CorruptedCondition", "Suite", "corrupted_file", "predict_corrupted"]
+__all__ = ["Columns", "Suite", "predict_corrupted"]
 
 Pixels = NDArray[np.uint8]
 # What members say of some examples under one condition, by column of its file: `predicted` class
@@ -34,25 +34,6 @@ Pixels = NDArray[np.uint8]
 # predicted class, `energy` minus the energy, the same shape; `change` in grey levels and structural
 # `similarity`, shape (n,).
 Columns: TypeAlias = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class CorruptedCondition:
-    """One corruption at one severity, drawn once.
-
-    Attributes:
-        kind: The corruption.
-        severity: From 1 to 5.
-        draw: Which of its draws, from 0.
-    """
-
-    kind: str
-    severity: int
-    draw: int = 0
-
-    def __str__(self) -> str:
-        """The name of its file and step."""
-        return f"{self.kind}-{self.severity}" + (f"-{self.draw}" if self.draw else "")
 
 
 @dataclass(frozen=True)
@@ -79,7 +60,7 @@ class Suite:
     seed: int
     confidence: bool = False
 
-    def __call__(self, condition: CorruptedCondition, rows: slice) -> Columns:
+    def __call__(self, condition: Condition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
         worse = self._corrupted(clean, condition, rows)
@@ -110,7 +91,7 @@ class Suite:
                 columns["top5"][cell] = (answers.best == truth[:, None]).any(axis=1)
         return columns
 
-    def _corrupted(self, clean: Pixels, condition: CorruptedCondition, rows: slice) -> Pixels:
+    def _corrupted(self, clean: Pixels, condition: Condition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
         worse = corrupt(
             last, self.example_ids[rows], condition.kind, condition.severity, self.profile,
@@ -119,12 +100,7 @@ class Suite:
         return np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
 
 
-def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
-    """Where the predictions under one condition lie."""
-    return run.path("robustness", f"{condition}.parquet")
-
-
-def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) -> Iterator[Columns]:
+def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Columns]:
     """Run every member under every condition.
 
     A corrupted picture lives in the memory of the worker that made it, until all members have seen
@@ -152,7 +128,7 @@ def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) ->
 
 
 def _answers(
-    suite: Suite, tasks: Iterable[tuple[CorruptedCondition, slice]], count: int
+    suite: Suite, tasks: Iterable[tuple[Condition, slice]], count: int
 ) -> Iterator[Columns]:
     """Answers in the order of the tasks, of which few wait in line."""
     if suite.network.limits is not None:  # external models run in processes of their own

@@ -30,10 +30,11 @@ from scotoma.readers.tables import scan_table
 from scotoma.robustness.confidence import energy
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
+from scotoma.stages.robustness.files import set_file
 from scotoma.storage.files import written
 from scotoma.untrusted import table_apart
 
-__all__ = ["SetPictures", "predict_set", "set_file", "set_pictures"]
+__all__ = ["SetPictures", "predict_set", "set_pictures"]
 
 AT_ONCE = 1_024  # pictures in memory
 SHOWN = 5  # folders that a message lists
@@ -52,11 +53,6 @@ class SetPictures:
     names: tuple[str, ...]
     labels: NDArray[np.int64]
     present: NDArray[np.int64]
-
-
-def set_file(run: Run, asked: OtherTestSet) -> Path:
-    """Where the predictions on a set lie."""
-    return run.path("robustness", f"set-{asked.name}.parquet")
 
 
 def set_pictures(asked: OtherTestSet, classes: Sequence[str]) -> SetPictures:

@@ -1,126 +1,18 @@
-"""Which pictures are corrupted, how, and which members see them?"""
+"""Which pictures of a run are corrupted, how, and which members see them?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scotoma.config import Robustness
-from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
-from scotoma.errors import ConfigError
-from scotoma.printable import nearest
+from scotoma.robustness.plan import RobustnessPlan, refuse_impossible, suite_of
 from scotoma.run import Run
-from scotoma.stages.robustness.corrupted import CorruptedCondition
 from scotoma.stages.robustness.other_sets import set_pictures
 
-__all__ = ["RobustnessPlan", "plan_of", "refuse_impossible", "suite_of"]
-
-Scalar = TypeVar("Scalar", bound=np.generic)
-HALVED = 4  # models from which one half chooses a set and the other is judged on it
-
-
-@dataclass(frozen=True)
-class RobustnessPlan:
-    """What is run: conditions, examples and members.
-
-    Attributes:
-        config: The section of the configuration.
-        profile: The corruptions that are made here; None where predictions are external, or other
-            test sets alone are tried.
-        kinds: Names of the corruptions.
-        severities: Of each of them.
-        draws: Of each corruption at each severity.
-        rows: The test examples that are corrupted, or held beside other test sets.
-        members: Variant to how many of its members are run.
-        checkpoints: Compressed variant to the population of dense models, on their way or at the
-            end of it, that is as accurate on clean pictures; empty where none were kept.
-    """
-
-    config: Robustness
-    profile: Profile | None
-    kinds: tuple[str, ...]
-    severities: tuple[int, ...]
-    draws: int
-    rows: NDArray[np.intp]
-    members: dict[str, int]
-    checkpoints: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def on_the_way(self) -> dict[str, int]:
-        """Populations of checkpoints that are run beside the variants, and their members."""
-        chosen = dict.fromkeys(name for name in self.checkpoints.values() if name != "dense")
-        return dict.fromkeys(chosen, self.members["dense"])
-
-    @property
-    def matched(self) -> list[tuple[str, str]]:
-        """Compressed variants, each with a population that is as accurate on clean pictures."""
-        return [*self.config.matched.items(), *self.checkpoints.items()]
-
-    def by_population(self, values: NDArray[Scalar]) -> dict[str, NDArray[Scalar]]:
-        """Cut the last axis, of all members that were run in their order, into populations."""
-        counts = self.members | self.on_the_way
-        parts = np.split(values, np.cumsum(list(counts.values()))[:-1], axis=-1)
-        return dict(zip(counts, parts, strict=True))
-
-    @property
-    def left_out(self) -> dict[str, str]:
-        """Corruptions that cannot be made, and why."""
-        return {} if self.profile is None else dict(self.profile.left_out)
-
-    @property
-    def conditions(self) -> list[CorruptedCondition]:
-        """Every corruption at every severity, as often as it is drawn."""
-        return [
-            CorruptedCondition(kind, severity, draw)
-            for kind in self.kinds
-            for severity in self.severities
-            for draw in range(self.draws)
-        ]
-
-
-def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
-    """Choose the corruptions for pictures of a size.
-
-    Args:
-        config: What is asked for.
-        size: Shorter side of the pictures, pixels.
-
-    Raises:
-        ConfigError: The profile is for another size, a corruption is unknown or cannot be made.
-
-    >>> _, kinds = suite_of(Robustness(profile="cifar-c", kinds=["noise", "fog"]), 32)
-    >>> kinds
-    ('gaussian_noise', 'shot_noise', 'impulse_noise', 'fog')
-    """
-    assert config.profile is not None
-    chosen = profile(config.profile, size, frost=config.frost, jpeg85=config.jpeg85)
-    wanted: list[str] = []
-    for name in config.kinds or FAMILIES[:-1]:
-        if name in FAMILIES:
-            own = EXTENDED if name == "extended" else STANDARD
-            wanted += [k for k in own if family_of(k) == name and k in chosen.kinds]
-        elif name in chosen.kinds or name in chosen.left_out:
-            wanted.append(chosen.checked(name))
-        else:
-            known = [*FAMILIES, *chosen.kinds]
-            raise ConfigError(
-                f"robustness.kinds must name families or corruptions, got {name!r}"
-                f"{nearest(name, known)}; they are {', '.join(known)}"
-            )
-    if config.extended:
-        wanted += [kind for kind in EXTENDED if kind in chosen.kinds]
-    if not wanted:
-        raise ConfigError(
-            f"robustness.kinds leaves no corruption of {size} pixels: "
-            f"{'; '.join(f'{k}: {why}' for k, why in chosen.left_out.items())}"
-        )
-    return chosen, tuple(dict.fromkeys(wanted))
+__all__ = ["plan_of"]
 
 
 def plan_of(run: Run) -> tuple[RobustnessPlan, AuditedExamples]:
@@ -144,68 +36,23 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, AuditedExamples]:
         for variant in config.resolved_variants
     }
     refuse_impossible(asked, members)
+    paired = frozenset(variant.name for variant in config.resolved_variants if variant.paired)
+    plan = RobustnessPlan(asked, None, (), (), 1, np.zeros(0, np.intp), members, paired=paired)
     if asked.files is not None:
         from scotoma.stages.external.corrupted import find_conditions, imported_models
 
         there = find_conditions(config, imported_models(run, members), examples)
-        return RobustnessPlan(
-            asked, None, there.kinds, there.severities, 1, there.rows, members
-        ), examples
+        plan = replace(plan, kinds=there.kinds, severities=there.severities, rows=there.rows)
+        return plan, examples
     for one in asked.sets:
         set_pictures(one, examples.classes)
-    rows = np.zeros(0, np.intp)  # without corruptions, clean pictures beside those of the sets
-    if asked.profile is not None or asked.confidence:
+    if asked.profile is not None or asked.confidence:  # clean pictures, beside those of the sets
         rows = stratified(examples, asked.asked_examples, config.population.seed)
-    if asked.profile is None:
-        return RobustnessPlan(asked, None, (), (), 1, rows, members), examples
-    first = AuditedExamples.read(run.examples, only=examples.ids[:1])
-    shape = image_shape(first.table["example_id"], first.table["image"], first.size)
-    chosen, kinds = suite_of(asked, min(shape[2:]))
-    draws, severities = asked.corruption_seeds, asked.asked_severities
-    return RobustnessPlan(asked, chosen, kinds, severities, draws, rows, members), examples
-
-
-def refuse_impossible(asked: Robustness, members: dict[str, int]) -> None:
-    """Refuse comparisons that these variants do not bear.
-
-    Args:
-        asked: The section of the configuration.
-        members: Variant to how many of its members are run.
-
-    Raises:
-        ConfigError: A match or a hard set names no variant, or has too few models.
-    """
-    _refuse_strange_matches(asked, list(members))
-    _refuse_hard_sets_of_few(asked, members)
-
-
-def _refuse_hard_sets_of_few(asked: Robustness, members: dict[str, int]) -> None:
-    """A set that these models chose and were judged on would be hard by chance alone."""
-    for name in asked.hard_sets:
-        if name not in members or name == "dense":
-            known = [one for one in members if one != "dense"]
-            raise ConfigError(
-                f"robustness.hard_sets must name compressed variants of this audit, got {name!r}"
-                f"{nearest(name, known)}; they are {', '.join(known)}"
-            )
-        for one in ("dense", name):
-            if members[one] < HALVED:
-                raise ConfigError(
-                    f"robustness.hard_sets needs {HALVED} models of {one}, half of which choose "
-                    f"and half are judged, got {members[one]}; train more, or leave it out"
-                )
-
-
-def _refuse_strange_matches(asked: Robustness, variants: list[str]) -> None:
-    for name, match in asked.matched.items():
-        for one in (name, match):
-            if one not in variants:
-                raise ConfigError(
-                    f"robustness.matched names {one!r}, which is no variant of this audit"
-                    f"{nearest(one, variants)}; they are {', '.join(variants)}"
-                )
-        if match == name or name == "dense":
-            raise ConfigError(
-                f"robustness.matched compares a compressed variant with another one, got {name!r} "
-                f"and {match!r}; name early checkpoints of the dense models as a variant"
-            )
+        plan = replace(plan, rows=rows)
+    if asked.profile is not None:
+        first = AuditedExamples.read(run.examples, only=examples.ids[:1])
+        shape = image_shape(first.table["example_id"], first.table["image"], first.size)
+        chosen, kinds = suite_of(asked, min(shape[2:]))
+        draws, severities = asked.corruption_seeds, asked.asked_severities
+        plan = replace(plan, profile=chosen, kinds=kinds, severities=severities, draws=draws)
+    return plan, examples

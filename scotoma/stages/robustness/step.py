@@ -19,25 +19,29 @@ from scotoma.extras import needs
 from scotoma.inference.engines import Network
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes
+from scotoma.robustness.plan import Condition, RobustnessPlan
 from scotoma.run import Run, write_json
 from scotoma.stages.members.files import graph_files
 from scotoma.stages.members.shards import shards
 from scotoma.stages.robustness.checkpoints import (
     checkpoint_members,
-    checkpoints_file,
     with_checkpoints,
     write_checkpoint_predictions,
 )
-from scotoma.stages.robustness.clean_energies import clean_energies_file, write_clean_energies
+from scotoma.stages.robustness.clean_energies import write_clean_energies
 from scotoma.stages.robustness.corrupted import (
     Columns,
-    CorruptedCondition,
     Suite,
-    corrupted_file,
     predict_corrupted,
 )
-from scotoma.stages.robustness.other_sets import predict_set, set_file
-from scotoma.stages.robustness.plan import RobustnessPlan, plan_of
+from scotoma.stages.robustness.files import (
+    checkpoints_file,
+    clean_energies_file,
+    corrupted_file,
+    set_file,
+)
+from scotoma.stages.robustness.other_sets import predict_set
+from scotoma.stages.robustness.plan import plan_of
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]
@@ -77,9 +81,11 @@ def robustness(run: Run) -> list[Path]:
     outputs = [section] if plan.profile is None else [section, run.strip]
     with run.step("robustness", outputs, [*inputs, *files], made_with=made_with) as due:
         if due:
-            from scotoma.stages.measures.robustness import measure_robustness
+            from scotoma.robustness.measure import measure_robustness
+            from scotoma.stages.robustness.opened import open_seen, open_sets
 
-            write_json(section, measure_robustness(run, plan, examples))
+            seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
+            write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
             if plan.profile is not None:
                 _draw(run.strip, plan, plan.profile)
     return [*outputs, *files]
@@ -140,7 +146,7 @@ def _predict(
     ids = [examples.ids[row] for row in plan.rows]
     shared = _shared(run, ids, members, network)
 
-    def made_with(condition: CorruptedCondition) -> str:
+    def made_with(condition: Condition) -> str:
         own = profile.fingerprint(condition.kind, condition.severity)
         more = ["sureness"] * plan.config.confidence + ["top5"] * (network.best > 1)
         return _key([*shared, own, condition.draw, *more])

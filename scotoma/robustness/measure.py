@@ -1,0 +1,297 @@
+"""From what members say of clean and corrupted pictures to the section of audit.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma import progress
+from scotoma.answers.groups import Groups
+from scotoma.audit.robustness import ALL_KINDS
+from scotoma.corruptions import STANDARD, family_of
+from scotoma.inputs import Floats
+from scotoma.jsonable import jsonable
+from scotoma.numbers import COMPRESSED, Estimate
+from scotoma.published import common_corruptions
+from scotoma.robustness.confidence import Scores, confidence_report
+from scotoma.robustness.corruption_error import (
+    corruption_error,
+    errors_over,
+    relative_corruption_error,
+)
+from scotoma.robustness.distortion import example_mean
+from scotoma.robustness.losses import (
+    SCALES,
+    amplified_loss,
+    depends_on_scale,
+    draw_variance,
+    group_contrast,
+    group_tests,
+    misled_pairs,
+    relative_robustness,
+)
+from scotoma.robustness.other_sets import SetAnswers
+from scotoma.robustness.plan import RobustnessPlan
+from scotoma.robustness.right_answers import ACCURACY, RightAnswers
+
+__all__ = ["Seen", "measure_robustness"]
+
+HALVES = 4  # dense members from which one half is compared with the other
+PICTURES = "of these pictures and models: the interval is over examples alone"
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What members said of the examples that were corrupted; draws of a severity are severities.
+
+    Attributes:
+        partition: The groups.
+        positives: Which examples are of the positive class, shape (n,); None without one, or of
+            more than two classes.
+        clusters: Id of each example's cluster; None where every row is its own.
+        right: Right answers by population: variants, then dense models on their way.
+        top5: By variant, whether labels are among five classes; empty where that is not known.
+        distances: Change and similarity of each picture, shape (C, S, n, 2).
+        differing: By compressed variant and severity, how far labels differ on each picture from
+            those of dense: by name of the measure, shape (n,).
+        scores: `confidence` and `energy` to the scores of each variant; empty where not asked.
+    """
+
+    partition: Groups
+    positives: Mask | None
+    clusters: NDArray[np.int64] | None
+    right: Mapping[str, RightAnswers]
+    top5: Mapping[str, RightAnswers]
+    distances: NDArray[np.float32]
+    differing: Mapping[str, Mapping[int, Mapping[str, Floats]]]
+    scores: Mapping[str, Mapping[str, Scores]]
+
+    def groups(self) -> Iterator[tuple[str, Mask]]:
+        """Keys and members of the groups."""
+        return zip(self.partition.keys, self.partition.masks, strict=True)
+
+
+def measure_robustness(
+    plan: RobustnessPlan, test: int, seen: Seen | None, sets: list[SetAnswers]
+) -> dict[str, Any]:
+    """Measure all that the section holds.
+
+    Args:
+        plan: What was run.
+        test: Test examples of the audit.
+        seen: What members said of the chosen pictures; None where none were.
+        sets: What they said of other test sets.
+
+    Returns:
+        `audit.robustness.RobustnessReport` as JSON values.
+    """
+    content = {
+        "profile": plan.profile.name if plan.profile else "predictions" if plan.kinds else None,
+        "note": "" if plan.profile is None else plan.profile.note,
+        "examples": len(plan.rows) if plan.kinds else 0,
+        "test": test,
+        "severities": plan.severities,
+        "corruption_seeds": plan.draws,
+        "members": plan.members,
+        "corruptions": [
+            {"kind": kind, "family": family_of(kind), "standard": kind in STANDARD}
+            for kind in plan.kinds
+        ],
+        "left_out": plan.left_out,
+        "curves": [],
+        "by_corruption": [],
+        "losses": {},
+        "floor": {},
+        "distortion": [],
+        "disagreement": {},
+        "sets": [one.report(plan.axis) for one in sets],
+    }
+    if seen is not None and plan.kinds:
+        content |= _of_corrupted(plan, seen)
+    if seen is not None and seen.scores:
+        content["confidence"] = confidence_report(
+            seen.scores, seen.right, plan.families, seen.partition, seen.clusters
+        )
+    whole: dict[str, Any] = jsonable(content)
+    return whole
+
+
+def _of_corrupted(plan: RobustnessPlan, seen: Seen) -> dict[str, Any]:
+    """Measure the fields of the section that corrupted pictures fill."""
+    compressed = [name for name in plan.members if name != "dense"]
+    progress.start("measure robustness", len(compressed))
+    losses, differing = {}, {}
+    for name in compressed:
+        losses[name] = list(_losses(plan, seen, name))
+        differing[name] = [
+            {"severity": severity}
+            | {
+                measure: example_mean(
+                    values, seen.right["dense"].units,
+                    members=min(seen.right[one].clean.shape[1] for one in ("dense", name)),
+                    note=PICTURES, share=True,
+                )
+                for measure, values in measures.items()
+            }
+            for severity, measures in seen.differing[name].items()
+        ]  # fmt: skip
+        progress.advance("measure robustness")
+    return {
+        "curves": list(_curves(plan, seen)),
+        "by_corruption": list(_of_corruptions(plan, seen)),
+        "losses": losses,
+        "floor": _floor(plan, seen.right["dense"]),
+        "distortion": list(_distortion(plan, seen)) if plan.profile else [],
+        "disagreement": differing,
+        "matched": list(_matched(plan, seen)),
+    }
+
+
+def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str, Any]]:
+    """Compare losses of one variant with those of dense, with Holm over groups by families."""
+    pair = seen.right["dense"], seen.right[variant]
+    everyone: Mask = np.ones(len(pair[0].clean), np.bool_)
+    kinds = {"error": (pair, everyone)}
+    if seen.positives is not None:  # a missed negative is a false positive
+        kinds |= {"fpr": (pair, ~seen.positives), "fnr": (pair, seen.positives)}
+    if seen.top5:
+        kinds["top5"] = ((seen.top5["dense"], seen.top5[variant]), everyone)
+    rows, contrasts = [], {}
+    for family, places in plan.families.items():
+        under = {
+            metric: [right.under(places) for right in own] for metric, (own, _) in kinds.items()
+        }
+        for key, group in seen.groups():
+            for metric, (_, mask) in kinds.items():
+                own = under[metric]
+                sides = [each.means(group & mask) for each in own]
+                found = {scale: amplified_loss(sides[0], sides[1], scale) for scale in SCALES}
+                row: dict[str, Any] = {"group": key, "family": family, "metric": metric}
+                for name, (clean, corrupted) in zip(("dense", "compressed"), sides, strict=True):
+                    row |= {f"{name}_clean": clean.rate(ACCURACY), name: corrupted.rate(ACCURACY)}
+                row |= {scale: one for scale, (one, _) in found.items()}
+                row |= {f"{scale}_variance": found[scale][1] for scale in SCALES[:2]}
+                row["depends_on_scale"] = depends_on_scale(one for one, _ in found.values())
+                row |= dict.fromkeys(("one_pair", "draw_variance", "contrast", "p", "p_adjusted"))
+                rows.append(row)
+                if metric != "error":
+                    continue
+                if key == "all":
+                    row["one_pair"] = misled_pairs(own[0], own[1])
+                    row["draw_variance"] = draw_variance(*pair, places, plan.draws)
+                else:
+                    row["contrast"] = group_contrast(own[0], own[1], group)
+                    if family != ALL_KINDS:
+                        contrasts[len(rows) - 1] = row["contrast"]
+    for place, (p, adjusted) in group_tests(contrasts).items():
+        rows[place] |= {"p": p, "p_adjusted": adjusted}
+    return iter(rows)
+
+
+def _curves(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
+    for variant in plan.members:
+        own = seen.right[variant]
+        for family, places in plan.families.items():
+            points = {0: own.accuracy()}
+            for severity in plan.severities:
+                points[severity] = own.accuracy(places, plan.draws_of(severity))
+            for severity, accuracy in points.items():
+                yield {
+                    "variant": variant,
+                    "family": family,
+                    "severity": severity,
+                    "accuracy": accuracy,
+                }
+
+
+def _of_corruptions(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
+    """One row a variant and corruption, and one of all standard ones."""
+    rows = {kind: [place] for place, kind in enumerate(plan.kinds)}
+    if standard := plan.families.get(ALL_KINDS):
+        rows[ALL_KINDS] = standard
+    dense = seen.right["dense"]
+    for variant in plan.members:
+        own = seen.right[variant]
+        for kind, places in rows.items():
+            accuracy, relative = _accuracies(own, places)
+            top5 = _accuracies(seen.top5[variant], places) if seen.top5 else (None, None)
+            both = variant != "dense"
+            single = both and kind != ALL_KINDS
+            yield {
+                "variant": variant,
+                "kind": kind,
+                "accuracy": accuracy,
+                "relative_robustness": relative,
+                "top5_accuracy": top5[0],
+                "top5_relative_robustness": top5[1],
+                "ce": corruption_error(dense, own, places) if both else None,
+                "relative_ce": relative_corruption_error(dense, own, places[0]) if single else None,
+                "alexnet_ce": _over_alexnet(plan, own, places),
+            }
+
+
+def _accuracies(own: RightAnswers, places: list[int]) -> tuple[Estimate, float]:
+    """Accuracy under some corruptions, and as a percentage of that on clean pictures."""
+    members = own.corrupted[places].mean(axis=(0, 2)).T
+    return own.accuracy(places), float(relative_robustness(members, own.clean.mean(axis=0)))
+
+
+def _over_alexnet(plan: RobustnessPlan, own: RightAnswers, places: list[int]) -> Estimate | None:
+    """Errors over those of AlexNet, where the pictures are those that it saw."""
+    published = common_corruptions().alexnet.column("error")
+    kinds = [plan.kinds[place] for place in places]
+    if plan.config.published is None or not published.keys() >= set(kinds):
+        return None
+    if len(kinds) not in (1, len(published)):  # a mean over fewer is no mCE
+        return None
+    return errors_over(own, places, [float(published[kind] or 0) for kind in kinds])
+
+
+def _floor(plan: RobustnessPlan, dense: RightAnswers) -> dict[str, Any]:
+    """One half of the dense members beside the other, as if it were compressed."""
+    members = dense.clean.shape[1]
+    if members < HALVES:
+        return {}
+    half = members // 2
+    first, second = (
+        replace(dense, clean=dense.clean[:, own], corrupted=dense.corrupted[..., own], axis=axis)
+        for own, axis in ((slice(half), dense.axis), (slice(half, 2 * half), COMPRESSED))
+    )
+    return {
+        family: amplified_loss(first.under(own).means(), second.under(own).means(), "absolute")[0]
+        for family, own in plan.families.items()
+    }
+
+
+def _distortion(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
+    units = seen.right["dense"].units
+    for family, places in plan.families.items():
+        each = seen.distances[places].mean(axis=(0, 1))
+        for key, group in seen.groups():
+            yield {"group": key, "family": family} | {
+                name: example_mean(each[:, part], units, group, members=0)
+                for part, name in enumerate(("change", "similarity"))
+            }
+
+
+def _matched(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
+    """Compare variants with what they were matched with, as if this were dense."""
+    for variant, match in plan.matched:
+        own, other = seen.right[variant], replace(seen.right[match], axis="matched")
+        for family, places in plan.families.items():
+            sides = other.under(places).means(), own.under(places).means()
+            found = {str(scale): amplified_loss(*sides, scale)[0] for scale in SCALES}
+            yield {
+                "variant": variant,
+                "matched": match,
+                "family": family,
+                "clean": own.accuracy(),
+                "matched_clean": other.accuracy(),
+                **found,
+                "depends_on_scale": depends_on_scale(found.values()),
+            }
