@@ -128,6 +128,6 @@ def _share(
     rate = units.mean(by_dense, group)
     if by_compressed is not None:
         rest = by_compressed - by_dense.mean(axis=1, keepdims=True)
-        moves = units.mean(rest, group, axis=COMPRESSED, flip=None).moves
-        rate = replace(rate, moves={**rate.moves, **moves})
+        partners = units.mean(rest, group, axis=COMPRESSED, flip=None).terms
+        rate = replace(rate, terms={**rate.terms, **partners})
     return rate.rate(reason)

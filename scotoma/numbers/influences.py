@@ -44,16 +44,20 @@ class Influences:
 
     def of_examples(self, psi: Floats) -> tuple[Floats, Floats]:
         """V_ex of a mean of examples' influences psi, shape (..., n), and its kurtosis minus 1."""
-        n, times = self.n, self.times
-        if n < 2:
-            nothing = np.full(psi.shape[:-1], np.nan)
-            return nothing, nothing
-        squares = (psi - _mean(psi, n, times)[..., None]) ** 2
-        second, fourth = _mean(squares, n, times), _mean(squares**2, n, times)
-        second = np.where(constant(psi), 0.0, second)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
-        return second / (n - 1), np.maximum(excess, 0.0)
+        return example_variance(psi, self.n, self.times)
+
+
+def example_variance(psi: Floats, n: float, times: Floats | None = None) -> tuple[Floats, Floats]:
+    """V_ex of a mean of n examples' influences psi, shape (..., n), and its kurtosis minus 1."""
+    if n < 2:
+        nothing = np.full(psi.shape[:-1], np.nan)
+        return nothing, nothing
+    squares = (psi - _mean(psi, n, times)[..., None]) ** 2
+    second, fourth = _mean(squares, n, times), _mean(squares**2, n, times)
+    second = np.where(constant(psi), 0.0, second)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = np.where(second > 0, fourth / second**2 - 1, 0.0)
+    return second / (n - 1), np.maximum(excess, 0.0)
 
 
 def member_variance(rates: Floats) -> Floats:

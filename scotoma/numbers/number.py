@@ -1,17 +1,19 @@
 """One number of populations that were scored on the same examples, and what moves it.
 
 Every estimate here is a smooth function of means over the same units: examples, or clusters of
-examples that belong together. A number carries its value and the influence of every unit on every
-member; arithmetic carries both along by the chain rule. Members that derive from others share their
-axis, so that pairing is addition. Its interval is read off at the end, on the scale that is wanted.
+examples that belong together. A number carries its value and its derivatives by these means;
+arithmetic carries both along by the chain rule. Members that derive from others share their axis,
+so that pairing is addition. Its interval is read off at the end, on the scale that is wanted: only
+then the influences of units on members are summed up, a block of units at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +22,14 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.numbers.clusters import cluster_sums
 from scotoma.numbers.crossed import Variance, combine, flip_floor, n_effective, of_variance
-from scotoma.numbers.estimate import Estimate, undefined
-from scotoma.numbers.influences import Influences
+from scotoma.numbers.estimate import FEWEST_RUNS, Estimate, undefined
+from scotoma.numbers.influences import example_variance, member_variance
 from scotoma.numbers.rates import FEW, FEW_EVENTS, Words, rate_estimate
 
 __all__ = ["COMPRESSED", "DENSE", "Number", "Units"]
 
 DUST = 1e-14  # what rounding leaves of an event that always happens
+BLOCK = 1 << 17  # influences that are held at once: as many as fit a core's cache
 DENSE, COMPRESSED = "dense", "compressed"  # axes of members; paired ones share that of the dense
 
 
@@ -76,40 +79,77 @@ class Units:
         >>> Units.of(4).mean([[1, 0], [1, 1], [0, 0], [0, 1]], [1, 1, 1, 0]).value
         0.5
         """
-        e = floats(events, "events")
+        e = np.asarray(events)
+        e = e if e.dtype.kind in "bui" else floats(events, "events")
         e = e[:, None] if e.ndim == 1 else e
         if e.ndim != 2 or len(e) != self.rows or not e.shape[1]:
             raise DataError(
                 f"events must be a table of {self.rows:,} examples by members, got shape "
                 f"{e.shape}: pass at least one member as a column"
             )
-        if not (finite := np.isfinite(e).all(axis=1)).all():
+        if e.dtype.kind == "f" and not (finite := np.isfinite(e).all(axis=1)).all():
             raise DataError(
                 f"events must be finite numbers, got {e[finite.argmin()].tolist()} in row "
                 f"{int(finite.argmin())}: leave out the examples that have no score"
             )
-        if at_risk is None:
-            below = np.ones(self.rows)
-        else:
-            below = floats(at_risk, "at_risk")
-            e = e * below[:, None]
-        above, below = cluster_sums(e, self.clusters), cluster_sums(below, self.clusters)
-        whole, members = float(below.sum()), e.shape[1]
-        value = float(above.sum() / (whole * members)) if whole else math.nan
-        if abs(value - 1) < DUST:
-            value = 1.0
-        moves = (above - value * below[:, None]) / whole if whole else np.zeros(above.shape)
-        events_seen = n_effective(above.sum(axis=1)) if flip is not None and whole else math.nan
-        return Number(value, {axis: moves}, below > 0, events_seen, flip, rows=whole)
+        weights = None if at_risk is None else floats(at_risk, "at_risk")
+        mean = _Mean.of(e, weights, self.clusters)
+        seen = n_effective(mean.row_sums) if flip is not None and mean.whole else math.nan
+        return Number(
+            mean.value, {axis: ((1.0, mean),)}, mean.below > 0, seen, flip, rows=mean.whole
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """Events of units, and how much each unit counts.
+
+    Attributes:
+        events: Shape (units, K).
+        weights: What a unit's events are multiplied by, shape (units,); None for 1.
+        below: What a unit adds to the denominator, shape (units,).
+        row_sums: Weighted events of each unit, shape (units,).
+        column_sums: Weighted events of each member, shape (K,).
+    """
+
+    events: npt.NDArray[Any]
+    weights: Floats | None
+    below: Floats
+    row_sums: Floats
+    column_sums: Floats
+
+    @classmethod
+    def of(cls, events: npt.NDArray[Any], weights: Floats | None, clusters: Codes | None) -> _Mean:
+        below = np.ones(len(events)) if weights is None else weights
+        if clusters is not None:
+            whole = events if weights is None else events * weights[:, None]
+            events, weights = cluster_sums(whole, clusters), None
+            below = cluster_sums(below, clusters)
+        rows = np.asarray(events.sum(axis=1), np.float64)
+        if weights is None:
+            return cls(events, None, below, rows, np.asarray(events.sum(axis=0), np.float64))
+        return cls(events, weights, below, rows * weights, weights @ events)
+
+    @property
+    def whole(self) -> float:
+        return float(self.below.sum())
+
+    @cached_property
+    def value(self) -> float:
+        whole = self.whole
+        if not whole:
+            return math.nan
+        value = float(self.row_sums.sum() / (whole * self.events.shape[1]))
+        return 1.0 if abs(value - 1) < DUST else value
 
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A value, and the influence of every unit on it.
+    """A value, and how it depends on means over units and members.
 
     Attributes:
         value: nan where it is undefined.
-        moves: Axis of members to what each unit adds to each member's value, shape (units, K).
+        terms: Axis of members to the means that it is a function of, each with its derivative.
         at_risk: Units that enter, shape (units,).
         events: Effective events (`n_effective`); of two numbers the fewer.
         flip: Influence of a unit whose event flips in every member; None where flips are no
@@ -124,7 +164,7 @@ class Number:
     """
 
     value: float
-    moves: Mapping[str, Floats]
+    terms: Mapping[str, tuple[tuple[float, _Mean], ...]]
     at_risk: Flags
     events: float
     flip: float | None = None
@@ -184,8 +224,7 @@ class Number:
         """The number with the floor of flips that were not seen and move it by this much each."""
         if math.isnan(self.value):
             return self
-        psi, parts = self._crossed()
-        floor = float(flip_floor(*parts[0].of_examples(psi), self.n, unit))
+        floor = float(flip_floor(*example_variance(self._psi, self.n), self.n, unit))
         return replace(self, floor=self.floor + floor)
 
     @property
@@ -196,9 +235,8 @@ class Number:
         >>> units.mean([0, 1, 0, 1]).since(units.mean([0, 0, 0, 1])).changed
         1.0
         """
-        psi = self._crossed()[0]
         # Units that do not change have the one influence that is the mean's negative.
-        moved = np.abs(psi - np.median(psi))
+        moved = np.abs(self._psi - np.median(self._psi))
         return n_effective(np.where(moved > 1e-12, moved, 0.0))
 
     @property
@@ -209,14 +247,13 @@ class Number:
     @property
     def members(self) -> int:
         """Members of the smallest population."""
-        return int(min(own.shape[1] for own in self.moves.values()))
+        return min(terms[0][1].events.shape[1] for terms in self.terms.values())
 
     @property
     def variance(self) -> Variance:
         """Its variance over units and members, crossed, with its floor."""
-        psi, parts = self._crossed()
-        members = [one.of_members for one in parts]
-        seen = combine(*parts[0].of_examples(psi), self.n, members)
+        members = [self._of_members(terms) for terms in self.terms.values()]
+        seen = combine(*example_variance(self._psi, self.n), self.n, members)
         return seen.floored(self.floor) if self.floor else seen
 
     def rate(
@@ -272,15 +309,47 @@ class Number:
             members=size, events=self.events, level=level, scale=scale, note=note,
         )  # fmt: skip
 
-    def _crossed(self) -> tuple[Floats, list[Influences]]:
-        """Mean influences over members of the units that enter, and those of each population."""
-        n, kept = self.n, self.at_risk
-        parts = [Influences.of(n * own[kept]) for own in self.moves.values()]
-        return np.sum([one.means for one in parts], axis=0), parts
+    @cached_property
+    def _psi(self) -> Floats:
+        """Influences of the units that enter, means over members."""
+        psi = np.zeros(len(self.at_risk))
+        for slope, mean in (term for terms in self.terms.values() for term in terms):
+            if mean.whole:
+                shares = mean.row_sums / mean.events.shape[1] - mean.value * mean.below
+                psi += slope * self.n / mean.whole * shares
+        return np.asarray(psi[self.at_risk])
+
+    def _of_members(self, terms: Sequence[tuple[float, _Mean]]) -> tuple[Floats, Floats, int]:
+        """V_mod, V_res and K of one population.
+
+        What a unit adds to the denominator is the same for every member, and drops out.
+        """
+        n, k = self.n, terms[0][1].events.shape[1]
+        if k < FEWEST_RUNS or n < 2:  # is taken as it is
+            return np.zeros(()), np.zeros(()), k
+        terms = [(slope / mean.whole, mean) for slope, mean in terms if mean.whole]
+        nothing = np.zeros(k)
+        moves = sum((s * (m.column_sums - m.column_sums.mean()) for s, m in terms), nothing)
+        sse, step = 0.0, max(1, BLOCK // k)
+        for start in range(0, len(self.at_risk), step):
+            block = slice(start, start + step)
+            kept = self.at_risk[block]
+            whole = bool(kept.all())
+            influence = np.zeros((int(kept.sum()), k))
+            for slope, mean in terms:
+                events, weights = mean.events[block], mean.weights
+                own = slope if weights is None else slope * weights[block, None]
+                added = own * events
+                influence += added if whole else added[kept]
+            influence *= n
+            influence -= influence.mean(axis=1, keepdims=True)
+            influence -= moves
+            sse += float(np.vdot(influence, influence))
+        return member_variance(moves), np.asarray(sse / ((n - 1) * (k - 1) * n * k)), k
 
     def _mapped(self, value: float, slope: float) -> Number:
         return replace(
-            self, value=value, moves={axis: slope * own for axis, own in self.moves.items()},
+            self, value=value, terms={axis: _times(slope, own) for axis, own in self.terms.items()},
             flip=None if self.flip is None else slope * self.flip, floor=slope**2 * self.floor,
         )  # fmt: skip
 
@@ -295,22 +364,26 @@ class Number:
                 f"numbers must be about the same units, got {len(self.at_risk):,} and "
                 f"{len(other.at_risk):,}: score both on one test set"
             )
-        moves = {axis: a * own for axis, own in self.moves.items()}
-        for axis, own in other.moves.items():
-            if axis in moves and moves[axis].shape != own.shape:
+        terms = {axis: _times(a, own) for axis, own in self.terms.items()}
+        for axis, own in other.terms.items():
+            size = own[0][1].events.shape[1]
+            if axis in terms and (partners := terms[axis][0][1].events.shape[1]) != size:
                 raise DataError(
-                    f"paired populations need as many compressed as dense members, got "
-                    f"{own.shape[1]} and {moves[axis].shape[1]}: drop the members without a "
-                    "partner, or pass paired=False"
+                    f"paired populations need as many compressed as dense members, got {size} and "
+                    f"{partners}: drop the members without a partner, or pass paired=False"
                 )
-            moves[axis] = moves[axis] + b * own if axis in moves else b * own
+            terms[axis] = (*terms.get(axis, ()), *_times(b, own))
         flips = [s * one.flip for s, one in ((a, self), (b, other)) if one.flip is not None]
         return Number(
             of(self.value, other.value),
-            moves,
+            terms,
             self.at_risk | other.at_risk,
             float(np.fmin(self.events, other.events)),
             flips[0] if len(flips) == 1 else None,
             a**2 * self.floor + b**2 * other.floor,
             self.rows,
         )
+
+
+def _times(slope: float, terms: Sequence[tuple[float, _Mean]]) -> tuple[tuple[float, _Mean], ...]:
+    return tuple((slope * own, mean) for own, mean in terms)
