@@ -10,7 +10,7 @@ then the influences of units on members are summed up, a block of units at a tim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -128,7 +128,8 @@ class _Mean:
         rows = np.asarray(events.sum(axis=1), np.float64)
         if weights is None:
             return cls(events, None, below, rows, np.asarray(events.sum(axis=0), np.float64))
-        return cls(events, weights, below, rows * weights, weights @ events)
+        columns = sum(weights[b] @ events[b] for b in _blocks(events.shape))
+        return cls(events, weights, below, rows * weights, np.asarray(columns))
 
     @property
     def whole(self) -> float:
@@ -247,7 +248,7 @@ class Number:
     @property
     def members(self) -> int:
         """Members of the smallest population."""
-        return min(terms[0][1].events.shape[1] for terms in self.terms.values())
+        return min(len(terms[0][1].column_sums) for terms in self.terms.values())
 
     @property
     def variance(self) -> Variance:
@@ -330,9 +331,8 @@ class Number:
         terms = [(slope / mean.whole, mean) for slope, mean in terms if mean.whole]
         nothing = np.zeros(k)
         moves = sum((s * (m.column_sums - m.column_sums.mean()) for s, m in terms), nothing)
-        sse, step = 0.0, max(1, BLOCK // k)
-        for start in range(0, len(self.at_risk), step):
-            block = slice(start, start + step)
+        sse = 0.0
+        for block in _blocks((len(self.at_risk), k)):
             kept = self.at_risk[block]
             whole = bool(kept.all())
             influence = np.zeros((int(kept.sum()), k))
@@ -383,6 +383,12 @@ class Number:
             a**2 * self.floor + b**2 * other.floor,
             self.rows,
         )
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Rows of a table of units by members, a block after another."""
+    step = max(1, BLOCK // shape[1])
+    return (slice(start, start + step) for start in range(0, shape[0], step))
 
 
 def _times(slope: float, terms: Sequence[tuple[float, _Mean]]) -> tuple[tuple[float, _Mean], ...]:
