@@ -117,9 +117,10 @@ def group_contrast(dense: Answered, compressed: Answered, group: Mask) -> Estima
         loss(compressed.means(mask), "absolute") - loss(dense.means(mask), "absolute")
         for mask in (group, ~group)
     )
-    contrast = more - less
-    contrast = contrast.floored(contrast.n / fewer)
-    return replace(replace(contrast, events=contrast.changed).estimate(), n=n)
+    # Each side rests on units of its own: the side of fewer says how many carry their difference.
+    contrast = replace(more - less, events=min(more.changed, less.changed))
+    contrast = contrast.floored(contrast.n / min(more.n, less.n))
+    return replace(contrast.estimate(), n=more.n)
 
 
 def group_tests(contrasts: Mapping[Key, Estimate]) -> dict[Key, tuple[float, float]]:

@@ -324,6 +324,14 @@ def test_intervals_hold_their_numbers_and_p_values_are_fractions(held: dict[str,
                 assert 0 <= value <= 1, where
 
 
+def test_no_number_rests_on_more_events_than_it_has_examples(held: dict[str, Rows]) -> None:
+    for name, rows in held.items():
+        for address, row in rows.items():
+            events, n = row.get("effective_events"), row.get("n")
+            if address.question != "clarify" and isinstance(events, float) and isinstance(n, float):
+                assert events <= n * (1 + 1e-9), f"{name}: {address} {row}"
+
+
 def test_rows_that_say_the_same_agree(held: dict[str, Rows]) -> None:
     """Differences are those of their parts, and no two questions answer one thing in two ways."""
     asked = 0

@@ -137,6 +137,19 @@ def test_variance_of_a_contrast_adds_that_of_the_group_and_of_the_rest() -> None
     assert psi.var(ddof=1) / 240 == pytest.approx(sum(parts), rel=0.02)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_events_of_a_contrast_are_those_of_the_side_that_fewer_units_carry(size: int) -> None:
+    """In 70 of 80 units of the group compression flips nothing; the rest flips everywhere."""
+    clean = np.ones((240, 1))
+    flips = np.where(np.arange(240) < 80, np.arange(240) % 8 == 0, np.arange(240) % 2 == 0)
+    parts = [np.repeat(values, size, 0) for values in (clean, clean - flips[:, None])]
+    units = Units.of(240 * size, np.repeat(np.arange(240), size))
+    dense = Answered(parts[0], parts[0], units)
+    compressed = Answered(*parts, units, COMPRESSED)
+    contrast = group_contrast(dense, compressed, np.arange(240 * size) < 80 * size)
+    assert (contrast.n, contrast.events) == (80, pytest.approx(10))
+
+
 def test_clusters_of_one_change_nothing_and_doubles_count_once() -> None:
     dense, compressed = planted()
     own = dense.under([0]), compressed.under([0])
