@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.numbers import Estimate, Units, none_seen, undefined
 
-__all__ = ["distortion", "example_mean", "structural_similarity"]
+__all__ = ["distortion", "structural_similarity"]
 
 WINDOW = 7  # pixels of a side, as Wang et al. recommend for square windows
 LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue in ITU-R BT.601
@@ -72,41 +68,3 @@ def structural_similarity(first: Pixels, second: Pixels) -> Floats:
     above = (2 * mean_x * mean_y + c1) * (2 * covariance + c2)
     below = (mean_x**2 + mean_y**2 + c1) * (var_x + var_y + c2)
     return np.asarray((above / below).mean(axis=(1, 2)))
-
-
-def example_mean(
-    values: npt.ArrayLike,
-    units: Units,
-    at_risk: npt.NDArray[np.bool_] | None = None,
-    *,
-    members: int,
-    note: str = "",
-    share: bool = False,
-) -> Estimate:
-    """Mean of one value an example, its interval over examples alone.
-
-    Args:
-        values: Shape (n,).
-        units: Which examples are one unit.
-        at_risk: Examples that count, bool, shape (n,); None for all.
-        members: Models that the values rest on.
-        note: What to say beside the number.
-        share: The mean is a fraction, and its interval stays between 0 and 1.
-
-    >>> mean = example_mean([1.0, 2.0, 3.0], Units.of(3), members=1)
-    >>> mean.value, round(mean.low, 2)
-    (2.0, -0.48)
-    """
-    mean = units.mean(values, at_risk, flip=None)
-    value, n = mean.value, mean.n
-    if not n:
-        return undefined("undefined (no examples)", n=0, members=members, note=note)
-    if share and not 0 < value < 1:
-        return none_seen(value, n=n, members=members, lowest=0.0, highest=1.0, note=note)
-    se = math.sqrt(mean.variance.examples) if n > 1 else 0.0
-    if not se > 0:
-        reason = f"interval not estimable (nothing varies over {n:,} examples)"
-        return undefined(reason, value=value, n=n, members=members, note=note)
-    scale: Literal["logit", "identity"] = "logit" if share else "identity"
-    se /= value * (1 - value) if share else 1.0
-    return Estimate.on_scale(value, se, n - 1.0, n=n, members=members, note=note, scale=scale)

@@ -23,7 +23,6 @@ from scotoma.robustness.corruption_error import (
     errors_over,
     relative_corruption_error,
 )
-from scotoma.robustness.distortion import example_mean
 from scotoma.robustness.losses import (
     SCALES,
     amplified_loss,
@@ -125,17 +124,14 @@ def _of_corrupted(plan: RobustnessPlan, seen: Seen) -> dict[str, Any]:
     """Measure the fields of the section that corrupted pictures fill."""
     compressed = [name for name in plan.members if name != "dense"]
     progress.start("measure robustness", len(compressed))
-    losses, differing = {}, {}
+    losses, differing, units = {}, {}, seen.right["dense"].units
     for name in compressed:
         losses[name] = list(_losses(plan, seen, name))
+        members = min(plan.members["dense"], plan.members[name])
         differing[name] = [
             {"severity": severity}
             | {
-                measure: example_mean(
-                    values, seen.right["dense"].units,
-                    members=min(seen.right[one].clean.shape[1] for one in ("dense", name)),
-                    note=PICTURES, share=True,
-                )
+                measure: units.mean(values).rate(ACCURACY, members=members, note=PICTURES)
                 for measure, values in measures.items()
             }
             for severity, measures in seen.differing[name].items()
@@ -274,7 +270,7 @@ def _distortion(plan: RobustnessPlan, seen: Seen) -> Iterator[dict[str, Any]]:
         each = seen.distances[places].mean(axis=(0, 1))
         for key, group in seen.groups():
             yield {"group": key, "family": family} | {
-                name: example_mean(each[:, part], units, group, members=0)
+                name: units.mean(each[:, part], group, flip=None).estimate(members=0)
                 for part, name in enumerate(("change", "similarity"))
             }
 

@@ -11,7 +11,7 @@ import pytest
 from scotoma import published
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.corruption_error import corruption_error, relative_corruption_error
-from scotoma.robustness.distortion import example_mean, structural_similarity
+from scotoma.robustness.distortion import structural_similarity
 from scotoma.robustness.losses import (
     SCALES,
     amplified_loss,
@@ -263,11 +263,3 @@ def test_what_a_run_does_to_all_groups_alike_is_no_part_of_a_contrast() -> None:
         of_members += contrasts.var(ddof=1) / 6
     of_examples = sum(amplified(own, mask)[1].examples for mask in (group, ~group))
     assert group_contrast(*own, group).se ** 2 <= 1.02 * (of_examples + of_members)
-
-
-def test_a_mean_share_stays_between_nothing_and_all() -> None:
-    rare = example_mean(np.arange(500) < 2, Units.of(500), members=5, share=True)
-    assert 0 < rare.low < rare.value < rare.high < 0.05
-    none = example_mean(np.zeros(300), Units.of(300), members=5, share=True)
-    assert (none.value, none.low) == (0, 0)
-    assert none.high == pytest.approx(3 / 300)
