@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import onnx
 
 from scotoma.quantization.int8_static import OPERATORS
 
-__all__ = ["Layer", "layers_of"]
+__all__ = ["Layer", "layers_of", "products_of"]
 
 # Operator: the number of the input with its weights, and what readers call the layer.
 WEIGHTED = {
@@ -65,6 +66,26 @@ def layers_of(graph: onnx.ModelProto) -> tuple[Layer, ...]:
         Layer(_shown(weight, kinds[weight]), weight, tuple(names))
         for weight, names in nodes.items()
     )
+
+
+def products_of(graph: onnx.ModelProto) -> int:
+    """Count the multiplications of one image's pass: each weight as often as it is applied.
+
+    Args:
+        graph: The network in float32, shapes inferred; a side that no shape says counts as 1.
+    """
+    held = {one.name: math.prod(one.dims) for one in graph.graph.initializer}
+    values = [*graph.graph.value_info, *graph.graph.input, *graph.graph.output]
+    sides = {one.name: [side.dim_value or 1 for side in one.type.tensor_type.shape.dim]
+             for one in values}  # fmt: skip
+    total = 0
+    for node in graph.graph.node:
+        place, _ = WEIGHTED.get(node.op_type, (0, ""))
+        if place and len(node.input) > place and node.input[place] in held:
+            shape = sides.get(node.input[0] if node.op_type == "ConvTranspose" else node.output[0])
+            places = (shape or [])[2:] if "Conv" in node.op_type else (shape or [])[1:-1]
+            total += held[node.input[place]] * math.prod(places)
+    return total
 
 
 def _shown(weight: str, kind: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch.nn.utils import prune
+from torch.utils.flop_counter import FlopCounterMode
 
 from scotoma.audit import GateResult
 from scotoma.audit.layers import VariantLayers, read_layers
@@ -20,6 +21,8 @@ from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
+from scotoma.quantization.graphs import export_graph
+from scotoma.quantization.layers import products_of
 from scotoma.run import Run, write_json
 from scotoma.stages.layers import one_at_a_time as compared_layers
 from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
@@ -123,6 +126,26 @@ def test_pruned_layers_have_their_own_sparsity(layers: dict[str, VariantLayers])
     assert layers["prune-0.5"].layers[0].layer == "conv 0"
     assert rows["linear 8"].alone.value == 0
     assert (rows["linear 8"].alone.high or 0) > 0  # none of a few says so much
+
+
+def test_large_networks_are_run_on_fewer_images(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compared_layers, "MOST_PRODUCTS", 1)
+    write_layers(run, gate_of("prune-0.5"))
+    rows = read_layers(layers_file(run)).variants["prune-0.5"].layers
+    assert {(row.alone.n, row.alone.members) for row in rows} == {(100, 1)}
+    assert "prune-0.5: 6 combinations of 3 layers, 1 member x 100 images" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("model", "side"), [("tiny-convnet", 8), ("cifar-resnet18", 32)])
+def test_multiplications_are_counted_as_torch_counts_them(model: str, side: int) -> None:
+    network = build_model(model, 10, 0).eval()
+    images = torch.zeros(1, 3, side, side)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(images)
+    graph = export_graph(network, images).graph
+    assert products_of(graph) == counter.get_total_flops() / 2
 
 
 def test_the_smallest_weights_go_as_torch_prunes_them() -> None:

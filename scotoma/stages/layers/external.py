@@ -22,7 +22,7 @@ from scotoma.config.limits import GIB, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.inference import Network
 from scotoma.processes import IsolatedProcess
-from scotoma.quantization.layers import layers_of
+from scotoma.quantization.layers import layers_of, products_of
 from scotoma.run import Run
 from scotoma.stages.layers.pruned import PrunedLayers, zero_shares
 from scotoma.stages.repair.candidates import CALIBRATORS, SCALES, RepairChoices, predicted_by
@@ -81,6 +81,7 @@ class ExternalLayers:
         folder: For files of models that are being tried.
         process: Runs them.
         names: Names of the layers.
+        products: Multiplications that a model takes for an image.
         shares: Of zeros in each layer, by model.
         images: What they are run on, uint8, shape (n, 3, H, W).
     """
@@ -92,6 +93,7 @@ class ExternalLayers:
     folder: Path
     process: IsolatedProcess
     names: list[str]
+    products: int
     shares: list[list[float]] = field(default_factory=list)
     images: NDArray[np.uint8] | None = None
 
@@ -136,9 +138,8 @@ class ExternalLayers:
             target = self.folder / f"dense-{index:03d}.onnx"
             self.shares.append(self._apart(_prepared, paths[0], (*paths, target, self.names)))
 
-    def predict(self, layers: frozenset[int]) -> NDArray[np.int64]:
-        """Class ids with some layers compressed, a row a label, shape (n * L, K)."""
-        assert self.images is not None
+    def write(self, layers: frozenset[int], folder: Path) -> list[Path]:
+        """Write the models with some layers compressed."""
         models = _Models(
             self.way,
             self.variant,
@@ -146,10 +147,15 @@ class ExternalLayers:
             self.folder,
             tuple(map(tuple, self.shares)),
         )
-        paths = []
-        for index in range(len(self.shares)):
+        paths = [folder / f"model-{index:03d}.onnx" for index in range(len(self.shares))]
+        for index, path in enumerate(paths):
             dense, _ = _pair(self.run, self.variant, index)
-            paths.append(Path(self._apart(_compressed, dense, (models, index, sorted(layers)))))
+            self._apart(_compressed, dense, (models, index, sorted(layers), path))
+        return paths
+
+    def predict(self, paths: list[Path]) -> NDArray[np.int64]:
+        """Class ids that some files give, a row a label, shape (n * L, files)."""
+        assert self.images is not None
         try:
             return predicted_by(paths, self.images, self.network, self.process)
         except RuntimeError as error:
@@ -183,7 +189,9 @@ def external_layers(
     folder.mkdir(parents=True, exist_ok=True)
     dense, compressed = _pair(run, variant, 0)
     target = folder / "dense-000.onnx"
-    way, names = _apart(_opened, compressed, (dense, compressed, target), run.config.limits)
+    way, names, products = _apart(
+        _opened, compressed, (dense, compressed, target), run.config.limits
+    )
     if not names:
         raise DataError(
             f"dense models of {variant.name} must hold weights as initializers, got none; export "
@@ -195,7 +203,7 @@ def external_layers(
             "weights set to zero"
         )
     own = variant if way == "prune" else variant.model_copy(update={"mode": way})
-    return ExternalLayers(run, own, way, network, folder, process, names)
+    return ExternalLayers(run, own, way, network, folder, process, names, products)
 
 
 def _pair(run: Run, variant: Variant, index: int) -> tuple[Path, Path]:
@@ -233,16 +241,17 @@ def _refused(task: str, error: RuntimeError) -> DataError:
 # In the other process: results are what JSON can hold.
 
 
-def _opened(dense: Path, compressed: Path, target: Path) -> tuple[str, list[str]]:
-    """How a model was compressed, empty if in no known way, and the names of its layers."""
+def _opened(dense: Path, compressed: Path, target: Path) -> tuple[str, list[str], int]:
+    """How a model was compressed, empty if in no known way; its layers; `products_of` it."""
     graph = prepared(dense)
     onnx.save_model(graph, target)
-    names = [layer.name for layer in layers_of(graph)]
+    names, products = [layer.name for layer in layers_of(graph)], products_of(graph)
     if mode := int8_mode(compressed):
-        return mode, names
+        return mode, names, products
     own, pruned = _shares(graph), _shares(prepared(compressed))
     more = max((b - a for a, b in zip(own, pruned, strict=False)), default=0.0)
-    return ("prune" if len(own) == len(pruned) and more > PRUNED_SHARE else ""), names
+    way = "prune" if len(own) == len(pruned) and more > PRUNED_SHARE else ""
+    return way, names, products
 
 
 def _prepared(dense: Path, compressed: Path, target: Path, names: list[str]) -> list[float]:
@@ -259,17 +268,15 @@ def _shares(graph: onnx.ModelProto) -> list[float]:
     return zero_shares(held, [layer.weight for layer in layers_of(graph)])
 
 
-def _compressed(models: _Models, index: int, layers: list[int]) -> str:
-    """Write a model with some layers compressed, and return its path."""
+def _compressed(models: _Models, index: int, layers: list[int], path: Path) -> None:
+    """Write a model with some layers compressed."""
     choices = _choices(models)
     if models.way == "prune":
-        pruned = PrunedLayers(choices, [list(shares) for shares in models.shares])
-        return str(pruned.write_one(index, layers))
+        PrunedLayers(choices, [list(shares) for shares in models.shares]).write(index, layers, path)
+        return
     by = SCALES[1] if choices.ranges is SCALES else CALIBRATORS[0]
     float32 = set(range(len(choices.layers))) - set(layers)
-    path = models.folder / f"int8-{index:03d}.onnx"
     onnx.save_model(choices.member(index, by, float32), path)
-    return str(path)
 
 
 @lru_cache(maxsize=1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.tables import flip_rate
 from scotoma.errors import DataError
 from scotoma.run import Run
+from scotoma.run.workers import say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["layers_file", "write_layers"]
 
 MOST_PASSES = 30_000  # images through members for one variant
-MOST_PIXELS = 3 * 10**8  # of these images: of large networks minutes
+MOST_PIXELS = 3 * 10**8  # of these images
+MOST_PRODUCTS = 25 * 10**11  # of these passes: on one core 20 to 60 seconds
 SOME = 500  # test examples that are better than more members
 FEWEST = 100  # images for each combination of layers, where there are as many
+AT_ONCE = 10**9  # bytes of files that are written before they are run
 STREAM = 4_000_037  # of the seed: which test examples
 
 
@@ -88,13 +93,15 @@ class _Shown:
     members: int
 
 
-def _examples(run: Run, members: int, layers: int) -> _Shown:
-    """Draw as many test examples and members as `MOST_PASSES` and `MOST_PIXELS` allow."""
+def _examples(run: Run, opened: TrainedLayers | ExternalLayers) -> _Shown:
+    """Draw as many test examples and members as the limits on passes allow."""
     every = AuditedExamples.read(run.examples, images=False, split="test")
     shown = every.pictured
     first = decode_images(AuditedExamples.read(run.examples, only=[shown.table["example_id"][0]]))
-    passes = min(MOST_PASSES, MOST_PIXELS // first[0, 0].size) // (2 * layers + 1)
-    count = min(members, max(1, passes // min(len(shown.ids), SOME)))
+    most = min(MOST_PASSES, MOST_PIXELS // first[0, 0].size)
+    most = min(most, MOST_PRODUCTS // max(1, opened.products))
+    passes = most // (2 * len(opened.names) + 1)
+    count = min(opened.members, max(1, passes // min(len(shown.ids), SOME)))
     n = min(len(shown.ids), max(FEWEST, passes // count))
     random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
     rows = np.sort(random.permutation(len(shown.ids))[:n])
@@ -115,12 +122,21 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
         run.config, AuditedExamples.read(run.examples, images=False, split="test")
     )
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_on_demand() as process:
+        began = time.perf_counter()
         opened = _opened(run, variant, network, Path(folder), process)
         names = opened.names
-        shown = _examples(run, opened.members, len(names))
+        shown = _examples(run, opened)
         opened.show(shown.images, shown.members)
-        ordered = _ordered(opened.predict, len(names), shown.clusters)
+        tried = _Tried(opened, Path(folder, "tried"))
+        opened_s = time.perf_counter() - began
+        ordered = _ordered(tried.predict, len(names), shown.clusters)
         sparsities = opened.sparsities
+    members = f"{shown.members} member{'s' if shown.members > 1 else ''}"
+    ran = f"{2 * len(names)} combinations of {len(names)} layers"
+    took = f"written in {tried.written_s:.1f} s, run in {tried.run_s:.1f} s"
+    images = f"{members} x {len(shown.images)} images"
+    opening = f"opened in {opened_s:.1f} s"
+    say("compare layers", [f"{variant.name}: {ran}, {images}; {opening}, {took}"])
     return VariantLayers(
         compared=opened.compared,
         layers=tuple(
@@ -147,25 +163,65 @@ def _opened(
     return trained_layers(run, variant, network, folder)
 
 
+@dataclass
+class _Tried:
+    """Members with some layers compressed, which are written, run side by side and removed.
+
+    Attributes:
+        opened: The members.
+        folder: For their files.
+        written_s: Seconds that writing took, and
+        run_s: running.
+    """
+
+    opened: TrainedLayers | ExternalLayers
+    folder: Path
+    written_s: float = 0.0
+    run_s: float = 0.0
+
+    def predict(self, tried: Sequence[frozenset[int]]) -> list[NDArray[np.int64]]:
+        """Class ids with each of some sets of layers compressed, shape (n * L, K) each."""
+        found: list[NDArray[np.int64]] = []
+        waiting: list[Path] = []
+        size = 0
+        for at, layers in enumerate(tried):
+            began = time.perf_counter()
+            folder = self.folder / str(at)
+            folder.mkdir(parents=True)
+            paths = self.opened.write(layers, folder)
+            waiting += paths
+            size += sum(path.stat().st_size for path in paths)
+            self.written_s += time.perf_counter() - began
+            if size < AT_ONCE and at + 1 < len(tried):
+                continue
+            began = time.perf_counter()
+            together = self.opened.predict(waiting)
+            found += np.split(together, len(waiting) // len(paths), axis=1)
+            self.run_s += time.perf_counter() - began
+            shutil.rmtree(self.folder)
+            waiting, size = [], 0
+        return found
+
+
 def _ordered(
-    predict: Callable[[frozenset[int]], NDArray[np.int64]],
+    predict: Callable[[Sequence[frozenset[int]]], list[NDArray[np.int64]]],
     count: int,
     clusters: NDArray[np.int64] | None,
 ) -> list[tuple[int, Quantity, Quantity]]:
     """Places of layers, those that change most labels first, alone and with those before.
 
     Args:
-        predict: Class ids with some layers compressed, shape (n, K).
+        predict: Class ids with each of some sets of layers compressed, shape (n, K) each.
         count: Number of layers.
         clusters: Shape (n,), or None.
     """
-    whole = predict(frozenset())
+    whole, *single = predict([frozenset(), *(frozenset({place}) for place in range(count))])
 
-    def changed(layers: frozenset[int]) -> Quantity:
-        return Quantity.of(flip_rate(whole, predict(layers), clusters))
+    def changed(answers: NDArray[np.int64]) -> Quantity:
+        return Quantity.of(flip_rate(whole, answers, clusters))
 
-    alone = [changed(frozenset({place})) for place in range(count)]
+    alone = [changed(answers) for answers in single]
     order = sorted(range(count), key=lambda place: -float(alone[place].value or 0.0))
-    together = [alone[order[0]]] if order else []
-    together += [changed(frozenset(order[: end + 1])) for end in range(1, count)]
+    several = predict([frozenset(order[:end]) for end in range(2, count + 1)])
+    together = [*alone[order[0] : order[0] + 1], *map(changed, several)] if order else []
     return [(place, alone[place], together[at]) for at, place in enumerate(order)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +53,20 @@ class PrunedLayers:
 
     dense: RepairChoices
     shares: list[list[float]]
+    _pruned: dict[tuple[int, str], NDArray[np.float32]] = field(default_factory=dict)
 
     def sparsities(self) -> list[float]:
         """Share of each layer's weights that are zero, mean over the members."""
         return [float(share) for share in np.mean(self.shares, axis=0)]
 
-    def write(self, layers: Collection[int]) -> list[Path]:
-        """Write the members with some layers pruned."""
-        return [self.write_one(index, layers) for index in range(len(self.shares))]
-
-    def write_one(self, index: int, layers: Collection[int]) -> Path:
-        """Write one of them."""
-        self.dense.folder.mkdir(parents=True, exist_ok=True)
+    def write(self, index: int, layers: Collection[int], path: Path) -> None:
+        """Write a member with some layers pruned."""
         graph = self.dense.members.load(index)
         held = {one.name: one for one in graph.graph.initializer}
         for place in layers:
             name = self.dense.layers[place].weight
-            weight = numpy_helper.to_array(held[name])
-            pruned = without_smallest(weight, self.shares[index][place])
-            held[name].CopyFrom(numpy_helper.from_array(pruned, name))
-        path = self.dense.folder / f"pruned-{index:03d}.onnx"
+            if (index, name) not in self._pruned:  # sorting takes longer than all else
+                weight = numpy_helper.to_array(held[name])
+                self._pruned[index, name] = without_smallest(weight, self.shares[index][place])
+            held[name].CopyFrom(numpy_helper.from_array(self._pruned[index, name], name))
         onnx.save_model(graph, path)
-        return path

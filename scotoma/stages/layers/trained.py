@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from scotoma.config import Variant
 from scotoma.inference import Network
 from scotoma.inference.weights import read_weights
+from scotoma.quantization.layers import products_of
 from scotoma.run import Run
 from scotoma.stages.layers.pruned import PrunedLayers, zero_shares
 from scotoma.stages.repair.candidates import RepairChoices, predicted_by
@@ -60,6 +62,11 @@ class TrainedLayers:
         return self.choices.members.count
 
     @property
+    def products(self) -> int:
+        """Multiplications that a member takes for an image."""
+        return products_of(self.choices.members.load(0))
+
+    @property
     def sparsities(self) -> list[float] | None:
         """Share of each layer's weights that pruning set to zero; None for int8."""
         return self.pruned.sparsities() if self.pruned else None
@@ -78,13 +85,21 @@ class TrainedLayers:
         shares = [zero_shares(read_weights(path), weights) for path in paths]
         self.pruned = PrunedLayers(self.choices, shares)
 
-    def predict(self, layers: frozenset[int]) -> NDArray[np.int64]:
-        """Class ids with some layers compressed, a row a label, shape (n * L, K)."""
-        assert self.images is not None
-        if self.pruned:
-            return predicted_by(self.pruned.write(layers), self.images, self.choices.network)
+    def write(self, layers: frozenset[int], folder: Path) -> list[Path]:
+        """Write the members with some layers compressed."""
         float32 = frozenset(range(len(self.choices.layers))) - layers
-        return self.choices.predict(self.images, self.choices.audited, float32)
+        paths = [folder / f"member-{index:03d}.onnx" for index in range(self.members)]
+        for index, path in enumerate(paths):
+            if self.pruned:
+                self.pruned.write(index, layers, path)
+            else:
+                onnx.save_model(self.choices.member(index, self.choices.audited, float32), path)
+        return paths
+
+    def predict(self, paths: list[Path]) -> NDArray[np.int64]:
+        """Class ids that some files give, a row a label, shape (n * L, files)."""
+        assert self.images is not None
+        return predicted_by(paths, self.images, self.choices.network)
 
 
 def trained_layers(run: Run, variant: Variant, network: Network, folder: Path) -> TrainedLayers:
