@@ -79,7 +79,7 @@ def test_steps_run_one_by_one_and_the_rest_is_taken_up(home: Path) -> None:
     code, out, _ = scotoma("audit", "--resume", "--out", "run", "--step", "bias", "--json")
     assert (code, json.loads(out)) == (
         0,
-        {"step": "bias", "files": ["rates.parquet", "sections/bias.json"]},
+        {"step": "bias", "files": ["sections/bias.json", "sections/rates.parquet"]},
     )
     assert section.read_bytes() == measured
 

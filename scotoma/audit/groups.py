@@ -9,7 +9,6 @@ from pydantic import Field
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
 __all__ = [
-    "RATES",
     "RATE_NAMES",
     "ClassRates",
     "ClassRow",
@@ -19,7 +18,6 @@ __all__ = [
     "RateChange",
 ]
 
-RATES = "rates.parquet"
 RATE_NAMES = {  # what readers call them
     "error": "error",
     "fpr": "FPR",
@@ -99,13 +97,15 @@ class RateChange(Rate):
 
 
 class ClassRates(Part):
-    """Rates of single classes that are too many for this file: rates.parquet holds them.
+    """Rates of single classes that are too many for this file: numbers.parquet holds them.
 
-    It lies beside this file, with a row for each variant, group, metric and class.
+    It lies beside this file, with a row for every estimate of the audit.
     """
 
-    sha256: str = Field(description="SHA-256 of rates.parquet.")
-    rows: Count = Field(description="Rates that only rates.parquet holds.")
+    sha256: str = Field(description="SHA-256 of numbers.parquet.")
+    rows: Count = Field(
+        description="Rates that only numbers.parquet holds, each with its change: four rows there."
+    )
 
 
 class MeasuredGap(Part):

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from scotoma.audit.base import Part, Quantity
-from scotoma.audit.document import Audit
+from scotoma.audit.base import Part, Quantity, Spread
+from scotoma.audit.document import DENSE, Audit
 from scotoma.audit.groups import ClassRow
 
-__all__ = ["SCHEMA", "audit_rows"]
+__all__ = [
+    "ADDRESS",
+    "NUMBERS",
+    "QUESTIONS",
+    "SCHEMA",
+    "Row",
+    "audit_rows",
+    "rows_of",
+    "table_rows",
+]
 
+NUMBERS = "numbers.parquet"
 # Section of audit.json: the question that it answers.
 QUESTIONS = {
     "accuracy": "accuracy", "divergence": "divergence", "classes": "impact", "subgroups": "rates",
@@ -26,15 +38,60 @@ CONDITIONS = (
     "attribute", "disadvantaged", "advantaged", "group_a", "group_b", "split", "subset", "text",
     "label", "name", "kind", "family", "severity", "share", "pictures", "measure", "matched",
 )  # fmt: skip
+ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
+VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)
 SCHEMA: dict[str, type[pl.DataType]] = {
-    **dict.fromkeys(
-        ("question", "variant", "metric", "group", "class", "condition", "what"), pl.String
-    ),
-    **dict.fromkeys(("value", "low", "high"), pl.Float64),
+    **dict.fromkeys(ADDRESS, pl.String),
+    **dict.fromkeys(("value", "low", "high", "level"), pl.Float64),
     **dict.fromkeys(("n", "models"), pl.Int64),
     "effective_events": pl.Float64,
     **dict.fromkeys(("reason", "note"), pl.String),
+    **dict.fromkeys(("se", "df"), pl.Float64),
+    "scale": pl.String,
+    **dict.fromkeys(VARIANCE, pl.Float64),
 }
+
+
+class Row(NamedTuple):
+    """One estimate and its address.
+
+    Attributes:
+        question: What is asked: `rates`, `divergence`, `impact`, ...
+        variant: The variant; None where it is of none.
+        metric: The metric; None where the question has one.
+        group: Key of the group; None where it is of none.
+        class_name: The class; None where it is of none.
+        facts: What else tells it apart, names and values.
+        what: Which of the estimates at an address it is: `dense`, `absolute`, ...
+        number: The estimate.
+        spread: Its variance, where the audit has the parts.
+    """
+
+    question: str
+    variant: str | None
+    metric: str | None
+    group: str | None
+    class_name: str | None
+    facts: tuple[tuple[str, str | int | float], ...]
+    what: str
+    number: Quantity
+    spread: Spread | None
+
+    def fact(self, name: str) -> Any:
+        """Look up what tells it apart; None where nothing is called so."""
+        return dict(self.facts).get(name)
+
+    @property
+    def cells(self) -> tuple[Any, ...]:
+        """The cells of `SCHEMA`."""
+        condition = ", ".join(f"{name}={value}" for name, value in self.facts) or None
+        number, spread = self.number, self.spread
+        return (
+            *self[:5], condition, self.what, number.value, number.low, number.high, number.level,
+            number.n, number.members, number.effective_events, number.reason, number.note,
+            number.se, number.df, number.scale,
+            *(getattr(spread, part, None) for part in Spread.model_fields),
+        )  # fmt: skip
 
 
 def audit_rows(audit: Audit) -> pl.DataFrame:
@@ -48,13 +105,34 @@ def audit_rows(audit: Audit) -> pl.DataFrame:
         `dense`, `compressed`, `absolute` (the change) and `relative`; `condition` what else tells
         it apart. A value or an end of an interval that is missing is null, and `reason` says why.
     """
-    variants = {variant.name for variant in audit.variants}
     rows = [
-        row
-        for section, question in QUESTIONS.items()
-        for row in _below(getattr(audit, section), _Place(question), variants)
+        row.cells
+        for question in dict.fromkeys(QUESTIONS.values())
+        for row in rows_of(audit, question)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def rows_of(audit: Audit, question: str) -> Iterator[Row]:
+    """Yield the estimates that answer a question, in the order of audit.json."""
+    models = {variant.name: variant.members for variant in audit.variants}
+    for section, own in QUESTIONS.items():
+        if own == question:
+            yield from _below(getattr(audit, section), _Place(question), models)
+
+
+def table_rows(table: pl.DataFrame) -> Iterator[Row]:
+    """Yield the rows of a table of `SCHEMA` that no condition tells apart, such as rates."""
+    for cells in table.rename({"models": "members"}).iter_rows(named=True):
+        number = {name: cells[name] for name in Quantity.model_fields}
+        spread = {part: cells[f"variance_{part}"] for part in Spread.model_fields}
+        yield Row(
+            *(cells[name] for name in ADDRESS[:5]),
+            facts=(),
+            what=cells["what"],
+            number=Quantity.model_construct(**number),
+            spread=Spread.model_construct(**spread),
+        )
 
 
 @dataclass(frozen=True)
@@ -66,55 +144,98 @@ class _Place:
     metric: str | None = None
     group: str | None = None
     class_name: str | None = None
-    condition: str | None = None
-    what: str | None = None
+    facts: tuple[tuple[str, str | int | float], ...] = ()
+    what: str = ""
 
     def named(self, part: Part) -> _Place:
         """The place of the estimates of a part, by its fields that are no estimates."""
-        own: dict[str, str] = {}
-        for field in ("variant", "metric", "group", "class_name"):
-            if isinstance(value := getattr(part, field, None), str):
-                own[field] = value
-        conditions = [self.condition] if self.condition else []
-        for field in CONDITIONS:
-            value = getattr(part, field, None)
-            if isinstance(value, str | int | float):
-                conditions.append(f"{field}={value}")
-        return replace(self, **own, condition=", ".join(conditions) or None)
+        names, conditions, _ = _fields(type(part))
+        own = {name: value for name in names if isinstance(value := getattr(part, name), str)}
+        facts = tuple(
+            (name, value)
+            for name in conditions
+            if isinstance(value := getattr(part, name), str | int | float)
+        )
+        return replace(self, **own, facts=self.facts + facts)
 
     def within(self, name: str) -> _Place:
         return replace(self, what=f"{self.what}.{name}" if self.what else name)
 
-    @property
-    def address(self) -> tuple[str | None, ...]:
-        return (
-            self.question, self.variant, self.metric, self.group, self.class_name, self.condition,
-            self.what,
-        )  # fmt: skip
-
-    def row(self, value: Quantity) -> tuple[Any, ...]:
-        return (
-            *self.address, value.value, value.low, value.high, value.n, value.members,
-            value.effective_events, value.reason, value.note,
+    def row(self, number: Quantity, spread: Spread | None = None) -> Row:
+        return Row(
+            self.question, self.variant, self.metric, self.group, self.class_name, self.facts,
+            self.what, number, spread,
         )  # fmt: skip
 
 
-def _below(node: Any, place: _Place, variants: set[str]) -> Iterator[tuple[Any, ...]]:
+@cache
+def _fields(kind: type[Part]) -> tuple[list[str], list[str], list[str]]:
+    """Fields that name, that tell apart, and that may hold estimates."""
+    own = list(kind.model_fields)
+    names = [name for name in ("variant", "metric", "group", "class_name") if name in own]
+    facts = [name for name in CONDITIONS if name in own]
+    return names, facts, [name for name in own if name not in (*names, *facts)]
+
+
+def _below(node: Any, place: _Place, models: Mapping[str, int]) -> Iterator[Row]:
     if isinstance(node, Quantity):
         yield place.row(node)
     elif isinstance(node, ClassRow):
-        at = replace(place, metric="recall", class_name=node.class_name, what="beyond accuracy")
-        points = (node.normalised, node.low, node.high)
-        shares = (None if one is None else one / 100 for one in points)
-        yield (*at.address, *shares, node.n, None, node.effective_events, node.reason, "")
+        yield from _of_class(node, place, models)
     elif isinstance(node, Part):
         own = place.named(node)
-        for field in type(node).model_fields:
-            yield from _below(getattr(node, field), own.within(field), variants)
+        for name in _fields(type(node))[2]:
+            value = getattr(node, name)
+            if isinstance(value, Quantity):
+                spread = getattr(node, f"{'absolute' if name == 'worse' else name}_variance", None)
+                yield own.within(name).row(value, spread)
+            elif isinstance(value, Part | Mapping | tuple):
+                yield from _below(value, own.within(name), models)
     elif isinstance(node, Mapping):
         for key, value in node.items():
-            of_variant = replace(place, variant=key) if key in variants else place.within(str(key))
-            yield from _below(value, of_variant, variants)
+            of_variant = replace(place, variant=key) if key in models else place.within(str(key))
+            yield from _below(value, of_variant, models)
     elif isinstance(node, tuple):
         for value in node:
-            yield from _below(value, place, variants)
+            yield from _below(value, place, models)
+
+
+def _of_class(row: ClassRow, place: _Place, models: Mapping[str, int]) -> Iterator[Row]:
+    """The recall of a class before and after, and its change beyond accuracy's: fractions."""
+    members = min(models[DENSE], models[place.variant or DENSE])
+
+    def number(value: float | None, **others: Any) -> Quantity:
+        nothing = {"low": None, "high": None, "se": None, "df": None, "reason": "", "note": ""}
+        return Quantity.model_construct(
+            **{
+                "value": value,
+                "level": 0.95,
+                "n": row.n,
+                "members": members,
+                "scale": "identity",
+                "effective_events": row.effective_events,
+                **nothing,
+                **others,
+            }
+        )
+
+    def share(points: float | None, unit: float = 100.0) -> float | None:
+        return None if points is None else points / unit
+
+    at = replace(place, metric="recall", class_name=row.class_name)
+    beside = {"effective_events": None, "reason": "only its change has an interval"}
+    yield replace(at, what="dense").row(number(row.dense_recall, **beside))
+    yield replace(at, what="compressed").row(number(row.compressed_recall, **beside))
+    se = None if row.reason else share(row.se)
+    df = None if se is None else math.inf if row.df is None else row.df  # as JSON has no infinity
+    parts = [
+        share(part, 100.0**2) for part in (row.of_examples, row.of_members, row.of_both, row.floor)
+    ]
+    yield replace(at, what="beyond accuracy").row(
+        number(share(row.normalised), low=share(row.low), high=share(row.high), reason=row.reason,
+               se=se, df=df),
+        Spread.model_construct(
+            total=None if se is None else se**2, examples=parts[0], members=parts[1],
+            residual=parts[2], floor=parts[3], df=df,
+        ),
+    )  # fmt: skip

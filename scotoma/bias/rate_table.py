@@ -1,125 +1,113 @@
-"""The rates of all groups and classes as columns: what their intervals are computed from."""
+"""The rates of all groups and classes as columns: every estimate of them, at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from scotoma.bias.counting import RateMetric
-from scotoma.bias.results import GroupChange
-from scotoma.bias.subgroup import change_at
-from scotoma.numbers import ChangeEvidence, RateEvidence, Variance
-from scotoma.numbers.rates import FEWEST
+from scotoma.inputs import Flags
+from scotoma.numbers import ChangeEvidence, Variance
+from scotoma.numbers.crossed import no_interval
+from scotoma.numbers.estimate import few_runs, inverse_link, link
+from scotoma.numbers.rates import FEW, FEW_EVENTS, FEWEST, relative_reason
 
-__all__ = ["COLUMNS", "rate_columns", "read_changes"]
+__all__ = ["WHATS", "rate_columns"]
 
-Columns = dict[str, npt.NDArray[Any]]
+WHATS = ("dense", "compressed", "relative", "absolute")
+SCALES = ("logit", "logit", "log", "identity")
 PARTS = tuple(field.name for field in fields(Variance))
-SIDES = ("dense", "compressed")
-CHANGES = ("absolute", "relative")
-COUNTS = ("examples", "n", "dense_members", "compressed_members")
-INTERVALS = (
-    *("absolute", "absolute_low", "absolute_high"),
-    *("relative", "relative_low", "relative_high"),
-)
-# Every column of numbers, in order; counts are integers, all others fractions, nan if undefined.
-COLUMNS = (
-    *COUNTS,
-    *SIDES,
-    *INTERVALS,
-    *(f"{side}_events" for side in SIDES),
-    *(f"{what}_variance_{part}" for what in SIDES + CHANGES for part in PARTS),
-)
+Table = dict[str, Any]
 
 
-def rate_columns(known: ChangeEvidence, *, level: float = 0.95) -> Columns:
-    """Lay out the evidence on every rate of every group, one entry a rate.
+def rate_columns(
+    known: ChangeEvidence, groups: Sequence[str], kinds: Sequence[RateMetric], *, level: float
+) -> Table:
+    """Lay out every rate of every group, as `change_at` gives it for one, four entries a rate.
 
     Args:
         known: Evidence of shape (G, E).
-        level: Coverage of the intervals of the changes, a fraction in (0, 1).
+        groups: Names of the groups.
+        kinds: The metrics.
+        level: Coverage of the intervals, a fraction in (0, 1).
 
     Returns:
-        The columns of `COLUMNS`, shape (G E,), group by group. Rates and `absolute` are fractions,
-        `relative` is in per cent and nan below 5 effective events, as in `GroupChange`.
+        Columns of shape (4 G E,), rate by rate in the order of `WHATS`: the fields of `Estimate`,
+        and `variance_PART` of the two changes, nan beside the rates.
     """
     from scipy.special import stdtrit
 
-    sides = dict(zip(SIDES, (known.dense, known.compressed), strict=True))
-    variances = {
-        "dense": known.dense.variance,
-        "compressed": known.compressed.variance,
-        "absolute": known.difference,
-        "relative": known.log_ratio,
+    sides, shape = (known.dense, known.compressed), known.dense.value.shape
+    n = np.broadcast_to(known.dense.n.ravel(), (4, known.dense.n.size))
+    members = np.array([one.members for one in sides] + [min(one.members for one in sides)] * 2)
+    rate = np.array([one.value.ravel() for one in sides])
+    events = np.array([one.effective_events.ravel() for one in sides])
+    events = np.concatenate([events, np.repeat(events.min(axis=0)[None], 2, axis=0)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = 100.0 * (rate[1] - rate[0]) / rate[0]
+    value = np.array([*rate, ratio, rate[1] - rate[0]])
+    variances = (*(one.variance for one in sides), known.log_ratio, known.difference)
+    parts = {
+        part: np.array([np.broadcast_to(getattr(own, part), shape).ravel() for own in variances])
+        for part in PARTS
     }
-    shape = known.dense.value.shape
-    columns: Columns = {
-        "examples": known.dense.rows,
-        "n": known.dense.n,
-    }
-    for side, rate in sides.items():
-        columns[side] = rate.value
-        columns[f"{side}_events"] = rate.effective_events
-        columns[f"{side}_members"] = np.full(shape, rate.members)
-    for what, variance in variances.items():
-        for part in PARTS:
-            columns[f"{what}_variance_{part}"] = np.broadcast_to(getattr(variance, part), shape)
-    absolute = known.compressed.value - known.dense.value
-    events = np.minimum(known.dense.effective_events, known.compressed.effective_events)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        halves = [
-            stdtrit(variance.df, (1 + level) / 2) * np.sqrt(variance.total)
-            for variance in (known.difference, known.log_ratio)
-        ]
-        ratio = np.where(events >= FEWEST, known.compressed.value / known.dense.value, np.nan)
-        for sign, end in ((0.0, ""), (-1.0, "_low"), (1.0, "_high")):
-            off = (0.0, 0.0) if not sign else tuple(sign * half for half in halves)
-            columns[f"absolute{end}"] = absolute + off[0]
-            columns[f"relative{end}"] = 100 * np.expm1(np.log(ratio) + off[1])
-    return {name: np.ravel(columns[name]) for name in COLUMNS}
+    undefined = n == 0
+    undefined[2] |= ~(events[2] >= FEWEST)
+    value = np.where(undefined, np.nan, value)
+    unseen = ~undefined & ((parts["total"] == 0) | (value == 0.0) | (value == 1.0))
+    unseen[2:] = False
+    gradient = np.array([1 / (p * (1 - p)) if 0 < p < 1 else math.nan for p in value[:2].flat])
+    slope = np.ones_like(value)
+    slope[:2] = np.array([one**2 for one in gradient]).reshape(2, -1)
+    with np.errstate(invalid="ignore"):
+        se = np.sqrt(parts["total"] * slope)
+    known_se = ~undefined & ~unseen & (se > 0)
+    half = np.where(known_se, stdtrit(parts["df"], (1 + level) / 2) * se, np.nan)
+    low, high = np.full_like(value, np.nan), np.full_like(value, np.nan)
+    for own, scale in enumerate(SCALES):
+        places = np.flatnonzero(known_se[own])
+        centre = np.array([link(one, scale) for one in value[own, places].tolist()])
+        for ends, end in ((low, centre - half[own, places]), (high, centre + half[own, places])):
+            ends[own, places] = [inverse_link(one, scale) for one in end.tolist()]
+    reach = 3.0 * math.log1p(-level) / math.log1p(-0.95) / np.maximum(n, 1)
+    low = np.where(unseen, np.maximum(0.0, value - reach), low)
+    high = np.where(unseen, np.minimum(1.0, value + reach), high)
+    scale_names = np.where(known_se, np.array(SCALES)[:, None], "identity")
+    runs = np.array([few_runs(of) for of in members])[:, None]
+    few = np.array(["; ".join(filter(None, [FEW_EVENTS, own])) for own in runs[:, 0]])[:, None]
+    columns: Table = {
+        "value": value, "low": low, "high": high, "n": n,
+        "models": np.broadcast_to(members[:, None], n.shape), "effective_events": events,
+        "reason": _reasons(known, groups, kinds, undefined, undefined | unseen | known_se),
+        "note": np.where(n == 0, "", np.where(events < FEW, few, runs)),
+        "se": np.where(known_se, se, np.nan), "df": np.where(known_se, parts["df"], np.nan),
+        "scale": np.where(unseen, "rule of three", scale_names),
+    }  # fmt: skip
+    for part in PARTS:
+        columns[f"variance_{part}"] = np.where(np.arange(4)[:, None] < 2, np.nan, parts[part])
+    return {name: np.asarray(column).T.ravel() for name, column in columns.items()}
 
 
-def read_changes(
-    columns: Mapping[str, npt.NDArray[Any]],
+def _reasons(
+    known: ChangeEvidence,
     groups: Sequence[str],
     kinds: Sequence[RateMetric],
-    *,
-    level: float = 0.95,
-) -> Iterator[GroupChange]:
-    """Give rows of `rate_columns` as the numbers of an audit.
-
-    Args:
-        columns: Some of its entries, all of one comparison.
-        groups: Name of the group of each.
-        kinds: Metric of each.
-        level: Coverage of the intervals, a fraction in (0, 1).
-
-    Yields:
-        What `amplification` gives for the group and metric.
-    """
-
-    def variance(what: str) -> Variance:
-        return Variance(**{part: columns[f"{what}_variance_{part}"] for part in PARTS})
-
-    if not len(groups):
-        return
-    dense, compressed = (
-        RateEvidence(
-            rows=columns["examples"],
-            n=columns["n"],
-            members=int(columns[f"{side}_members"][0]),
-            value=columns[side],
-            effective_events=columns[f"{side}_events"],
-            variance=variance(side),
+    undefined: Flags,
+    settled: Flags,
+) -> Any:
+    """Say why an estimate is undefined or, where it is not settled, has no interval."""
+    reasons = np.full(undefined.shape, "", dtype=object)
+    n, rows = known.dense.n.ravel().tolist(), known.dense.rows.ravel().tolist()
+    few = np.minimum(known.dense.effective_events, known.compressed.effective_events).ravel()
+    for own, cell in zip(*(places.tolist() for places in np.nonzero(undefined)), strict=True):
+        words = kinds[cell % len(kinds)].words(groups[cell // len(kinds)])
+        reasons[own, cell] = (
+            relative_reason(float(few[cell]), rows[cell], words) if n[cell] else words.nobody
         )
-        for side in SIDES
-    )
-    known = ChangeEvidence(
-        dense, compressed, difference=variance("absolute"), log_ratio=variance("relative")
-    )
-    for place, (group, kind) in enumerate(zip(groups, kinds, strict=True)):
-        yield change_at(known, (place,), group, kind, level)
+    for own, cell in zip(*(places.tolist() for places in np.nonzero(~settled)), strict=True):
+        reasons[own, cell] = no_interval(n[cell])
+    return reasons

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["AuditShape", "MeasuringCost", "measuring_cost", "relative_speed"]
 
 ROW_BYTES = 1_890  # of audit.json for one rate of one group
-MOST_CLASS_ROWS = 5_000  # beyond it rates of single classes are in rates.parquet
+MOST_CLASS_ROWS = 5_000  # beyond it rates of single classes are in numbers.parquet
 AT_ONCE = 2  # variants that are measured side by side
 # Fitted to audits of benchmarks/scale.py; RESULTS.md there compares them with what was measured.
 YARDSTICK_S = 0.023  # what `relative_speed` takes where the seconds below were measured

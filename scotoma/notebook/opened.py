@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
-from scotoma.audit.rows import audit_rows
+from scotoma.audit.rows import NUMBERS, audit_rows
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.report.readable import with_group_names
@@ -47,15 +47,14 @@ audit made
     from scotoma.run import checksums
 
     run = open_run(str(place), scores=True)
-    names = ["audit.json", "gate.json"]
+    names = ["audit.json", "gate.json", NUMBERS]
     run.fetch(*(run.path(name) for name in names))
     for name in names:
         if not run.path(name).exists():
             raise DataError(f"run {place} holds no {name}; end it with scotoma audit --resume")
     checksums.refuse_changed(run.mirror, names)
-    return OpenedAudit(
-        str(place), read_audit(run.path("audit.json")), read_gate(run.path("gate.json"))
-    )
+    audit, gate, table = (run.path(name) for name in names)
+    return OpenedAudit(str(place), read_audit(audit), read_gate(gate), table)
 
 
 class Verdict(str):
@@ -190,11 +189,13 @@ class OpenedAudit:
         place: Where it lies.
         audit: audit.json as it is, every key.
         gate: gate.json as it is, every test.
+        table: numbers.parquet; None where the audit is in memory.
     """
 
     place: str
     audit: Audit
     gate: GateFile
+    table: Path | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -242,8 +243,8 @@ class OpenedAudit:
 
     @cached_property
     def numbers(self) -> pl.DataFrame:
-        """A row an estimate, with the columns that `scotoma.measure` gives."""
-        return audit_rows(self.audit)
+        """A row an estimate: numbers.parquet, with the columns that `scotoma.measure` gives."""
+        return audit_rows(self.audit) if self.table is None else pl.read_parquet(self.table)
 
     @cached_property
     def tests(self) -> pl.DataFrame:

@@ -40,8 +40,9 @@ def measure_pair(
         run_to_run: The seven metrics of the fixed-seed study on every model.
 
     Returns:
-        A row an estimate: question, variant, metric, group, class, condition, what (`dense`,
-        `compressed`, `absolute`, ...), value, low, high, n, models, effective_events, reason, note.
+        A row an estimate, with the columns of numbers.parquet: question, variant, metric, group,
+        class, condition, what (`dense`, `compressed`, `absolute`, ...), value, low, high, level, n,
+        models, effective_events, reason, note, se, df, scale, and the parts of its variance.
         Rates and their changes are fractions, `relative` is in per cent.
 
     Raises:

@@ -318,15 +318,22 @@ def of_variance(
     )  # fmt: skip
     if shown.se > 0:
         return shown
-    if n == 0:
-        reason = "undefined (no examples)"
-    elif n == 1:
-        reason = "interval not estimable (one example)"
-    else:
-        reason = f"interval not estimable (nothing varies over {n:,} examples)"
     return undefined(
-        reason, value=value, n=n, members=members, events=events, level=level, note=note
+        no_interval(n), value=value, n=n, members=members, events=events, level=level, note=note
     )
+
+
+def no_interval(n: int) -> str:
+    """Say why a number of n examples that do not vary has no interval.
+
+    >>> no_interval(1)
+    'interval not estimable (one example)'
+    """
+    if n == 0:
+        return "undefined (no examples)"
+    if n == 1:
+        return "interval not estimable (one example)"
+    return f"interval not estimable (nothing varies over {n:,} examples)"
 
 
 def _matrix(values: npt.ArrayLike, name: str) -> Floats:

@@ -90,11 +90,11 @@ class Estimate:
         >>> same.value, round(same.low, 3), round(same.high, 3)
         (2.0, 1.111, 3.601)
         """
-        half, centre = _quantile(level, df) * se, _hidden(value, scale)
+        half, centre = _quantile(level, df) * se, link(value, scale)
         return cls(
             value=value,
-            low=_shown(centre - half, scale),
-            high=_shown(centre + half, scale),
+            low=inverse_link(centre - half, scale),
+            high=inverse_link(centre + half, scale),
             n=n,
             members=members,
             events=events,
@@ -125,8 +125,8 @@ class Estimate:
             high = self.value + (self.high - self.value) * stretch
             return Estimate(**{**values, "low": low, "high": high, "level": level})
         half = _quantile(level, self.df) * self.se
-        centre = _hidden(self.value, self.scale)
-        low, high = _shown(centre - half, self.scale), _shown(centre + half, self.scale)
+        centre = link(self.value, self.scale)
+        low, high = inverse_link(centre - half, self.scale), inverse_link(centre + half, self.scale)
         return Estimate(**{**values, "low": low, "high": high, "level": level})
 
     def negated(self) -> Estimate:
@@ -152,7 +152,7 @@ class Estimate:
         """
         if self.scale == "rule of three":
             return self._p_unseen(self.value - limit, self.value - self.low)
-        distance = _hidden(self.value, self.scale) - _hidden(limit, self.scale)
+        distance = link(self.value, self.scale) - link(limit, self.scale)
         return _tail(self.df, distance / self.se) if self.se > 0 else math.nan
 
     def p_below(self, limit: float) -> float:
@@ -169,7 +169,7 @@ class Estimate:
         """
         if self.scale == "rule of three":
             return self._p_unseen(limit - self.value, self.high - self.value)
-        distance = _hidden(limit, self.scale) - _hidden(self.value, self.scale)
+        distance = link(limit, self.scale) - link(self.value, self.scale)
         return _tail(self.df, distance / self.se) if self.se > 0 else math.nan
 
     def _p_unseen(self, distance: float, reach: float) -> float:
@@ -315,7 +315,8 @@ def _three(level: float) -> float:
     return 3.0 * math.log1p(-level) / math.log1p(-0.95)
 
 
-def _shown(value: float, scale: IntervalScale) -> float:
+def inverse_link(value: float, scale: IntervalScale) -> float:
+    """Carry a value from the scale of its interval back to the one that is shown."""
     if scale == "log":
         return 100.0 * math.expm1(value) if value < 700 else math.inf
     if scale == "ratio":
@@ -325,7 +326,8 @@ def _shown(value: float, scale: IntervalScale) -> float:
     return value
 
 
-def _hidden(value: float, scale: IntervalScale) -> float:
+def link(value: float, scale: IntervalScale) -> float:
+    """Carry a value to the scale on which its interval is symmetric."""
     if scale == "log":
         return math.log1p(value / 100.0) if value > -100.0 else -math.inf
     if scale == "ratio":

@@ -173,13 +173,9 @@ class ChangeEvidence:
         dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
         if common.n == 0:
             return common.undefined(words.nobody)
-        if common.effective_events == 0:
-            cause = f"no {words.event} among {int(self.dense.rows[index]):,} {words.at_risk}"
-            return common.undefined(f"relative change not estimable ({cause})")
         if common.effective_events < FEWEST:
-            events = int(common.effective_events)
-            cause = f"{events} effective event{'s' if events > 1 else ''}, {FEWEST} are needed"
-            return common.undefined(f"relative change not estimable ({cause})")
+            rows = int(self.dense.rows[index])
+            return common.undefined(relative_reason(common.effective_events, rows, words))
         value = 100.0 * (compressed - dense) / dense
         return common.interval(value, self.log_ratio.at(index), "log")
 
@@ -187,6 +183,19 @@ class ChangeEvidence:
         events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
         members = min(self.dense.members, self.compressed.members)
         return _Common(int(self.dense.n[index]), members, float(events), level)
+
+
+def relative_reason(events: float, rows: int, words: Words) -> str:
+    """Say why a rate of fewer than 5 effective events has no ratio.
+
+    >>> relative_reason(4.2, 900, Words("error", "examples", "group 'men'"))
+    'relative change not estimable (4 effective events, 5 are needed)'
+    """
+    cause = f"no {words.event} among {rows:,} {words.at_risk}"
+    if events:
+        whole = int(events)
+        cause = f"{whole} effective event{'s' if whole > 1 else ''}, {FEWEST} are needed"
+    return f"relative change not estimable ({cause})"
 
 
 def rate_estimate(

@@ -227,6 +227,11 @@ class Run:
         """One part of audit.json, as the step that measured it left it."""
         return self.path("sections", f"{name}.json")
 
+    @property
+    def class_rates(self) -> Path:
+        """The rates of single classes that are too many for audit.json: rows of numbers.parquet."""
+        return self.path("sections", "rates.parquet")
+
     @contextmanager
     def step(
         self,

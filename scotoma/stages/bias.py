@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from scotoma.audit.groups import RATES
 from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.run import Run, write_json
@@ -31,7 +30,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
         clarify: Measure Clarify's metrics; where nobody asks for them, their part stays empty.
         run_to_run: Measure fairness from run to run; likewise.
     """
-    section, rates = run.section("bias"), run.path(RATES)
+    section, rates = run.section("bias"), run.class_rates
     with (
         run.step("bias", [section, rates], measure_inputs(run)) as due,
         tempfile.TemporaryDirectory(prefix="scotoma-") as folder,

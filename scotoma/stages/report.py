@@ -10,9 +10,9 @@ import polars as pl
 
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, read_audit, read_gate, read_part
-from scotoma.audit.groups import RATES
 from scotoma.audit.layers import read_layers
 from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
+from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import StudyResult, read_study
 from scotoma.config import PredictionsSource
 from scotoma.datasets import AuditedExamples
@@ -32,7 +32,7 @@ def report(run: Run) -> list[Path]:
     """Put every number and the verdict onto one page, and leave the images that it shows."""
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
-    inputs = [run.examples, audit, gate, run.path(RATES)]
+    inputs = [run.examples, audit, gate, run.path(NUMBERS)]
     robustness = run.config.robustness
     inputs += [run.strip] if robustness and robustness.profile is not None else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:

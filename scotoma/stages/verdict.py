@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
-from scotoma.audit.groups import RATES
+from scotoma.audit.rows import NUMBERS
 from scotoma.config import DetectionsSource
 from scotoma.config.gate import ChangeRule, GateRules
 from scotoma.errors import DataError
@@ -36,13 +36,13 @@ def verdict(run: Run) -> list[Path]:
     `scotoma gate` may judge again by other rules: gate.json, junit.xml and summary.md then change,
     so that they are not among the files that the step promises.
     """
-    audit, section = run.path("audit.json"), run.section("verdict")
+    audit, section, numbers = run.path("audit.json"), run.section("verdict"), run.path(NUMBERS)
     judging = Judging.of(run)
     names = ["divergence", "bias", "slices", *(["robustness"] if run.config.robustness else [])]
     sections = [run.section(name) for name in names]
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
-    inputs = [run.examples, *sections, run.path(RATES), *previous]
+    inputs = [run.examples, *sections, run.class_rates, *previous]
     if isinstance(run.config.source, DetectionsSource):
         from scotoma.stages.external.precision import precision_file
 
@@ -50,19 +50,21 @@ def verdict(run: Run) -> list[Path]:
     inputs += manifests(run)
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
-    with run.step("verdict", [audit, section], inputs, made_with=made_with) as due:
+    with run.step("verdict", [audit, section, numbers], inputs, made_with=made_with) as due:
         if due:
             from scotoma.datasets import AuditedExamples
             from scotoma.stages.judging.assemble import assemble
+            from scotoma.stages.measures.rates import write_numbers
             from scotoma.verdict import gate_result
 
             progress.start("judge", 1)
-            write_part(audit, assemble(run, AuditedExamples.read(run.examples, images=False)))
-            run.publish(audit)
+            content = assemble(run, AuditedExamples.read(run.examples, images=False))
+            write_part(audit, write_numbers(numbers, content, run.class_rates))
+            run.publish(numbers, audit)
             judged = give_verdict(run.mirror, judging.rules, judging.as_of)
             write_part(section, gate_result(judged.gate))
             progress.advance("judge")
-    return [audit, section]
+    return [audit, section, numbers]
 
 
 @dataclass(frozen=True)

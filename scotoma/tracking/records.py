@@ -54,7 +54,7 @@ DENSE_COLOUR = "#595959"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 
 # Parts of audit.json without numbers of a variant, and tables of single classes, slices, members:
-# audit.json and rates.parquet, which are attached, have them whole.
+# audit.json and numbers.parquet, which are attached, have them whole.
 WITHOUT = {"accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
 TABLES = {"slices", "lattice", "members", "examples", "null"}
 # Texts of a row that are no part of its address.

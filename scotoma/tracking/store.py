@@ -55,7 +55,7 @@ from scotoma.tracking.view import describe_experiment, shared_view, view_address
 __all__ = ["Draw", "Tracked", "log_audit", "tracking_uri"]
 
 ARTIFACTS = (
-    "report.html", "audit.json", "rates.parquet", "config.yaml", "gate.json", "junit.xml",
+    "report.html", "audit.json", "numbers.parquet", "config.yaml", "gate.json", "junit.xml",
     "summary.md",
 )  # fmt: skip
 # With a server that answers, but slowly; that it is silent ends the first request.

@@ -284,25 +284,19 @@ def _gate(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
             _walk(rows, others, _told_apart(of_variant, identity), "", frozenset())
 
 
-def _rates(rows: _Collected, table: pl.DataFrame, _: str) -> None:
-    """rates.parquet: the rates of audit.json, each with the parts of its variance."""
-    texts = ("variant", "group", "metric", "class")
-    for record in table.iter_rows(named=True):
-        own = {key: record.pop(key) for key in texts}
-        if not record:
-            continue
-        at = _told_apart(Address("rates"), {k: v for k, v in own.items() if v is not None})
-        rows.add(at._replace(what="examples"), "value", record.pop("examples"))
-        n = record.pop("n")
+def _numbers(rows: _Collected, table: pl.DataFrame, _: str) -> None:
+    """numbers.parquet: of rates the addresses are those of audit.json."""
+    for record in table.filter(pl.col("question") == "rates").iter_rows(named=True):
+        what = record["what"]
+        parts = ("variant", "metric", "group", "class", "condition")
+        at = Address("rates", *(record[key] or "" for key in parts), what)
+        record["members"] = record["models"]
+        for field in FIELDS:
+            rows.add(at, field, record[field])
         for key, value in record.items():
-            what, _, rest = key.partition("_")
-            if rest.startswith("variance_"):
-                rest = rest.removeprefix("variance_")
-                rows.add(at._replace(what=f"{what}_variance.{rest}"), "value", value)
-            else:
-                field = {"": "value", "events": "effective_events"}.get(rest, rest)
-                rows.add(at._replace(what=what), field, value)
-        rows.add(at._replace(what="absolute"), "n", n)
+            if key.startswith("variance_") and value is not None:
+                part = key.removeprefix("variance_")
+                rows.add(at._replace(what=f"{what}_variance.{part}"), "value", value)
 
 
 def _divergence(rows: _Collected, table: pl.DataFrame, _: str) -> None:
@@ -336,6 +330,6 @@ def _any(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
 
 
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
-    "audit": _audit, "gate": _gate, "rates": _rates, "divergence": _divergence,
+    "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,
     "bias": _any, "comparison": _comparison, "slices": _any, "variance": _any, "tournament": _any,
 }  # fmt: skip

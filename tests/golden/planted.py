@@ -114,7 +114,7 @@ def audited(home: Path, config: Mapping[str, Any], *options: str | Path) -> Docu
         code, _, err = scotoma("audit", "audit.yaml", "--out", run, "--quiet", *options)
     assert code == 0, err
     found = {name: json.loads((run / f"{name}.json").read_text()) for name in ("audit", "gate")}
-    tables = ("rates", "divergence")
+    tables = ("numbers", "divergence")
     paths = {name: run / f"{name}.parquet" for name in tables}
     return found | {name: pl.read_parquet(p) for name, p in paths.items() if p.exists()}
 

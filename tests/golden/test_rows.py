@@ -30,7 +30,11 @@ ENDLESS = 1e12  # degrees of freedom from which rounding makes them endless
 SHOWN = 10
 
 # Addresses that left on purpose: a pattern (`*` for anything), and why.
-LEFT: tuple[tuple[str, str], ...] = ()
+LEFT: tuple[tuple[str, str], ...] = (
+    ("rates / * / examples", "n of its numbers; where there are clusters, their number"),
+    ("rates / * / dense_variance.*", "se and df of the rate, on its scale"),
+    ("rates / * / compressed_variance.*", "se and df of the rate, on its scale"),
+)
 
 
 @dataclass(frozen=True)

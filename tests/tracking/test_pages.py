@@ -207,5 +207,5 @@ def test_the_report_and_the_chart_of_the_months_open_in_the_run(year: Year, page
     page.goto(year.address(f"/runs/{run_id}/artifacts/trend.png?{MACHINES}"))
     page.locator("canvas, img[src]").first.wait_for()
     assert {file.path for file in year.client.list_artifacts(run_id)} >= {
-        "trend.html", "trend.png", "report.html", "audit.json", "gate.json", "rates.parquet",
+        "trend.html", "trend.png", "report.html", "audit.json", "gate.json", "numbers.parquet",
     }  # fmt: skip

@@ -167,7 +167,7 @@ def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     steps = list(STEPS)
     for step in steps[steps.index("divergence") : steps.index("verdict")]:
         STEPS[step].function(run)
-    audit, gate = verdict(run)
+    audit, gate, _ = verdict(run)
     return read_audit(audit), read_part(gate, GateResult)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
-from scotoma.audit.groups import RATES, ClassRates, Gap, MeasuredGap
+from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
 from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
@@ -164,9 +164,7 @@ def _classified(run: Run) -> dict[str, Any]:
         "unanswered": bias.unanswered or None,
         "admission": (*bias.admission, *(detectors.admission if detectors else ())),
         "answers": bias.answers,
-        "class_rates": ClassRates(sha256=file_digest(run.path(RATES)), rows=bias.class_rates)
-        if bias.class_rates
-        else None,
+        "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
         "labels": bias.labels,
         "precision": None if detectors is None else detectors.precision or None,
         "robustness": None

@@ -42,7 +42,8 @@ class AgainstLabels:
         table: How the rates are numbered.
         comparisons: Number of compressed variants.
         seed: Draws models for the one-model trap.
-        folder: Where the rates of each variant are left; None to leave none.
+        folder: Where the rates of single classes are left that are too many for audit.json; None to
+            leave none.
     """
 
     examples: AuditedExamples
@@ -85,8 +86,10 @@ class AgainstLabels:
         """Measure one compressed population, and leave its rates in the folder."""
         paired, name = comparison.paired, comparison.compressed.variant
         known = self._evidence(comparison)
-        if self.folder is not None:
-            self.table.frame(name, known).write_parquet(self.rates(name))
+        if self.folder is not None and not self._whole:
+            (self.folder / name).mkdir()
+            for place, frame in enumerate(self.table.frames(name, known)):
+                frame.write_parquet(self.folder / name / f"{place:04d}.parquet")
         accuracy = PopulationAccuracy.of(comparison.compressed, self.examples, self.positive)
         return {
             "accuracy": accuracy.top1,
@@ -96,10 +99,10 @@ class AgainstLabels:
             "one_model": accuracy.one_model_risk(self.dense, paired=paired, seed=self.seed),
         }
 
-    def rates(self, variant: str) -> Path:
-        """Name the file that `measures` leaves."""
+    def rates(self, variant: str) -> list[Path]:
+        """Name the files that `measures` leaves."""
         assert self.folder is not None
-        return self.folder / f"{variant}.parquet"
+        return [] if self._whole else sorted((self.folder / variant).iterdir())
 
     def sections(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Put the measures of all variants together, by part."""

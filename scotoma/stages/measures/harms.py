@@ -127,7 +127,9 @@ class Harms:
 
     def rates(self, variants: Mapping[str, Any]) -> list[Path]:
         """Name the files that `measures` has left, in order; without labels there are none."""
-        return [] if self._labelled is None else [self._labelled.rates(name) for name in variants]
+        if self._labelled is None:
+            return []
+        return [path for name in variants for path in self._labelled.rates(name)]
 
     def section(
         self, variants: Mapping[str, Mapping[str, Any]], notes: Sequence[AdmissionNote] = ()

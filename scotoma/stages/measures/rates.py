@@ -1,9 +1,9 @@
-"""rates.parquet: every rate of every group and class, of which audit.json holds what has room."""
+"""Every rate of every group and class, of which audit.json holds what has room."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ import polars as pl
 
 from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
-from scotoma.audit.groups import RATE_NAMES, RATES, RateChange
+from scotoma.audit.groups import RATE_NAMES, RateChange
+from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, table_rows
 from scotoma.bias.counting import RateMetric, metrics
-from scotoma.bias.rate_table import COLUMNS, rate_columns, read_changes
+from scotoma.bias.rate_table import WHATS, rate_columns
 from scotoma.bias.results import GroupChange
 from scotoma.bias.subgroup import change_at
 from scotoma.errors import DataError
-from scotoma.jsonable import jsonable
 from scotoma.numbers import ChangeEvidence
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
@@ -30,10 +30,12 @@ __all__ = [
     "RateTable",
     "change_row",
     "with_class_rates",
+    "write_numbers",
     "write_rates",
 ]
 
 LEVEL = 0.95
+CELLS_AT_ONCE = 50_000  # rates that are laid out at a time: 100 MB
 MOST_JUDGED = 20_000  # that a gate asks about: a minute
 MOST_CLASS_ROWS = 5000  # rates of single classes that audit.json holds: 8 MB
 
@@ -52,27 +54,39 @@ class RateTable:
     classes: tuple[str, ...]
     positive: int | None
 
-    def frame(self, variant: str, known: ChangeEvidence) -> pl.DataFrame:
-        """Lay out the evidence on one variant, of shape (G, E): a row a rate."""
+    def frames(self, variant: str, known: ChangeEvidence) -> Iterator[pl.DataFrame]:
+        """Lay out the rates of single classes of one variant, of shape (G, E): rows of numbers."""
         kinds = self._kinds
-        names = list(dict.fromkeys(kind.name for kind in kinds))
-        of_kind = {
-            "metric": pl.Series([kind.name for kind in kinds], dtype=pl.Enum(names)),
-            "class": pl.Series(
-                [None if kind.class_id is None else self.classes[kind.class_id] for kind in kinds],
-                dtype=pl.Enum(self.classes),
-            ),
-        }
-        g, e = (np.ravel(place) for place in np.indices(known.dense.value.shape))
-        keys = {
-            "variant": pl.repeat(variant, len(g), eager=True),
-            "group": pl.Series(self.groups, dtype=pl.Enum(self.groups))[g],
-            **{name: column[e] for name, column in of_kind.items()},
-        }
-        rows = pl.DataFrame(keys | rate_columns(known, level=LEVEL))
         # No answer, and one that is no label, are no class: how many there are is told by itself.
-        outside = [name for name in self.classes if not is_label(name)]
-        return rows.filter(~pl.col("class").cast(pl.String).is_in(outside).fill_null(False))
+        own = [
+            place for place, kind in enumerate(kinds)
+            if kind.class_id is not None and is_label(self.classes[kind.class_id])
+        ]  # fmt: skip
+        at_once = max(1, CELLS_AT_ONCE // max(1, len(own)))
+        for first in range(0, len(self.groups) if own else 0, at_once):
+            groups = self.groups[first : first + at_once]
+            block = np.ix_(range(first, first + len(groups)), own)
+            columns = rate_columns(
+                _block(known, block), groups, [kinds[place] for place in own], level=LEVEL
+            )
+            names = [self.classes[kinds[place].class_id or 0] for place in own]
+            yield (
+                pl.DataFrame(
+                    {
+                        "question": "rates",
+                        "variant": variant,
+                        "condition": None,
+                        "level": LEVEL,
+                        "metric": np.repeat([kinds[p].name for p in own], 4).tolist() * len(groups),
+                        "group": np.repeat(groups, 4 * len(own)),
+                        "class": np.repeat(names, 4).tolist() * len(groups),
+                        "what": list(WHATS) * (len(groups) * len(own)),
+                        **columns,
+                    }
+                )
+                .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+                .fill_nan(None)
+            )
 
     def rows(self, known: ChangeEvidence, *, with_classes: bool) -> Iterator[dict[str, Any]]:
         """Give rows of `subgroups`, those of single classes too or not."""
@@ -92,13 +106,41 @@ class RateTable:
         return metrics(len(self.classes), self.positive)
 
 
-def write_rates(path: Path, parts: Sequence[Path]) -> None:
-    """Put the tables of all variants together, without holding them in memory."""
+def _block(part: Any, block: Any) -> Any:
+    """The same of some groups and metrics: every array of evidence."""
+    if is_dataclass(part):
+        own = {field.name: _block(getattr(part, field.name), block) for field in fields(part)}
+        return type(part)(**own)  # type: ignore[operator]
+    return part[block] if isinstance(part, np.ndarray) and part.ndim else part
+
+
+def write_rates(path: Path, parts: Iterable[Path]) -> None:
+    """Put the rates of all variants together, without holding them in memory."""
     with written(path) as temporary:
-        if not parts:
-            pl.DataFrame(schema=["variant", "group", "metric", "class"]).write_parquet(temporary)
-            return
-        pl.concat([pl.scan_parquet(part, glob=False) for part in parts]).sink_parquet(temporary)
+        none = pl.LazyFrame(schema=SCHEMA)
+        pl.concat([none, *(pl.scan_parquet(part, glob=False) for part in parts)]).sink_parquet(
+            temporary
+        )
+
+
+def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
+    """Write numbers.parquet: the rows of an audit, and the rates that it has no room for.
+
+    Args:
+        path: Where to.
+        audit: The audit.
+        class_rates: From `write_rates`.
+
+    Returns:
+        The audit, which knows the table where it holds more.
+    """
+    with written(path) as temporary:
+        rates = pl.scan_parquet(class_rates, glob=False)
+        pl.concat([audit_rows(audit).lazy(), rates]).sink_parquet(temporary)
+    if audit.class_rates is None:
+        return audit
+    known = audit.class_rates.model_copy(update={"sha256": file_digest(path)})
+    return audit.model_copy(update={"class_rates": known})
 
 
 def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
@@ -119,24 +161,24 @@ def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
 def with_class_rates(
     folder: Mirror, audit: Audit, wanted: pl.Expr, most: int | None = None
 ) -> Audit:
-    """Put rates of single classes into an audit that left them to rates.parquet.
+    """Put rates of single classes into an audit that left them to numbers.parquet.
 
     Args:
-        folder: Where rates.parquet lies.
+        folder: Where numbers.parquet lies.
         audit: The audit; one that holds all its rates is given back as it is.
         wanted: Which rows, by the columns `variant`, `group`, `metric` and `class`.
-        most: How many rows may be wanted; None for any number.
+        most: How many rates may be wanted; None for any number.
 
     Returns:
         The audit with these rows among its `subgroups`, in the order in which it would hold them.
 
     Raises:
-        DataError: The table is not there, is not the one that the audit names, or more rows are
+        DataError: The table is not there, is not the one that the audit names, or more rates are
             wanted than may be.
     """
     if audit.class_rates is None:
         return audit
-    path = folder.root / RATES
+    path = folder.root / NUMBERS
     folder.fetch([path])
     if not path.is_file():
         raise DataError(f"{folder.place(path)} is not there; bring it beside its audit.json")
@@ -145,30 +187,37 @@ def with_class_rates(
             f"{folder.place(path)} must be the table that its audit.json names, got another; "
             "repeat the audit to write it again"
         )
-    rows = pl.scan_parquet(path, glob=False).filter(pl.col("class").is_not_null() & wanted)
-    if most is not None and (count := int(rows.select(pl.len()).collect().item())) > most:
-        raise DataError(
-            f"at most {most:,} rates of single classes may be asked for, got {count:,}; ask over "
-            "classes instead of groups, or name label.positive"
-        )
-    table = rows.collect()
+    of_classes = (pl.col("question") == "rates") & pl.col("class").is_not_null()
+    rows = pl.scan_parquet(path, glob=False).filter(of_classes & wanted)
+    if most is not None:
+        count = int(rows.select(pl.len()).collect().item()) // len(WHATS)
+        if count > most:
+            raise DataError(
+                f"at most {most:,} rates of single classes may be asked for, got {count:,}; ask "
+                "over classes instead of groups, or name label.positive"
+            )
+    found = _changes(rows.collect())
     subgroups = {
-        name: _in_order(audit, (*own, *_changes(audit, table.filter(variant=name))))
+        name: _in_order(audit, (*own, *found.get(name, ())))
         for name, own in audit.subgroups.items()
     }
     return audit.model_copy(update={"subgroups": subgroups})
 
 
-def _changes(audit: Audit, table: pl.DataFrame) -> Iterator[RateChange]:
-    classes = audit.examples.classes
-    numbers = {name: place for place, name in enumerate(classes)}
-    kinds = {(kind.name, kind.class_id): kind for kind in metrics(len(classes), None)}
-    columns = {name: table[name].to_numpy() for name in COLUMNS}
-    names = table["class"].to_list()
-    own = [kinds[metric, numbers[of]] for metric, of in zip(table["metric"], names, strict=True)]
-    changes = read_changes(columns, table["group"].to_list(), own, level=LEVEL)
-    for change, name in zip(changes, names, strict=True):
-        yield RateChange.model_validate(jsonable(change_row(change, name)))
+def _changes(table: pl.DataFrame) -> dict[str, list[RateChange]]:
+    """Rates by variant."""
+    found: dict[str, list[RateChange]] = {}
+    for own in zip(*[table_rows(table)] * len(WHATS), strict=True):
+        first, numbers = own[0], {row.what: row for row in own}
+        assert first.variant is not None
+        change = RateChange.model_construct(
+            group=first.group, metric=first.metric, class_name=first.class_name,
+            **{what: row.number for what, row in numbers.items()},
+            relative_variance=numbers["relative"].spread,
+            absolute_variance=numbers["absolute"].spread,
+        )  # fmt: skip
+        found.setdefault(first.variant, []).append(change)
+    return found
 
 
 def _in_order(audit: Audit, rows: Iterable[RateChange]) -> tuple[RateChange, ...]:
