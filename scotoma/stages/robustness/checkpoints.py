@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from scotoma.errors import ConfigError
-from scotoma.inference.engines import Network
-from scotoma.inference.population import predict_members
-from scotoma.predictions import Predictions, smallest_type
+from scotoma.predictions import Predictions
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run, read_record
 from scotoma.stages.robustness.files import checkpoints_file
-from scotoma.storage.files import written
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, checkpoint_steps
 
 __all__ = ["checkpoint_members", "read_checkpoints", "with_checkpoints"]
-__all__ += ["write_checkpoint_predictions"]
 
 
 def checkpoint_members(run: Run, count: int, members: int) -> dict[str, list[Path]]:
@@ -51,32 +47,6 @@ def checkpoint_members(run: Run, count: int, members: int) -> dict[str, list[Pat
             "choose another --out"
         )
     return files
-
-
-def write_checkpoint_predictions(
-    path: Path,
-    populations: Mapping[str, list[Path]],
-    images: Path,
-    network: Network,
-    example_ids: list[str],
-) -> None:
-    """Run every checkpoint on the clean pictures.
-
-    Args:
-        path: Of the file: a row an example, a column of class ids a population.
-        populations: From `checkpoint_members`.
-        images: A .npy file of the pictures.
-        network: What the members have in common.
-        example_ids: Ids of the pictures.
-    """
-    columns = {}
-    for name, members in populations.items():
-        own = np.empty((len(example_ids), len(members)), smallest_type(network.classes))
-        for answers in predict_members(members, images, network):
-            own[answers.rows, answers.member] = answers.predicted
-        columns[name] = own
-    with written(path) as temporary:
-        pl.DataFrame({"example_id": example_ids} | columns).write_parquet(temporary)
 
 
 def read_checkpoints(run: Run, names: Collection[str]) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +16,15 @@ from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
 from scotoma.gpu import free_gpu_bytes
 from scotoma.inference.engines import Network, runs_on_gpu
-from scotoma.inference.population import BATCHES, images_at_once, predict_members
+from scotoma.inference.population import BATCHES, images_at_once
 from scotoma.inference.workers import sharers
 from scotoma.machine import cores
-from scotoma.predictions import smallest_type
 from scotoma.processes import worker_pool
-from scotoma.robustness.confidence import energy
 from scotoma.robustness.distortion import distortion
 from scotoma.robustness.plan import Condition
+from scotoma.stages.robustness.bench import Columns, say
 
-__all__ = ["Columns", "Suite", "predict_corrupted"]
-
-Pixels = NDArray[np.uint8]
-# What members say of some examples under one condition, by column of its file: `predicted` class
-# ids, shape (n, M); `top5` whether the label is among five, `score` the probability of the
-# predicted class, `energy` minus the energy, the same shape; `change` in grey levels and structural
-# `similarity`, shape (n,).
-Columns: TypeAlias = dict[str, NDArray[Any]]
+__all__ = ["Suite", "predict_corrupted"]
 
 
 @dataclass(frozen=True)
@@ -58,46 +49,23 @@ class Suite:
     network: Network
     profile: Profile
     seed: int
-    confidence: bool = False
+    confidence: bool
 
     def __call__(self, condition: Condition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
-        worse = self._corrupted(clean, condition, rows)
-        change, similarity = distortion(clean, worse)
-        return self._answers(worse, rows) | {
-            "change": change.astype(np.float32),
-            "similarity": similarity.astype(np.float32),
-        }
-
-    def _answers(self, images: Pixels, rows: slice) -> Columns:
-        shape = (len(images), len(self.members))
-        columns: Columns = {"predicted": np.empty(shape, smallest_type(self.network.classes))}
-        if self.confidence:
-            columns |= {name: np.empty(shape, np.float32) for name in ("score", "energy")}
-        if self.network.best > 1:
-            columns["top5"] = np.empty(shape, np.bool_)
-        for answers in predict_members(
-            self.members, images, self.network, workers=0,
-            keep_scores="full" if self.confidence else False,
-        ):  # fmt: skip
-            cell = answers.rows, answers.member
-            columns["predicted"][cell] = answers.predicted
-            if answers.every_score is not None:
-                columns["score"][cell] = answers.scores
-                columns["energy"][cell] = energy(answers.every_score)
-            if self.network.best > 1:
-                truth = self.labels[rows][answers.rows]
-                columns["top5"][cell] = (answers.best == truth[:, None]).any(axis=1)
-        return columns
-
-    def _corrupted(self, clean: Pixels, condition: Condition, rows: slice) -> Pixels:
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
         worse = corrupt(
             last, self.example_ids[rows], condition.kind, condition.severity, self.profile,
             seed=self.seed + condition.draw,
         )  # fmt: skip
-        return np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
+        worse = np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
+        columns = say(
+            self.members, worse, self.network, sure=self.confidence, labels=self.labels[rows],
+            workers=0,
+        )  # fmt: skip
+        measures = zip(("change", "similarity"), distortion(clean, worse), strict=True)
+        return columns | {name: values.astype(np.float32) for name, values in measures}
 
 
 def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Columns]:

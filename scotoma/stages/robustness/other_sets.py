@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,17 +18,12 @@ from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
-from scotoma.inference.engines import Network
-from scotoma.inference.population import predict_members
-from scotoma.machine import versions
-from scotoma.predictions import smallest_type
 from scotoma.printable import nearest, printable
 from scotoma.readers.tables import scan_table
-from scotoma.robustness.confidence import energy
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
+from scotoma.stages.robustness.bench import Bench, say, write
 from scotoma.stages.robustness.files import set_file
-from scotoma.storage.files import written
 from scotoma.untrusted import table_apart
 
 __all__ = ["SetPictures", "predict_set", "set_pictures"]
@@ -114,16 +106,15 @@ def _map(place: str) -> dict[str, str]:
 
 
 def predict_set(
-    run: Run, asked: OtherTestSet, members: list[Path], network: Network, examples: AuditedExamples
-) -> None:
+    bench: Bench, asked: OtherTestSet, examples: AuditedExamples, *, sure: bool
+) -> Path:
     """Run every member on a set, some pictures at a time, and keep what they predict.
 
     Args:
-        run: The run.
+        bench: The members.
         asked: The set.
-        members: Files of the members of all variants.
-        network: What they have in common.
         examples: The test examples, whose classes and size the models know.
+        sure: Whether members also say how sure they are.
 
     Raises:
         DataError: As `set_pictures`, or an image cannot be decoded.
@@ -131,28 +122,22 @@ def predict_set(
     pictures = set_pictures(asked, examples.classes)
     files = storage.StampedFiles(asked.folder, pictures.names)
     digest = examine({"set": files}, Sources()).key("set")
-    graphs = [] if network.graph is None else [network.graph]
-    sure = run.config.robustness is not None and run.config.robustness.confidence
-    shared = [versions(), digest, asked.mask, pictures.labels.tolist(), *(["sureness"] * sure)]
-    shared += run.mirror.digests([*members, *graphs]).values()
-    made_with = hashlib.sha256(json.dumps(shared, default=str).encode()).hexdigest()
-    path = set_file(run, asked)
-    opens = [run.examples, *members, *graphs]
-    name = f"robustness-set-{asked.name}"
-    with run.step(name, [path], made_with=made_with, opens=opens, measures=False) as due:
-        if not due:
-            return
-        size = _size(run, examples)
-        progress.start(f"predict {asked.name}", len(pictures.names))
-        parts = []
-        for pixels in _decoded(asked, pictures, size):
-            kept = pictures if asked.mask else None
-            parts.append(_predicted(pixels, members, network, kept, sure=sure))
-            progress.advance(f"predict {asked.name}", len(pixels))
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        frame = {"example_id": pictures.names, "label": pictures.labels} | columns
-        with written(path) as temporary:
-            pl.DataFrame(frame).write_parquet(temporary)
+    path = set_file(bench.run, asked)
+    decides = digest, asked.mask, pictures.labels.tolist(), sure
+    with bench.step(f"set-{asked.name}", path, *decides) as due:
+        if due:
+            size = _size(bench.run, examples)
+            progress.start(f"predict {asked.name}", len(pictures.names))
+            parts = []
+            for start in range(0, len(pictures.names), AT_ONCE):
+                names = list(pictures.names[start : start + AT_ONCE])
+                pixels = decode_rows(pl.Series(names), read_images(asked.folder, names), size)
+                among = pictures.present if asked.mask else None
+                parts.append(say(bench.members, pixels, bench.network, sure=sure, among=among))
+                progress.advance(f"predict {asked.name}", len(pixels))
+            columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            write(path, pictures.names, {"label": pictures.labels} | columns)
+    return path
 
 
 def _size(run: Run, examples: AuditedExamples) -> ImageSize:
@@ -163,44 +148,3 @@ def _size(run: Run, examples: AuditedExamples) -> ImageSize:
         return size
     shape = image_shape(first.table["example_id"], first.table["image"], size)
     return size._replace(height=shape[2], width=shape[3])
-
-
-def _decoded(
-    asked: OtherTestSet, pictures: SetPictures, size: ImageSize
-) -> Iterator[NDArray[np.uint8]]:
-    """Pixels of some pictures at a time, brought to the size that models take."""
-    for start in range(0, len(pictures.names), AT_ONCE):
-        names = list(pictures.names[start : start + AT_ONCE])
-        yield decode_rows(pl.Series(names), read_images(asked.folder, names), size)
-
-
-def _predicted(
-    pixels: NDArray[np.uint8],
-    members: list[Path],
-    network: Network,
-    kept: SetPictures | None,
-    *,
-    sure: bool,
-) -> dict[str, NDArray[Any]]:
-    """Class ids, shape (n, M); the best of the classes of the set where it is a mask.
-
-    Where asked, also how sure members are: `score` and `energy`, over all classes.
-    """
-    asked = network if kept is None else replace(network, best=network.classes)
-    shape = len(pixels), len(members)
-    columns: dict[str, NDArray[Any]] = {
-        "predicted": np.empty(shape, smallest_type(network.classes))
-    }
-    if sure:
-        columns |= {name: np.empty(shape, np.float32) for name in ("score", "energy")}
-    for answers in predict_members(members, pixels, asked, keep_scores="full" if sure else False):
-        cell = answers.rows, answers.member
-        if answers.every_score is not None:
-            columns["score"][cell] = answers.scores
-            columns["energy"][cell] = energy(answers.every_score)
-        best = answers.best
-        if kept is not None:
-            allowed = np.isin(best, kept.present)
-            best = np.take_along_axis(best, allowed.argmax(axis=1)[:, None], axis=1)
-        columns["predicted"][cell] = best[:, 0]
-    return columns
