@@ -15,8 +15,7 @@ from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.gpu import GPUS_VARIABLE
 from scotoma.own_code import is_code
-from scotoma.stages.cluster.pods import TRAINING
-from scotoma.stages.steps import STEPS
+from scotoma.stages.steps import HEAVY, STEPS
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
 __all__ = ["CORE", "check_for_cluster", "pipeline_config", "place", "places_read"]
@@ -66,7 +65,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> A
         task.set_container_image(image)
     if images.pull_secrets:
         kubernetes.set_image_pull_secrets(task, images.pull_secrets)
-    node = kubeflow.training if STEP_OF.get(name) in TRAINING else kubeflow.others
+    node = kubeflow.training if STEP_OF.get(name) in HEAVY else kubeflow.others
     if node.cpu:
         task.set_cpu_request(node.cpu).set_cpu_limit(node.cpu)
     if node.memory:

@@ -17,7 +17,7 @@ from scotoma.commands.audit.command import audit
 from scotoma.commands.bias.command import bias
 from scotoma.commands.check.command import check
 from scotoma.commands.compare.command import compare
-from scotoma.commands.corrupt.command import corrupt
+from scotoma.commands.corrupt import corrupt
 from scotoma.commands.diff.command import diff
 from scotoma.commands.evidence.command import evidence
 from scotoma.commands.examples.command import examples

@@ -37,7 +37,7 @@ def verify(
 
     Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, the audit has not
     ended, or the evidence speaks of another, 6 the evidence is valid and its verdict is FAIL.
-    Without --key this detects corruption, not tampering.
+    Without --key this detects damage, not tampering.
     """
     from scotoma.commands.evidence.check import check_evidence
     from scotoma.commands.shared.finished_run import open_run

@@ -20,8 +20,8 @@ from scotoma.config.gate_changes import (
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
-from scotoma.config.gate_robustness import OTHER_PICTURES, MaxLoss, PicturesRule, RobustnessRule
 from scotoma.config.gate_scores import MaxWorse, ScoreRule
+from scotoma.config.robustness import OTHER_PICTURES, MaxLoss, PicturesRule, RobustnessRule
 from scotoma.config.sheet import Location, Sheet, file_text, sentence, unknown_key
 from scotoma.printable import nearest
 

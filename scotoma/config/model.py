@@ -395,6 +395,11 @@ class Config(Frozen):
         return max(self.models_of(variant.name) for variant in self.resolved_variants)
 
     @property
+    def checkpoints(self) -> int:
+        """How many states of each dense model are kept on its way."""
+        return 0 if self.robustness is None else self.robustness.checkpoints or 0
+
+    @property
     def stack_members(self) -> int:
         """How many members are trained as one network where that is faster; 1 if each is alone.
 

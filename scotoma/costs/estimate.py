@@ -94,8 +94,7 @@ def step_costs(
         seconds = _training_seconds(config, size, variants, cost)
         return StepCost(seconds, _model_bytes(models, variants, cost))
 
-    asked = config.robustness
-    checkpoints = 0 if asked is None or not trained else models * (asked.checkpoints or 0)
+    checkpoints = models * config.checkpoints if trained else 0
     train = made(first)
     if train.disk_bytes is not None:
         train = replace(train, disk_bytes=train.disk_bytes + checkpoints * (cost.member_bytes or 0))

@@ -189,7 +189,7 @@ def _parts(
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of a file by variant: row of the example, place of the model, class id, score."""
     named = table.from_name.get("variant")
-    if named is not None and named not in request.models and not table.by_condition:
+    if named is not None and named not in request.models and not table.called:
         return
     more = ["score"] if request.scores else []
     more += [SCORES] if request.every_score else []

@@ -25,7 +25,8 @@ def find_tables(
     key: str | None = KEY,
     columns: Mapping[str, Sequence[str]] | None = None,
     *,
-    by_condition: bool = False,
+    called: str = "",
+    option: str = "source.files",
     boxes: BoxReading | None = None,
     predicted: str = PREDICTED,
 ) -> list[PredictionTable]:
@@ -37,7 +38,8 @@ def find_tables(
             `{variant}` and `{model}` for the names of variant and model.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of wide tables, the columns of each variant.
-        by_condition: They are of corrupted pictures, which `robustness.files` names.
+        called: As of `PredictionTable`.
+        option: The key of the configuration that names them.
         boxes: They are detections, COCO's results JSON, .npz, or YOLO's text files, of which a
             folder is a table.
         predicted: The column of the predictions, where there are no `columns`.
@@ -48,7 +50,6 @@ def find_tables(
     """
     folder, rest = split_pattern(pattern)
     expected = re.compile(_expression(rest))
-    option = "robustness.files" if by_condition else "source.files"
     names = storage.list_files(folder)
     above = {str(one) for name in names for one in PurePosixPath(name).parents if one.name}
     folders = [one for one in sorted(above) if boxes is None and expected.fullmatch(one)]
@@ -61,7 +62,7 @@ def find_tables(
             {k: v for k, v in match.groupdict().items() if v},
             key,
             columns or {},
-            by_condition,
+            called,
             boxes,
             predicted,
             parts.get(name, ()),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from string import Formatter
 
 import polars as pl
 
@@ -24,11 +25,9 @@ from scotoma.unreadable import UNREADABLE, reason
 from scotoma.untrusted import table_apart
 
 __all__ = [
-    "CONDITION",
     "NAME_COLUMNS",
     "TOP5",
     "PredictionTable",
-    "condition_name",
     "known_columns",
     "models_by_variant",
     "predicted_classes",
@@ -46,7 +45,6 @@ WAYS = {
     PREDICTED: ", or name it in source.predicted, or the column of each variant in source.columns",
 }
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
-CONDITION = ("corruption", "severity")  # columns of predictions on corrupted pictures
 RERUN = "rerun"  # an optional one beside them: the same model, evaluated again
 AGAIN = "\x1f"  # between the name of a model and that of its rerun, where it has some
 
@@ -60,8 +58,8 @@ class PredictionTable:
         from_name: Those of `variant`, `model` and `rerun` that the file's name has.
         key: The column of the ids, where none is called `example_id`; None numbers the rows.
         columns: Of a wide table, the columns of each variant, one a model; else empty.
-        by_condition: Each corruption at each severity is a variant, called as `condition_name` has
-            it.
+        called: What a variant is called, as a format of columns, such as "{variant} at {site}", of
+            which each combination is a variant; empty for the column `variant` alone.
         boxes: Of detections, how they become predictions; None for a table.
         predicted: The column of the predictions, where there are no `columns`.
         parts: Files below `place`, where it is a folder.
@@ -71,10 +69,15 @@ class PredictionTable:
     from_name: Mapping[str, str]
     key: str | None = KEY
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    by_condition: bool = False
+    called: str = ""
     boxes: BoxReading | None = None
     predicted: str = PREDICTED
     parts: tuple[str, ...] = ()
+
+    @property
+    def called_by(self) -> tuple[str, ...]:
+        """The columns that name a variant, where they are several; `variant` is the first."""
+        return tuple(name for _, name, *_ in Formatter().parse(self.called) if name)
 
     @contextmanager
     def at_hand(self) -> Iterator[Path]:
@@ -84,15 +87,6 @@ class PredictionTable:
             return
         with storage.at_hand(self.place, listed=True) as path:
             yield path
-
-
-def condition_name(variant: str, corruption: str, severity: str | int) -> str:
-    """What a variant is called under one condition.
-
-    >>> condition_name("int8", "fog", 3)
-    'int8 under fog at severity 3'
-    """
-    return f"{variant} under {corruption} at severity {severity}"
 
 
 def models_by_variant(
@@ -134,7 +128,7 @@ def reruns_by_variant(
             names.setdefault(variant, set()).update(map(str, range(len(columns))))
         if table.columns:
             continue
-        if table.from_name.keys() >= set(NAME_COLUMNS) and not table.by_condition:
+        if table.from_name.keys() >= set(NAME_COLUMNS) and not table.called:
             model = AGAIN.join(
                 table.from_name[key] for key in ("model", RERUN) if key in table.from_name
             )
@@ -318,11 +312,11 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
             f"{printable(table.place)} has two columns {printable(doubled)!r}; rename one of them"
         )
     named = table.from_name.keys() >= set(NAME_COLUMNS)  # then what is inside is not looked for
-    optional = NAME_COLUMNS if named or table.by_condition else (*NAME_COLUMNS, RERUN)
+    optional = NAME_COLUMNS if named or table.called else (*NAME_COLUMNS, RERUN)
     own = [name for name in optional if name not in table.from_name and name in known]
     if "variant" not in [*table.from_name, *own]:
         needed = (*needed, "variant")
-    needed = (*needed, *CONDITION) if table.by_condition else needed
+    needed = (*needed, *(name for name in table.called_by[1:]))
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
         if name not in known:
@@ -350,9 +344,10 @@ def _with_names(frame: pl.DataFrame, table: PredictionTable) -> pl.DataFrame:
         pl.lit(ONLY_MODEL).alias("model")
     ]  # fmt: skip
     frame = frame.with_columns(*texts, *added, *only)
-    if table.by_condition:
-        parts = [pl.col("variant"), *(pl.col(name).fill_null("") for name in CONDITION)]
-        named = pl.format(condition_name("{}", "{}", "{}"), *parts)
+    if table.called:
+        parts = (pl.col(name).fill_null("") for name in table.called_by[1:])
+        blanks = dict.fromkeys(table.called_by, "{}")
+        named = pl.format(table.called.format(**blanks), pl.col("variant"), *parts)
         frame = frame.with_columns(named.alias("variant"))
     if RERUN not in [*frame.columns, *table.from_name]:
         return frame

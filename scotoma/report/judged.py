@@ -17,8 +17,8 @@ from scotoma.config.gate import (
     SincePreviousRule,
 )
 from scotoma.config.gate_levels import OF_LABELS
-from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
 from scotoma.config.gate_scores import ScoreRule
+from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import FEW_RUNS, few_runs
 from scotoma.report import numbers
 from scotoma.report.numbers import Shown

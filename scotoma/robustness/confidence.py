@@ -18,14 +18,14 @@ from scotoma.numbers import DENSE, Number, Units
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["Scores", "auroc", "confidence_report", "energy", "overconfidence"]
+__all__ = ["Familiarity", "auroc", "confidence_report", "energy", "overconfidence"]
 
 CLEAN = "clean"  # in the place of a family
 NO_SCORES = "undefined (no scores)"
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Familiarity:
     """How familiar pictures are to each member of a population: confidence, or minus the energy.
 
     Attributes:
@@ -43,7 +43,7 @@ def energy(scores: npt.ArrayLike) -> Floats:
     """Compute minus the energy of pictures: high where a picture is familiar to a model.
 
     Args:
-        scores: Scores before softmax, shape (n, C).
+        scores: Familiarity before softmax, shape (n, C).
 
     Returns:
         The logarithm of the sum of their exponentials, shape (n,).
@@ -116,7 +116,7 @@ def auroc(
 
 
 def confidence_report(
-    measures: Mapping[str, Mapping[str, Scores]],
+    measures: Mapping[str, Mapping[str, Familiarity]],
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
     partition: Groups,

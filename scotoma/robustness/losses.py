@@ -16,8 +16,8 @@ from scotoma.numbers.rates import UNKNOWN_VARIANCE
 from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
 
 __all__ = ["FEWEST_EXAMPLES", "SCALES", "Scale", "amplified_loss", "depends_on_scale"]
-__all__ += ["draw_variance", "group_contrast", "group_tests", "loss", "misled_pairs"]
-__all__ += ["relative_robustness", "why_undefined"]
+__all__ += ["group_contrast", "group_tests", "loss", "misled_pairs"]
+__all__ += ["relative_robustness", "variance_of_draws", "why_undefined"]
 
 Scale = Literal["absolute", "relative", "log_odds"]
 SCALES: tuple[Scale, ...] = ("absolute", "relative", "log_odds")
@@ -162,7 +162,7 @@ def misled_pairs(dense: Answered, compressed: Answered) -> dict[str, float] | No
     return {"misled": float(np.mean(sign * each <= 0)), "pairs": each.size}
 
 
-def draw_variance(
+def variance_of_draws(
     dense: RightAnswers, compressed: RightAnswers, corruptions: list[int], draws: int
 ) -> float:
     """Variance of the absolute amplification that comes from the draws of random corruptions.
@@ -181,7 +181,7 @@ def draw_variance(
 
     >>> right = RightAnswers.of([[1]], [[[[1]], [[0]]]], [1])
     >>> still = RightAnswers.of([[1]], [[[[1]], [[1]]]], [1])
-    >>> draw_variance(still, right, [0], 2)
+    >>> variance_of_draws(still, right, [0], 2)
     0.25
     """
     if draws < 2:

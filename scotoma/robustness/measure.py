@@ -17,7 +17,7 @@ from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate
 from scotoma.published import common_corruptions
-from scotoma.robustness.confidence import Scores, confidence_report
+from scotoma.robustness.confidence import Familiarity, confidence_report
 from scotoma.robustness.corruption_error import (
     corruption_error,
     errors_over,
@@ -27,11 +27,11 @@ from scotoma.robustness.losses import (
     SCALES,
     amplified_loss,
     depends_on_scale,
-    draw_variance,
     group_contrast,
     group_tests,
     misled_pairs,
     relative_robustness,
+    variance_of_draws,
 )
 from scotoma.robustness.other_sets import SetAnswers
 from scotoma.robustness.plan import RobustnessPlan
@@ -68,7 +68,7 @@ class Seen:
     top5: Mapping[str, RightAnswers]
     distances: NDArray[np.float32]
     differing: Mapping[str, Mapping[int, Mapping[str, Floats]]]
-    scores: Mapping[str, Mapping[str, Scores]]
+    scores: Mapping[str, Mapping[str, Familiarity]]
 
     def groups(self) -> Iterator[tuple[str, Mask]]:
         """Keys and members of the groups."""
@@ -179,7 +179,7 @@ def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str
                     continue
                 if key == "all":
                     row["one_pair"] = misled_pairs(own[0], own[1])
-                    row["draw_variance"] = draw_variance(*pair, places, plan.draws)
+                    row["draw_variance"] = variance_of_draws(*pair, places, plan.draws)
                 else:
                     row["contrast"] = group_contrast(own[0], own[1], group)
                     if family != ALL_KINDS:

@@ -16,14 +16,14 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import COMPRESSED, DENSE
 from scotoma.printable import nearest
 
-__all__ = ["Condition", "RobustnessPlan", "refuse_impossible", "suite_of"]
+__all__ = ["CorruptedCondition", "RobustnessPlan", "refuse_impossible", "suite_of"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
 
 
 @dataclass(frozen=True)
-class Condition:
+class CorruptedCondition:
     """One corruption at one severity, drawn once.
 
     Attributes:
@@ -111,10 +111,10 @@ class RobustnessPlan:
         return {} if self.profile is None else dict(self.profile.left_out)
 
     @property
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[CorruptedCondition]:
         """Every corruption at every severity, as often as it is drawn."""
         return [
-            Condition(kind, severity, draw)
+            CorruptedCondition(kind, severity, draw)
             for kind in self.kinds
             for severity in self.severities
             for draw in range(self.draws)

@@ -1,6 +1,6 @@
 """Is a run what its audit left? The SHA-256 of every file, written last and compared on demand.
 
-It tells corruption, not tampering: who can change a file can change its checksum as well.
+It tells damage, not tampering: who can change a file can change its checksum as well.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.errors import leave_error
 from scotoma.stages.members.shards import shards
-from scotoma.stages.steps import STEPS, Step, groups, named, required, skipped_steps
+from scotoma.stages.steps import HEAVY, STEPS, Step, groups, named, required, skipped_steps
 
 __all__ = ["refuse_too_early", "run_steps"]
 
@@ -80,12 +80,9 @@ def refuse_too_early(run: Run, name: str) -> None:
     Raises:
         ConfigError: A step whose output it reads has not ended in this run, or it is skipped.
     """
-    if name == "robustness" and run.config.robustness is None:
-        raise ConfigError(
-            "--step robustness needs to know the corruptions; add, for example, `robustness: "
-            "{profile: scaled}` to the configuration: no model is trained again for it"
-        )
     if name in (skipped := skipped_steps(run.config)):
+        if reason := named(name).without:
+            raise ConfigError(f"--step {name} {reason}")
         raise ConfigError(
             f"--step {name} has nothing to do in this audit; its steps are "
             f"{', '.join(step for step in STEPS if step not in skipped)}"
@@ -161,9 +158,7 @@ def _is_small(run: Run) -> bool:
 def _needs_torch(run: Run, due: set[str]) -> bool:
     """Whether members are still to be trained, compressed or run."""
     external = isinstance(run.config.source, (PredictionsSource, OnnxSource))
-    return not external and not due.isdisjoint(
-        {"train", "prune", "quantize", "predict", "robustness"}
-    )
+    return not external and not due.isdisjoint({*HEAVY, "quantize"})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from scotoma.config import Config, OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
-__all__ = ["STEPS", "Step", "groups", "inputs_of", "named", "required", "skipped_steps"]
+__all__ = ["HEAVY", "STEPS", "Step", "groups", "inputs_of", "named", "required", "skipped_steps"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Step:
         sharded: Whether each shard of members has a task of its own.
         module: Where its function is; empty for the module of this package that is named as it.
         extra: Nothing stands in for its output where it is skipped: later steps do without.
+        heavy: Whether it trains or runs members, so that `kubeflow.training` places it.
+        without: Why it is skipped and what to do, after "--step NAME", where the configuration
+            leaves it out.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Step:
     sharded: bool = False
     module: str = ""
     extra: bool = False
+    heavy: bool = False
+    without: str = ""
 
     @property
     def function(self) -> Callable[..., list[Path]]:
@@ -48,13 +53,14 @@ class Step:
 _ORDERED = (
     Step("prepare", "prepare_data", "examples"),
     Step("import_models", "import_models", "models", {"examples": "prepare"}, sharded=True),
-    Step("train", "train_dense", "dense", {"examples": "prepare"}, sharded=True),
+    Step("train", "train_dense", "dense", {"examples": "prepare"}, sharded=True, heavy=True),
     Step(
         "prune",
         "prune_magnitude",
         "pruned",
         {"examples": "prepare", "dense": "train"},
         sharded=True,
+        heavy=True,
     ),
     Step(
         "quantize",
@@ -75,6 +81,7 @@ _ORDERED = (
             "models": "import_models",
         },
         sharded=True,
+        heavy=True,
     ),
     Step("gather", "gather_shards", "predictions", {"parts": "predict"}),
     Step(
@@ -84,6 +91,9 @@ _ORDERED = (
         {"examples": "prepare", "predictions": "gather"},
         module="scotoma.stages.robustness.step",
         extra=True,
+        heavy=True,
+        without="needs to know the corruptions; add, for example, `robustness: {profile: scaled}` "
+        "to the configuration: no model is trained again for it",
     ),
     Step("divergence", "score_divergence", "divergence", {"predictions": "gather"}),
     Step("bias", "report_bias", "bias", {"predictions": "gather"}),
@@ -103,6 +113,7 @@ _ORDERED = (
     Step("log", "log_tracking", "tracked", {"report": "report"}),
 )
 STEPS = {step.name: step for step in _ORDERED}
+HEAVY = tuple(step.name for step in _ORDERED if step.heavy)
 
 
 def named(name: str) -> Step:

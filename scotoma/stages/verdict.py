@@ -20,6 +20,7 @@ from scotoma.run.sources import read_sources
 from scotoma.stages.external.records import manifests
 from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
+from scotoma.stages.steps import named, skipped_steps
 from scotoma.storage.files import file_digest, written
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ def verdict(run: Run) -> list[Path]:
     """
     audit, section, numbers = run.path("audit.json"), run.section("verdict"), run.path(NUMBERS)
     judging = Judging.of(run)
-    names = ["divergence", "bias", "slices", *(["robustness"] if run.config.robustness else [])]
-    sections = [run.section(name) for name in names]
+    skipped = skipped_steps(run.config)
+    sections = [
+        run.section(name) for name in named("verdict").reads.values() if name not in skipped
+    ]
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.class_rates, *previous]

@@ -442,7 +442,7 @@ def _trained(
 ) -> tuple[list[TrainedMember], list[str | None]]:
     """The members of a chunk and, where pruned ones will go on from them, their trunks' SHA-256.
 
-    Dense members leave checkpoints on their way, where robustness is to be compared with theirs.
+    Dense members leave checkpoints on their way, where the configuration asks for them.
     """
     from scotoma.training.trunk import read_trunks, write_trunks
 
@@ -465,10 +465,8 @@ def _trained(
 
 def _kept_steps(run: Run, variant: str, total: int) -> tuple[int, ...]:
     """After which steps the members of a variant are kept."""
-    asked = run.config.robustness
-    if variant != "dense" or asked is None or asked.checkpoints is None:
-        return ()
-    return checkpoint_steps(total, asked.checkpoints)
+    asked = run.config.checkpoints
+    return checkpoint_steps(total, asked) if variant == "dense" and asked else ()
 
 
 def _trunk(run: Run, index: int, data_digest: str) -> str | None:

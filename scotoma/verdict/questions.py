@@ -24,8 +24,8 @@ from scotoma.config.gate_groups import (
     refuse_rules_of_other_kind,
     refuse_unknown_groups,
 )
-from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
 from scotoma.config.gate_scores import ScoreRule
+from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.group_keys import parse_group_key
 from scotoma.verdict.class_questions import class_questions
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance

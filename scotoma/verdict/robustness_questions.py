@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.robustness import ALL_KINDS, LossRow, RobustnessReport
-from scotoma.config.gate_robustness import PicturesRule, RobustnessRule
+from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.verdict.evidence import difference_alone, read_estimate, read_variance
 from scotoma.verdict.question import Question
 

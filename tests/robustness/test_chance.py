@@ -11,7 +11,7 @@ import pytest
 from scotoma import published
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.corruption_error import errors_over
-from scotoma.robustness.losses import SCALES, draw_variance, misled_pairs
+from scotoma.robustness.losses import SCALES, misled_pairs, variance_of_draws
 from scotoma.robustness.other_sets import TwoSets, lost_elsewhere
 from scotoma.robustness.planted import PlantedRobustness, planted_robustness
 from scotoma.robustness.right_answers import RightAnswers
@@ -59,9 +59,9 @@ def test_draws_are_the_variance_between_repeated_measurements() -> None:
 
     repeated = [drawn() for _ in range(400)]
     values = [np.subtract(*(r.corrupted.mean() for r in pair)) for pair in repeated]
-    announced = np.mean([draw_variance(*pair, [0], 4) for pair in repeated])
+    announced = np.mean([variance_of_draws(*pair, [0], 4) for pair in repeated])
     assert announced == pytest.approx(np.var(values), rel=0.2)
-    assert np.isnan(draw_variance(*repeated[0], [0], 1))
+    assert np.isnan(variance_of_draws(*repeated[0], [0], 1))
 
 
 def test_alexnet_below_is_the_formula_of_its_paper() -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from scotoma.commands.check.forecast_groups import POWER, GroupForecast
-from scotoma.commands.check.forecast_robustness import RobustnessForecast
 from scotoma.costs.estimate import WITHIN, AuditSize, StepCost
 from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
 from scotoma.costs.measuring import MeasuringCost
 from scotoma.datasets.join import Join
 from scotoma.jsonable import jsonable
+from scotoma.stages.robustness.forecast import RobustnessForecast
 
 __all__ = ["AuditForecast"]
 

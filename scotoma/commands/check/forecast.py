@@ -17,7 +17,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from scotoma import storage
 from scotoma.commands.check.audit_forecast import AuditForecast
 from scotoma.commands.check.forecast_groups import GroupForecast, forecast_groups
-from scotoma.commands.check.forecast_robustness import forecast_robustness
 from scotoma.commands.check.forecast_scores import forecast_of_scores, read_scores
 from scotoma.commands.check.forecast_text import forecast_text, steps_text
 from scotoma.commands.shared.configuration import configuration, own_code
@@ -37,6 +36,7 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.run.copies import folder_here
 from scotoma.stages.inputs.newest import looked_at
 from scotoma.stages.members.shards import Shard
+from scotoma.stages.robustness.forecast import forecast_robustness
 from scotoma.stages.steps import skipped_steps
 
 __all__ = ["print_dry_run", "print_forecast", "require_sound"]

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from scotoma.stages.cluster.kubernetes_api import TIMEOUTS_S, kubernetes_api
+from scotoma.stages.steps import HEAVY
 
 __all__ = ["UNEXPLAINED", "Pod", "pods_of", "why_ended"]
 
 UNEXPLAINED = "ended without saying why"  # what is said of a step where nothing else is known
-TRAINING = ("train", "prune", "predict", "robustness")  # `kubeflow.training` places them
 STARTING = ("ContainerCreating", "PodInitializing")
 ORDINARY = ("Completed", "Error")  # of a container: its step says more
 # What to raise, by a pattern of the reason; empty where nothing was too small.
@@ -65,7 +65,7 @@ def why_ended(run_id: str, step: str, namespace: str = "") -> str:
     limit = next(key for pattern, key in LIMITS.items() if re.search(pattern, reason))
     advice = f"scotoma pipeline retry {run_id} resumes it"
     if limit:  # a retry keeps what the pipeline was compiled with
-        limit = limit.format(section="training" if step in TRAINING else "others")
+        limit = limit.format(section="training" if step in HEAVY else "others")
         advice = f"raise {limit}, and send the audit again with the same --out"
     return f"Kubernetes ended the step {step} ({reason}); {advice}"
 

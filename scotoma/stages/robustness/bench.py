@@ -27,7 +27,7 @@ from scotoma.stages.members.files import graph_files
 from scotoma.stages.members.shards import shards
 from scotoma.storage.files import written
 
-__all__ = ["Bench", "Columns", "say", "write"]
+__all__ = ["Bench", "Columns", "said_by", "write"]
 
 # What members say of some pictures, by column of its file: `predicted` class ids, shape (n, M);
 # `top5` whether the label is among five, `score` the probability of the predicted class, `energy`
@@ -36,7 +36,7 @@ __all__ = ["Bench", "Columns", "say", "write"]
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
 
-def say(
+def said_by(
     members: Sequence[Path],
     images: NDArray[np.uint8] | Path,
     network: Network,

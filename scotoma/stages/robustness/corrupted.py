@@ -21,8 +21,8 @@ from scotoma.inference.workers import sharers
 from scotoma.machine import cores
 from scotoma.processes import worker_pool
 from scotoma.robustness.distortion import distortion
-from scotoma.robustness.plan import Condition
-from scotoma.stages.robustness.bench import Columns, say
+from scotoma.robustness.plan import CorruptedCondition
+from scotoma.stages.robustness.bench import Columns, said_by
 
 __all__ = ["Suite", "predict_corrupted"]
 
@@ -51,7 +51,7 @@ class Suite:
     seed: int
     confidence: bool
 
-    def __call__(self, condition: Condition, rows: slice) -> Columns:
+    def __call__(self, condition: CorruptedCondition, rows: slice) -> Columns:
         """Corrupt some pictures and run every member on them."""
         clean = np.ascontiguousarray(np.load(self.images, mmap_mode="r")[rows])
         last = np.ascontiguousarray(clean.transpose(0, 2, 3, 1))
@@ -60,7 +60,7 @@ class Suite:
             seed=self.seed + condition.draw,
         )  # fmt: skip
         worse = np.ascontiguousarray(worse.transpose(0, 3, 1, 2))
-        columns = say(
+        columns = said_by(
             self.members, worse, self.network, sure=self.confidence, labels=self.labels[rows],
             workers=0,
         )  # fmt: skip
@@ -68,7 +68,7 @@ class Suite:
         return columns | {name: values.astype(np.float32) for name, values in measures}
 
 
-def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator[Columns]:
+def predict_corrupted(suite: Suite, conditions: Sequence[CorruptedCondition]) -> Iterator[Columns]:
     """Run every member under every condition.
 
     A corrupted picture lives in the memory of the worker that made it, until all members have seen
@@ -96,7 +96,7 @@ def predict_corrupted(suite: Suite, conditions: Sequence[Condition]) -> Iterator
 
 
 def _answers(
-    suite: Suite, tasks: Iterable[tuple[Condition, slice]], count: int
+    suite: Suite, tasks: Iterable[tuple[CorruptedCondition, slice]], count: int
 ) -> Iterator[Columns]:
     """Answers in the order of the tasks, of which few wait in line."""
     if suite.network.limits is not None:  # external models run in processes of their own

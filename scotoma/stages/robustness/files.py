@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.config.robustness import OtherTestSet
-from scotoma.robustness.plan import Condition
+from scotoma.robustness.plan import CorruptedCondition
 from scotoma.run import Run
 
 __all__ = ["checkpoints_file", "clean_energies_file", "corrupted_file", "set_file"]
@@ -21,7 +21,7 @@ def clean_energies_file(run: Run) -> Path:
     return run.path("robustness", "clean.parquet")
 
 
-def corrupted_file(run: Run, condition: Condition) -> Path:
+def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
     """What every member says under one condition."""
     return run.path("robustness", f"{condition}.parquet")
 

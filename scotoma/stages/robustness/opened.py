@@ -15,7 +15,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import Floats
 from scotoma.numbers import Units
 from scotoma.predictions import Predictions
-from scotoma.robustness.confidence import Scores
+from scotoma.robustness.confidence import Familiarity
 from scotoma.robustness.measure import Seen
 from scotoma.robustness.other_sets import SetAnswers, TwoSets
 from scotoma.robustness.plan import RobustnessPlan
@@ -126,7 +126,7 @@ def _apart(dense: Labels, compressed: Labels, classes: int, *, paired: bool) -> 
 
 def _scores(
     run: Run, plan: RobustnessPlan, said: Mapping[str, Predictions]
-) -> dict[str, dict[str, Scores]]:
+) -> dict[str, dict[str, Familiarity]]:
     """How familiar pictures were to each member; minus the energy where models were run here."""
     measures = {"confidence": "score"} | ({} if plan.config.files else {"energy": "energy"})
     found = {}
@@ -144,7 +144,7 @@ def _scores(
             for one in plan.config.sets
         }
         found[measure] = {
-            name: Scores(
+            name: Familiarity(
                 clean[name].astype(np.float64),
                 corrupted[name].astype(np.float64),
                 {key: own[name].astype(np.float64) for key, own in sets.items()},

@@ -22,7 +22,7 @@ from scotoma.printable import nearest, printable
 from scotoma.readers.tables import scan_table
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
-from scotoma.stages.robustness.bench import Bench, say, write
+from scotoma.stages.robustness.bench import Bench, said_by, write
 from scotoma.stages.robustness.files import set_file
 from scotoma.untrusted import table_apart
 
@@ -133,7 +133,7 @@ def predict_set(
                 names = list(pictures.names[start : start + AT_ONCE])
                 pixels = decode_rows(pl.Series(names), read_images(asked.folder, names), size)
                 among = pictures.present if asked.mask else None
-                parts.append(say(bench.members, pixels, bench.network, sure=sure, among=among))
+                parts.append(said_by(bench.members, pixels, bench.network, sure=sure, among=among))
                 progress.advance(f"predict {asked.name}", len(pixels))
             columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             write(path, pictures.names, {"label": pictures.labels} | columns)

@@ -39,7 +39,7 @@ def plan_of(run: Run) -> tuple[RobustnessPlan, AuditedExamples]:
     paired = frozenset(variant.name for variant in config.resolved_variants if variant.paired)
     plan = RobustnessPlan(asked, None, (), (), 1, np.zeros(0, np.intp), members, paired=paired)
     if asked.files is not None:
-        from scotoma.stages.external.corrupted import find_conditions, imported_models
+        from scotoma.stages.robustness.external import find_conditions, imported_models
 
         there = find_conditions(config, imported_models(run, members), examples)
         plan = replace(plan, kinds=there.kinds, severities=there.severities, rows=there.rows)

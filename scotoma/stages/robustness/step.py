@@ -15,7 +15,7 @@ from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run, write_json
-from scotoma.stages.robustness.bench import Bench, say, write
+from scotoma.stages.robustness.bench import Bench, said_by, write
 from scotoma.stages.robustness.checkpoints import checkpoint_members, with_checkpoints
 from scotoma.stages.robustness.corrupted import Suite, predict_corrupted
 from scotoma.stages.robustness.files import (
@@ -44,7 +44,7 @@ def robustness(run: Run) -> list[Path]:
     plan, examples = plan_of(run)
     inputs = [run.examples, *(run.predictions(name) for name in plan.members)]
     if config.files is not None:
-        from scotoma.stages.external.corrupted import import_corrupted
+        from scotoma.stages.robustness.external import import_corrupted
 
         chosen = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
         import_corrupted(run, plan.conditions, plan.members, chosen, confidence=config.confidence)
@@ -121,7 +121,7 @@ def _predict(bench: Bench, plan: RobustnessPlan, examples: AuditedExamples) -> R
             with replace(bench, members=every).step("checkpoints", path, shown, ids) as due:
                 if due:
                     said = {
-                        name: say(own, decoded(), bench.network)["predicted"]
+                        name: said_by(own, decoded(), bench.network)["predicted"]
                         for name, own in populations.items()
                     }
                     write(path, ids, said)
@@ -133,7 +133,7 @@ def _predict(bench: Bench, plan: RobustnessPlan, examples: AuditedExamples) -> R
             path = clean_energies_file(run)
             with bench.step("clean", path, *decides) as due:
                 if due:
-                    said = say(bench.members, decoded(), bench.network, sure=True)
+                    said = said_by(bench.members, decoded(), bench.network, sure=True)
                     write(path, ids, {"energy": said["energy"]})
         if (profile := plan.profile) is None:
             return plan

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from scotoma.commands.shared.text_table import table_lines
 from scotoma.corruptions import (
     EXTENDED,
     PROFILES,
@@ -29,54 +27,45 @@ from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.storage.files import written
 
-__all__ = ["corrupt_image"]
+__all__ = ["draw_image"]
 
-SHOWN = (1, 3, 5)  # severities with --all
+SHOWN = (1, 3, 5)  # severities of all of them
 
 
-def corrupt_image(
+def draw_image(
     path: Path,
+    out: Path,
     *,
-    every: bool,
     kinds: Sequence[str],
     severities: Sequence[int],
     profile_name: str | None,
     frost: Path | None,
     seed: int,
-    out: Path,
-    quiet: bool,
-) -> None:
-    """Run `scotoma corrupt`.
+) -> tuple[Sequence[str], Profile, list[str]]:
+    """Write a PNG of what corruptions make of an image, all at some severities without `kinds`.
+
+    Returns:
+        The corruptions, the profile, and what to note.
 
     Raises:
-        ConfigError: Not one of --all and --kind; no such file, corruption, severity or profile.
+        ConfigError: No such file, corruption, severity or profile.
         DataError: The image cannot be decoded.
     """
-    if every == bool(kinds):
-        raise ConfigError("corrupt needs either --all or --kind; scotoma corrupt IMAGE --all")
-    if out.suffix.lower() != ".png":
-        raise ConfigError(f"--out must end in .png, got {printable(str(out))}; rename it")
     image, notes = _read(path, profile_name)
     chosen = _profile(image, profile_name, frost)
-    kinds = chosen.kinds if every else [chosen.checked(kind) for kind in kinds]
-    severities = severities or (SHOWN if every else SEVERITIES)
-
-    def worse(kind: str) -> list[Images]:
-        images, ids = image[None], [path.name]
-        return [corrupt(images, ids, kind, s, chosen, seed=seed)[0] for s in severities]
-
-    rows = {"clean": [image]} | {_caption(kind, severities): worse(kind) for kind in kinds}
+    severities = severities or (SEVERITIES if kinds else SHOWN)
+    kinds = [chosen.checked(kind) for kind in kinds] or chosen.kinds
+    rows = {"clean": [image]}
+    for kind in kinds:
+        rows[_caption(kind, severities)] = [
+            corrupt(image[None], [path.name], kind, severity, chosen, seed=seed)[0]
+            for severity in severities
+        ]
     with written(out) as temporary:
         draw_strip(rows).save(temporary, "PNG")
-    many = f"{len(kinds)} corruption{'s' * (len(kinds) > 1)}"
-    sys.stdout.write(f"{printable(str(out))}: {many}, profile {chosen.name}\n")
-    if every and chosen.left_out:
-        lines = table_lines(("left out",), list(chosen.left_out.items()), right=1)
-        sys.stdout.write("\n".join(["", *lines, ""]))
     if chosen.note:
         notes.append(f"profile {chosen.name}: {chosen.note}")
-    if not quiet:
-        sys.stderr.write("".join(f"note    {note}\n" for note in notes))
+    return kinds, chosen, notes
 
 
 def _caption(kind: str, severities: Sequence[int]) -> str:

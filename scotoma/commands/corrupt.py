@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,9 +40,23 @@ def corrupt(
     quiet: options.Quiet = False,
 ) -> None:
     """Show what the corruptions of a robustness measurement do to an image."""
-    from scotoma.commands.corrupt.image import corrupt_image
+    from scotoma.commands.shared.text_table import table_lines
+    from scotoma.corruptions.of_image import draw_image
+    from scotoma.errors import ConfigError
+    from scotoma.printable import printable
 
-    corrupt_image(
-        image, every=every, kinds=kind or (), severities=severity or (), profile_name=profile,
-        frost=frost, seed=seed, out=out, quiet=quiet,
+    if every == bool(kind):
+        raise ConfigError("corrupt needs either --all or --kind; scotoma corrupt IMAGE --all")
+    if out.suffix.lower() != ".png":
+        raise ConfigError(f"--out must end in .png, got {printable(str(out))}; rename it")
+    kinds, chosen, notes = draw_image(
+        image, out, kinds=kind or (), severities=severity or (), profile_name=profile, frost=frost,
+        seed=seed,
     )  # fmt: skip
+    many = f"{len(kinds)} corruption{'s' * (len(kinds) > 1)}"
+    sys.stdout.write(f"{printable(str(out))}: {many}, profile {chosen.name}\n")
+    if every and chosen.left_out:
+        lines = table_lines(("left out",), list(chosen.left_out.items()), right=1)
+        sys.stdout.write("\n".join(["", *lines, ""]))
+    if not quiet:
+        sys.stderr.write("".join(f"note    {note}\n" for note in notes))

@@ -20,14 +20,9 @@ from scotoma.errors import DataError
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import files_of_tables, find_tables
 from scotoma.predictions.reruns import example_of_row
-from scotoma.predictions.tables import (
-    PredictionTable,
-    condition_name,
-    models_by_variant,
-    read_columns,
-)
+from scotoma.predictions.tables import PredictionTable, models_by_variant, read_columns
 from scotoma.printable import nearest, printable
-from scotoma.robustness.plan import Condition
+from scotoma.robustness.plan import CorruptedCondition
 from scotoma.run import Run
 from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
@@ -39,6 +34,7 @@ __all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models
 
 CLASSES = 1_000  # of ImageNet
 SHOWN = 5  # cells that a message lists
+CALLED = "{variant} under {corruption} at severity {severity}"  # a variant under a condition
 NAMED = re.compile(r"(.*) under (.*) at severity (.*)", re.DOTALL)
 
 
@@ -85,7 +81,7 @@ def find_conditions(
     kinds = tuple(kind for kind in KINDS if any(kind == one for one, _ in there))
     severities = tuple(sorted({severity for _, severity in there}))
     missing = [
-        f"{condition_name(called, kind, severity)}, model {model}"
+        f"{_called(called, CorruptedCondition(kind, severity))}, model {model}"
         for (called, names), kind, severity in product(models.items(), kinds, severities)
         for model in names
         if model not in there.get((kind, severity), {}).get(called, ())
@@ -114,7 +110,7 @@ def find_conditions(
 
 def import_corrupted(
     run: Run,
-    conditions: Sequence[Condition],
+    conditions: Sequence[CorruptedCondition],
     members: Mapping[str, int],
     examples: AuditedExamples,
     *,
@@ -145,7 +141,7 @@ def import_corrupted(
         again = reruns_an_example(run.config, supplied_reruns(run.config))
         ids = list(examples.ids if again == 1 else map(example_of_row, examples.ids[::again]))
         asked = {
-            condition_name(called, condition.kind, condition.severity): names
+            _called(called, condition): names
             for condition in outputs
             for called, names in models.items()
         }
@@ -156,10 +152,7 @@ def import_corrupted(
             PredictionRequest(asked, ids, examples.classes, confidence, threshold, limits),
         )
         for condition, path in outputs.items():
-            each = [
-                answers[condition_name(called, condition.kind, condition.severity)]
-                for called in models
-            ]
+            each = [answers[_called(called, condition)] for called in models]
             nothing = np.full(len(examples.ids), np.nan, np.float32)
 
             def of_rows(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -211,7 +204,11 @@ def _tables(config: Config) -> list[PredictionTable]:
     assert isinstance(config.source, PredictionsSource)
     source = config.source
     return find_tables(
-        _pattern(config), source.id_column, by_condition=True, predicted=source.predicted
+        _pattern(config),
+        source.id_column,
+        called=CALLED,
+        option="robustness.files",
+        predicted=source.predicted,
     )
 
 
@@ -229,6 +226,10 @@ def imported_models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]
         run.fetch(*records)
         models[called] = [str(read_record(record)["taken_from"]) for record in records]
     return models
+
+
+def _called(variant: str, condition: CorruptedCondition) -> str:
+    return CALLED.format(variant=variant, corruption=condition.kind, severity=condition.severity)
 
 
 def _parsed(name: str) -> tuple[str, str, int]:
