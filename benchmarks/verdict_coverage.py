@@ -108,15 +108,15 @@ def gaps_and_outcomes(world: World, harm: Harm, drawn: Drawn) -> Iterator[dict[s
 
 
 def classes(drawn: Drawn) -> Iterator[dict[str, Any]]:
-    """Changes of the recall of the small classes, beyond that of the accuracy, in points."""
+    """Changes of the recall of the small classes, beyond that of the accuracy."""
     impact = class_impact(
         drawn.dense, drawn.compressed, drawn.labels, n_classes=len(CLASSES.classes), paired=True
     )
-    gained = drawn.dense_rates - drawn.compressed_rates
+    lost = drawn.compressed_rates - drawn.dense_rates
     for class_id, size in enumerate(SIZES):
         own = CLASSES.cells.places[:, 0] == class_id
-        truth = 100 * (CLASSES.cells.mean(gained, own) - float(CLASSES.cells.shares @ gained))
-        yield _line("class", "recall", size, impact.estimate(class_id), truth)
+        truth = CLASSES.cells.mean(lost, own) - float(CLASSES.cells.shares @ lost)
+        yield _line("class", "recall", size, impact[class_id].loss, truth)
 
 
 def true_changes(world: World, harm: Harm, drawn: Drawn) -> dict[int, dict[tuple[str, str], float]]:

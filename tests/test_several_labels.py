@@ -19,7 +19,12 @@ from scotoma.datasets import load_examples
 from scotoma.datasets.coco_labels import coco_labels
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.errors import DataError
-from scotoma.impact.average_precision import RankedLabels, average_precision
+from scotoma.impact.average_precision import (
+    average_precision,
+    label_precisions,
+    mean_precision,
+)
+from scotoma.numbers import COMPRESSED, Number
 from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
@@ -175,17 +180,15 @@ def test_intervals_of_map_hold_the_truth(harm: float) -> None:
         )  # fmt: skip
         return y, dense, int8 + harm * rng.normal(size=(n, 3, 1))
 
-    def means(n: int, k: int) -> tuple[RankedLabels, RankedLabels]:
+    def change_of(n: int, k: int) -> Number:
         y, dense, int8 = drawn(n, k)
-        return RankedLabels.of(y, dense), RankedLabels.of(y, int8)
+        was, now = label_precisions(y, dense), label_precisions(y, int8, axis=COMPRESSED)
+        return mean_precision(now).since(mean_precision(was))
 
-    every = np.ones(3, bool)
-    far = [means(100_000, 3) for _ in range(3)]
-    truth = np.mean([b.values.mean() - a.values.mean() for a, b in far])
+    truth = np.mean([change_of(100_000, 3).value for _ in range(3)])
     held = 0
     for _ in range(300):
-        a, b = means(600, 6)
-        change = a.change(b, every, paired=False)
+        change = change_of(600, 6).estimate()
         held += change.low <= truth <= change.high
     assert 0.91 <= held / 300 <= 0.995
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
+from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Spread
 
 __all__ = [
     "RATE_NAMES",
@@ -27,44 +27,23 @@ RATE_NAMES = {  # what readers call them
 
 
 class ClassRow(Part):
-    """The recall of one class, beyond the change of accuracy, in percentage points."""
+    """The recall that one class loses, beyond the accuracy that the model loses."""
 
     class_name: str = Field(alias="class", description="The class.")
-    n: Count = Field(description="Examples of the class; clusters where rows belong together.")
     dense_recall: Fraction | None = Field(description="Recall averaged over dense members.")
     compressed_recall: Fraction | None = Field(
         description="Recall averaged over compressed members."
     )
-    normalised: Number | None = Field(
-        description="Change of recall less the change of accuracy: 0 where the class changes as "
-        "the model does."
+    loss: Quantity = Field(
+        description="Recall lost less accuracy lost, a fraction: 0 where the class changes as the "
+        "model does, above 0 where it loses more."
     )
-    absolute: Number | None = Field(description="Change of recall.")
-    low: Number | None = Field(description="Lower end of the interval of `normalised`.")
-    high: Number | None = Field(description="Upper end of the interval of `normalised`.")
-    p: Fraction | None = Field(description="Two-sided p-value of \u201cnormalised is 0\u201d.")
+    loss_variance: Spread = Field(description="Variance of the loss.")
+    p: Fraction | None = Field(description="Two-sided p-value of \u201cno loss\u201d.")
     p_adjusted: Fraction | None = Field(
         description="The same, adjusted over the classes by Benjamini and Hochberg."
     )
     significant: Flag = Field(description="Whether p_adjusted is at most 1 - level.")
-    se: Number | None = Field(description="Standard error of `normalised`.")
-    df: Number | None = Field(
-        description="Degrees of freedom of its t distribution; null for infinitely many."
-    )
-    of_examples: Number | None = Field(
-        description="Variance over examples, squared percentage points."
-    )
-    of_members: Number | None = Field(description="Variance over training runs.")
-    of_both: Number | None = Field(
-        description="Chance of one model on one example, counted in both variances."
-    )
-    floor: Number | None = Field(
-        description="Variance of what examples that did not change may still change."
-    )
-    effective_events: Number | None = Field(
-        description="Examples that carry the errors, or the hits if fewer."
-    )
-    reason: str = Field(description="Why there is no p-value; else empty.")
 
 
 class Rate(Part):

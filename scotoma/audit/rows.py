@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from scotoma.audit.base import Part, Quantity, Spread
-from scotoma.audit.document import DENSE, Audit
+from scotoma.audit.document import Audit
 from scotoma.audit.groups import ClassRow
 
 __all__ = [
@@ -181,7 +180,7 @@ def _below(node: Any, place: _Place, models: Mapping[str, int]) -> Iterator[Row]
     if isinstance(node, Quantity):
         yield place.row(node)
     elif isinstance(node, ClassRow):
-        yield from _of_class(node, place, models)
+        yield from _of_class(node, place)
     elif isinstance(node, Part):
         own = place.named(node)
         for name in _fields(type(node))[2]:
@@ -200,42 +199,12 @@ def _below(node: Any, place: _Place, models: Mapping[str, int]) -> Iterator[Row]
             yield from _below(value, place, models)
 
 
-def _of_class(row: ClassRow, place: _Place, models: Mapping[str, int]) -> Iterator[Row]:
-    """The recall of a class before and after, and its change beyond accuracy's: fractions."""
-    members = min(models[DENSE], models[place.variant or DENSE])
-
-    def number(value: float | None, **others: Any) -> Quantity:
-        nothing = {"low": None, "high": None, "se": None, "df": None, "reason": "", "note": ""}
-        return Quantity.model_construct(
-            **{
-                "value": value,
-                "level": 0.95,
-                "n": row.n,
-                "members": members,
-                "scale": "identity",
-                "effective_events": row.effective_events,
-                **nothing,
-                **others,
-            }
-        )
-
-    def share(points: float | None, unit: float = 100.0) -> float | None:
-        return None if points is None else points / unit
-
+def _of_class(row: ClassRow, place: _Place) -> Iterator[Row]:
+    """The recall of a class before and after, and what it loses beyond accuracy: fractions."""
     at = replace(place, metric="recall", class_name=row.class_name)
-    beside = {"effective_events": None, "reason": "only its change has an interval"}
-    yield replace(at, what="dense").row(number(row.dense_recall, **beside))
-    yield replace(at, what="compressed").row(number(row.compressed_recall, **beside))
-    se = None if row.reason else share(row.se)
-    df = None if se is None else math.inf if row.df is None else row.df  # as JSON has no infinity
-    parts = [
-        share(part, 100.0**2) for part in (row.of_examples, row.of_members, row.of_both, row.floor)
-    ]
-    yield replace(at, what="beyond accuracy").row(
-        number(share(row.normalised), low=share(row.low), high=share(row.high), reason=row.reason,
-               se=se, df=df),
-        Spread.model_construct(
-            total=None if se is None else se**2, examples=parts[0], members=parts[1],
-            residual=parts[2], floor=parts[3], df=df,
-        ),
-    )  # fmt: skip
+    alone = dict.fromkeys(("low", "high", "se", "df", "effective_events")) | {
+        "note": "", "reason": "only its change has an interval",
+    }  # fmt: skip
+    for what, recall in (("dense", row.dense_recall), ("compressed", row.compressed_recall)):
+        yield replace(at, what=what).row(row.loss.model_copy(update={"value": recall} | alone))
+    yield replace(at, what="beyond accuracy").row(row.loss, row.loss_variance)

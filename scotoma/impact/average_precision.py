@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Floats
-from scotoma.numbers import (
-    Estimate,
-    check_level,
-    cluster_sums,
-    crossed_variance,
-    of_variance,
-    undefined,
-)
+from scotoma.numbers import DENSE, Estimate, Number, Units, cluster_sums, undefined
 
-__all__ = ["RankedLabels", "average_precision"]
+__all__ = ["average_precision", "label_precisions", "mean_precision", "precision_estimate"]
 
 
 def average_precision(present: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, Floats]:
@@ -57,92 +53,53 @@ def average_precision(present: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[fl
     return value, moves / positives
 
 
-@dataclass(frozen=True, eq=False)
-class RankedLabels:
-    """Average precision of every label and member of one population.
+def label_precisions(
+    present: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    axis: str = DENSE,
+) -> list[Number]:
+    """Average precision of every label, mean over the members; nan where no example has it.
 
-    Attributes:
-        values: Shape (L, M); nan for a label that no example has.
-        influences: Value plus n times the derivative by each of n clusters, shape (L, n, M).
+    Args:
+        present: Which examples have which label, bool, shape (N, L).
+        scores: Shape (N, L, M).
+        clusters: Id of each example's cluster, shape (N,); None where each is its own.
+        axis: The members' axis; those on one axis derive from each other, one by one.
+
+    >>> label_precisions([[1], [0]], [[[0.9, 0.2]], [[0.1, 0.8]]])[0].value
+    0.75
     """
+    y, s = np.asarray(present, bool), np.asarray(scores)
+    numbers = []
+    for label in range(y.shape[1]):
+        own = [average_precision(y[:, label], s[:, label, m]) for m in range(s.shape[2])]
+        values = np.array([value for value, _ in own])
+        moves = cluster_sums(np.stack([move for _, move in own], axis=1), clusters)
+        # Their means are the values, so that they are influences on these.
+        pseudo = np.nan_to_num(values) + len(moves) * moves
+        mean = Units(len(moves)).mean(pseudo, axis=axis, flip=None)
+        numbers.append(replace(mean, value=float(values.mean())))
+    return numbers
 
-    values: Floats
-    influences: Floats
 
-    @classmethod
-    def of(
-        cls, present: npt.ArrayLike, scores: npt.ArrayLike, clusters: npt.ArrayLike | None = None
-    ) -> RankedLabels:
-        """Rank the examples of every label by the scores of every member.
+def mean_precision(numbers: Sequence[Number]) -> Number:
+    """Mean over the labels that some example has; nan where none has one.
 
-        Args:
-            present: Which examples have which label, bool, shape (N, L).
-            scores: Shape (N, L, M).
-            clusters: Id of each example's cluster, shape (N,); None where each is its own.
+    >>> mean_precision(label_precisions([[1, 0], [0, 0]], np.ones((2, 2, 1)))).value
+    0.5
+    """
+    ranked = [one for one in numbers if not np.isnan(one.value)]
+    if not ranked:
+        return numbers[0]
+    return reduce(add, ranked) / len(ranked)
 
-        >>> ranked = RankedLabels.of([[1], [0]], [[[0.9, 0.2]], [[0.1, 0.8]]])
-        >>> ranked.values
-        array([[1. , 0.5]])
-        """
-        y, s = np.asarray(present, bool), np.asarray(scores)
-        values, influences = [], []
-        for label in range(y.shape[1]):
-            own = [average_precision(y[:, label], s[:, label, m]) for m in range(s.shape[2])]
-            value = np.array([one for one, _ in own])
-            moves = cluster_sums(np.stack([move for _, move in own], axis=1), clusters)
-            values.append(value)
-            influences.append(value + len(moves) * moves)
-        return cls(np.stack(values), np.stack(influences))
 
-    @property
-    def ranked(self) -> npt.NDArray[np.bool_]:
-        """Which labels some example has, shape (L,)."""
-        return np.isfinite(self.values[:, 0])
-
-    def mean(self, labels: npt.NDArray[np.bool_], *, level: float = 0.95) -> Estimate:
-        """Mean over some labels and all members, with its interval.
-
-        Args:
-            labels: Which, bool, shape (L,); labels that no example has are left out.
-            level: Coverage of the interval, a fraction in (0, 1).
-        """
-        check_level(level)
-        kept = labels & self.ranked
-        n, members = self.influences.shape[1:]
-        if not kept.any():
-            return undefined("undefined (no positives)", n=n, members=members, level=level)
-        value = float(self.values[kept].mean())
-        if not 0 < value < 1:
-            reason = "interval not estimable (every positive ranks above every negative)"
-            return undefined(reason, value=value, n=n, members=members, level=level)
-        variance = crossed_variance(self.influences[kept].mean(0)).scaled(1 / (value * (1 - value)))
-        return of_variance(value, variance, n=n, members=members, level=level, scale="logit")
-
-    def change(
-        self,
-        compressed: RankedLabels,
-        labels: npt.NDArray[np.bool_],
-        *,
-        paired: bool,
-        level: float = 0.95,
-    ) -> Estimate:
-        """How much the mean over some labels changes from this population to another.
-
-        Args:
-            compressed: The other, on the same examples.
-            labels: Which, bool, shape (L,).
-            paired: Member m of it derives from member m of this one.
-            level: Coverage of the interval, a fraction in (0, 1).
-        """
-        check_level(level)
-        kept = labels & self.ranked
-        n = self.influences.shape[1]
-        members = min(self.values.shape[1], compressed.values.shape[1])
-        if not kept.any():
-            return undefined("undefined (no positives)", n=n, members=members, level=level)
-        variance = crossed_variance(
-            self.influences[kept].mean(0), compressed.influences[kept].mean(0), paired=paired,
-            unit=None,
-        )  # fmt: skip
-        value = float(compressed.values[kept].mean() - self.values[kept].mean())
-        return of_variance(value, variance, n=n, members=members, level=level)
+def precision_estimate(number: Number) -> Estimate:
+    """The precision with its interval on the logit scale, or why there is none."""
+    reason = "undefined (no positives)"
+    if number.value != 1:
+        return number.estimate("logit", reason=reason)
+    reason = "interval not estimable (every positive ranks above every negative)"
+    return undefined(reason, value=1.0, n=number.n, members=number.members)

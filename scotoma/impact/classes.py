@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
-from scotoma.inputs import Flags, Floats, StatisticsProtocol, cluster_ids, populations, true_labels
+from scotoma.inputs import Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
@@ -21,101 +20,43 @@ from scotoma.numbers import (
     check_level,
     few_runs,
     holm,
+    of_variance,
     undefined,
 )
 from scotoma.numbers.rates import FEW
 
+__all__ = ["ClassCorrection", "ClassImpact", "class_impact"]
+
 ClassCorrection = Literal["bh", "by", "holm"]
+NOTHING = Variance(*[math.nan] * 6)  # known of a class without examples
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassImpact:
-    """The impact of compression on each class, arrays of shape (C,) in the order of class ids.
+    """What compression does to the recall of one class beyond what it does to the accuracy.
 
     Attributes:
-        n: Examples of the class; clusters where rows belong together.
+        class_id: The class.
         dense_recall: Recall averaged over dense members, a fraction; nan without examples.
         compressed_recall: The same for compressed members.
-        normalised: 100 [(recall - accuracy) compressed - (recall - accuracy) dense], percentage
-            points.
-        absolute: 100 (recall compressed - recall dense), percentage points.
-        low: Lower end of the interval of `normalised`, percentage points.
-        high: Upper end of the interval of `normalised`, percentage points.
-        p: Two-sided p-value of "the class changes as the accuracy does".
+        loss: Recall lost less accuracy lost, a fraction: above 0 where the class is hurt more than
+            the model as a whole. `events` are the examples of the class that carry its errors, or
+            its hits if fewer.
+        loss_variance: Its variance and parts.
+        p: Two-sided p-value of "the class changes as the accuracy does"; nan where `loss` has a
+            reason.
         p_adjusted: The same, adjusted over the classes that were tested.
         significant: p_adjusted <= 1 - level.
-        se: Standard error of `normalised`, percentage points.
-        df: Degrees of freedom of its t distribution.
-        of_examples: Its variance over examples, squared percentage points.
-        of_members: Its variance over training runs, likewise.
-        of_both: Chance of one member on one example, counted in both of the above.
-        floor: What examples that did not change may still change, likewise.
-        effective_events: Examples of the class that carry its errors, or its hits if fewer.
-        reason: Why a class has no p-value, as a sentence to print; empty otherwise.
-        dense_accuracy: Accuracy of the dense members, a fraction.
-        compressed_accuracy: Accuracy of the compressed members.
-        members: Size of the smaller population.
-        protocol: `sound` or `published`.
-        correction: Over the classes: `bh`, `by`, `holm`, or None.
-        level: Coverage of the intervals, a fraction.
     """
 
-    n: npt.NDArray[np.int64]
-    dense_recall: Floats
-    compressed_recall: Floats
-    normalised: Floats
-    absolute: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-    p_adjusted: Floats
-    significant: Flags
-    se: Floats
-    df: Floats
-    of_examples: Floats
-    of_members: Floats
-    of_both: Floats
-    floor: Floats
-    effective_events: Floats
-    reason: tuple[str, ...]
-    dense_accuracy: float
-    compressed_accuracy: float
-    members: int
-    protocol: StatisticsProtocol
-    correction: ClassCorrection | None
-    level: float
-
-    def estimate(self, class_id: int) -> Estimate:
-        """The normalised difference of one class with its interval, percentage points.
-
-        >>> impact = class_impact([[0, 0], [1, 1]], [[0, 0], [1, 0]], [0, 1], n_classes=3)
-        >>> impact.estimate(2).reason
-        'undefined (no examples of class 2)'
-        """
-        c, n = class_id, int(self.n[class_id])
-        value, events = float(self.normalised[c]), float(self.effective_events[c])
-        few = FEW_EVENTS if events < FEW else ""
-        note = "; ".join(filter(None, [few, few_runs(self.members)]))
-        if self.reason[c]:
-            return undefined(
-                self.reason[c],
-                value=value,
-                n=n,
-                members=self.members,
-                events=events,
-                level=self.level,
-                note=note,
-            )
-        return Estimate.on_scale(
-            value,
-            float(self.se[c]),
-            float(self.df[c]),
-            events=events,
-            level=self.level,
-            n=n,
-            members=self.members,
-            note=note,
-        )
+    class_id: int
+    dense_recall: float
+    compressed_recall: float
+    loss: Estimate
+    loss_variance: Variance
+    p: float
+    p_adjusted: float
+    significant: bool
 
 
 def class_impact(
@@ -129,8 +70,8 @@ def class_impact(
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     level: float = 0.95,
-) -> ClassImpact:
-    """Recall of each class minus accuracy, compressed against dense.
+) -> list[ClassImpact]:
+    """Recall that each class loses beyond the accuracy lost, compressed against dense.
 
     `published` is Welch's t-test on the members' (recall - accuracy), uncorrected: it takes the
     test images as fixed and says what other training runs would show on them. On other test
@@ -156,7 +97,7 @@ def class_impact(
         level: Coverage of the intervals, a fraction in (0, 1); alpha is 1 - level.
 
     Returns:
-        One entry per class; nan with a reason where a class has no examples or nothing varies.
+        One row per class; nan with a reason where a class has no examples or nothing varies.
 
     Raises:
         DataError: Input that is ragged, empty, not integer, out of range or of different examples;
@@ -170,8 +111,8 @@ def class_impact(
     >>> dense = (labels[:, None] + (np.arange(300)[:, None] % 20 < [1, 2, 1, 2])) % 3
     >>> compressed = np.where((labels == 2)[:, None] & (np.arange(300)[:, None] % 4 < 1), 0, dense)
     >>> impact = class_impact(dense, compressed, labels)
-    >>> impact.normalised.round(1).tolist(), impact.significant.tolist()
-    ([6.7, 6.7, -13.3], [True, True, True])
+    >>> [(round(row.loss.value, 3), row.significant) for row in impact]
+    [(-0.067, True), (-0.067, True), (0.133, True)]
     """
     check_level(level)
     if protocol not in ("sound", "published"):
@@ -181,69 +122,63 @@ def class_impact(
     n_classes = n_classes or 1 + max(int(ids.max()) for ids in (d, c, y))
     chosen = _correction(protocol, correction)
     members = min(d.shape[1], c.shape[1])
-    if protocol == "published" and members < 2:
+    published = protocol == "published"
+    if published and members < 2:
         raise DataError(
             "protocol='published' compares runs with runs and needs at least 2 members a "
             f"population, got {d.shape[1]} and {c.shape[1]}: use protocol='sound'"
         )
-    was, now = (d == y[:, None]).astype(np.float64), (c == y[:, None]).astype(np.float64)
+    was, now = ((ids != y[:, None]).astype(np.float64) for ids in (d, c))
     layout = Layout.of(y, cluster_ids(clusters, len(y)))
-    before, after = layout.class_means(was), layout.class_means(now)
-    shifted = before - was.mean(axis=0), after - now.mean(axis=0)
-    value = shifted[1].mean(axis=1) - shifted[0].mean(axis=1)
-    hits = was.sum(axis=1) + now.sum(axis=1)
-    missed = layout.effective_events(d.shape[1] + c.shape[1] - hits)
-    hit = layout.effective_events(hits)
-    if protocol == "published":
-        variance = welch(*shifted)
-        reason = np.where(variance.total > 0, "", "p not estimable (no spread between members)")
-    else:
-        variance = crossed(was, now, layout, paired=paired)
-        reason = _untested(layout, variance)
-    tested = reason == ""
-    se = np.where(tested, np.sqrt(np.where(tested, variance.total, 1.0)), np.nan)
-    df = np.where(tested, variance.df, np.nan)
-    half = stdtrit(df, (1 + level) / 2) * se
-    spread = partial(layout.spread, n_classes=n_classes)
-    p = spread(2 * stdtr(df, -np.abs(value) / se))
-    p_adjusted = _adjust(p, chosen)
-    reasons = [f"undefined (no examples of class {class_id})" for class_id in range(n_classes)]
-    for class_id, text in zip(layout.present.tolist(), reason.tolist(), strict=True):
-        reasons[class_id] = text
-    return ClassImpact(
-        n=np.nan_to_num(spread(layout.class_units)).astype(np.int64),
-        dense_recall=spread(before.mean(axis=1)),
-        compressed_recall=spread(after.mean(axis=1)),
-        normalised=spread(100 * value),
-        absolute=spread(100 * (after.mean(axis=1) - before.mean(axis=1))),
-        low=spread(100 * (value - half)),
-        high=spread(100 * (value + half)),
-        p=p,
-        p_adjusted=p_adjusted,
-        significant=p_adjusted <= 1 - level,  # nan compares false
-        se=spread(100 * se),
-        df=spread(df),
-        of_examples=spread(100**2 * variance.examples),
-        of_members=spread(100**2 * variance.members),
-        of_both=spread(100**2 * variance.residual),
-        floor=spread(100**2 * np.broadcast_to(variance.floor, value.shape)),
-        effective_events=np.nan_to_num(spread(np.minimum(missed, hit))),
-        reason=tuple(reasons),
-        dense_accuracy=float(was.mean()),
-        compressed_accuracy=float(now.mean()),
-        members=members,
-        protocol=protocol,
-        correction=chosen,
-        level=level,
-    )
+    missed = layout.class_means(was), layout.class_means(now)
+    before, after = missed[0] - was.mean(axis=0), missed[1] - now.mean(axis=0)
+    lost = after.mean(axis=1) - before.mean(axis=1)
+    variance = welch(before, after) if published else crossed(was, now, layout, paired=paired)
+    errors = was.sum(axis=1) + now.sum(axis=1)
+    hits = d.shape[1] + c.shape[1] - errors
+    events = np.minimum(layout.effective_events(errors), layout.effective_events(hits))
+    why = "no spread between members" if published else "nothing varies"
+    if not published and len(layout.present) == 1:
+        why = "one class: its recall is the accuracy"
 
+    def loss(place: int) -> Estimate:
+        number, own = float(events[place]), variance.at((place,))
+        note = FEW_EVENTS if number < FEW else ""
+        n, value = int(layout.class_units[place]), float(lost[place])
+        if own.total > 0 and why[:3] != "one":
+            return of_variance(
+                value, own, n=n, members=members, events=number, level=level, note=note
+            )
+        return undefined(
+            f"p not estimable ({why})", value=value, n=n, members=members, events=number,
+            level=level, note="; ".join(filter(None, [note, few_runs(members)])),
+        )  # fmt: skip
 
-def _untested(layout: Layout, variance: Variance) -> npt.NDArray[np.str_]:
-    """Why each class has no p-value; empty where it has one."""
-    reason = np.where(variance.total > 0, "", "p not estimable (nothing varies)").astype(object)
-    if len(layout.present) == 1:
-        reason[:] = "p not estimable (one class: its recall is the accuracy)"
-    return reason.astype(np.str_)
+    places = dict(zip(layout.present.tolist(), range(len(layout.present)), strict=True))
+    losses = [
+        loss(places[one])
+        if one in places
+        else undefined(
+            f"undefined (no examples of class {one})", n=0, members=members, events=0.0, level=level
+        )
+        for one in range(n_classes)
+    ]
+    p = np.array([2 * min(one.p_above(0.0), one.p_below(0.0)) for one in losses])
+    adjusted = _adjust(p, chosen)
+    recalls = [1 - own.mean(axis=1) for own in missed]
+    return [
+        ClassImpact(
+            class_id=one,
+            dense_recall=float(recalls[0][places[one]]) if one in places else math.nan,
+            compressed_recall=float(recalls[1][places[one]]) if one in places else math.nan,
+            loss=losses[one],
+            loss_variance=variance.at((places[one],)) if one in places else NOTHING,
+            p=float(p[one]),
+            p_adjusted=float(adjusted[one]),
+            significant=bool(adjusted[one] <= 1 - level),  # nan compares false
+        )
+        for one in range(n_classes)
+    ]
 
 
 def _adjust(p: Floats, correction: ClassCorrection | None) -> Floats:

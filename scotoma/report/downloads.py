@@ -203,18 +203,11 @@ def _classes(audit: Audit, variants: Iterable[str]) -> list[Row]:
         {
             "variant": variant,
             "class": row.class_name,
-            "n": row.n,
             "dense_recall": row.dense_recall,
             "compressed_recall": row.compressed_recall,
-            "absolute": row.absolute,
-            "normalised": row.normalised,
-            "low": row.low,
-            "high": row.high,
-            "p": row.p,
-            "p_adjusted": row.p_adjusted,
-            "significant": row.significant,
-            "reason": row.reason,
         }
+        | _numbers(loss=row.loss)
+        | {"p": row.p, "p_adjusted": row.p_adjusted, "significant": row.significant}
         for variant in variants
         for row in audit.classes.get(variant, ())
     ]

@@ -6,20 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from scotoma.audit.groups import ClassRow
-from scotoma.numbers import FEW_EVENTS
-from scotoma.numbers.rates import FEW
-
 __all__ = [
     "Interval",
     "Ranged",
     "Shown",
-    "absolute",
     "axis_end",
-    "class_change",
     "complement",
     "count",
-    "normalised",
     "p_value",
     "percent",
     "points",
@@ -181,15 +174,6 @@ def size(count_of_bytes: float) -> str:
     return f"{count_of_bytes:,.0f} B"
 
 
-def class_change(quantity: Ranged) -> Shown:
-    """A difference that is in percentage points already.
-
-    >>> class_change(Interval(-4.05, -7.13, -0.97)).low
-    '−7.13'
-    """
-    return _shown(quantity, factor=1.0, sign="+", unit="", least=2)
-
-
 def axis_end(value: float, factor: float) -> str:
     """An end of an axis, with its sign.
 
@@ -226,21 +210,6 @@ def p_value(p: float) -> str:
     if math.isnan(p):
         return "not tested"
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
-
-
-def normalised(row: ClassRow) -> Interval:
-    """The change of a class's recall beyond that of accuracy, percentage points."""
-    return Interval(row.normalised, row.low, row.high, row.n, row.reason, _few(row))
-
-
-def absolute(row: ClassRow) -> Interval:
-    """The change of a class's recall, percentage points, of which the row has no interval."""
-    reason = row.reason or "no interval was computed"
-    return Interval(row.absolute, None, None, row.n, reason, _few(row))
-
-
-def _few(row: ClassRow) -> str:
-    return FEW_EVENTS if row.effective_events is not None and row.effective_events < FEW else ""
 
 
 def complement(quantity: Ranged, whole: float = 0.0) -> Interval:

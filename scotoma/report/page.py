@@ -28,7 +28,6 @@ STYLES = ("page.css", "figures.css")
 SCRIPTS = ("vendor/vega.js", "figures.js", "page.js", "gallery.js")
 FILTERS = (
     "axis_end",
-    "class_change",
     "count",
     "p_value",
     "percent",

@@ -14,6 +14,7 @@ __all__ = ["in_names", "with_group_names"]
 SECTIONS = (
     "accuracy",
     "clarify",
+    "classes",
     "divergence",
     "gaps",
     "parity",

@@ -25,7 +25,7 @@ from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
-from scotoma.report.numbers import Interval, absolute, complement, normalised, scaled
+from scotoma.report.numbers import Interval, Ranged
 from scotoma.report.overview import variant_rows
 from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
@@ -96,13 +96,11 @@ class ShownClass:
 
     Attributes:
         row: The class.
-        normalised: Change of its recall beyond that of accuracy, points.
-        absolute: Change of its recall, points.
+        lost: Recall that it loses, a fraction.
     """
 
     row: ClassRow
-    normalised: Interval
-    absolute: Interval
+    lost: Ranged
 
 
 @dataclass(frozen=True)
@@ -418,14 +416,22 @@ def _classes(audit: Audit, variant: str) -> list[ShownClass]:
     """Classes from the largest loss to the largest gain, those without a number last."""
     misses = _misses(audit, variant)
     rows = [
-        ShownClass(row, normalised(row), misses.get(row.class_name, absolute(row)))
+        ShownClass(row, misses.get(row.class_name) or _lost(row))
         for row in audit.classes.get(variant, ())
     ]
-    return sorted(rows, key=lambda s: (s.normalised.value is None, s.normalised.value or 0.0))
+    return sorted(rows, key=lambda s: (s.row.loss.value is None, -(s.row.loss.value or 0.0)))
 
 
-def _misses(audit: Audit, variant: str) -> dict[str, Interval]:
-    """Change of recall by class, percentage points, with the interval of the misses' change.
+def _lost(row: ClassRow) -> Interval:
+    """The recall that a class loses, of which its row has no interval."""
+    before, after = row.dense_recall, row.compressed_recall
+    value = None if before is None or after is None else before - after
+    reason = row.loss.reason or "no interval was computed"
+    return Interval(value, None, None, row.loss.n, reason, row.loss.note)
+
+
+def _misses(audit: Audit, variant: str) -> dict[str, Ranged]:
+    """The recall that each class loses: the rise of its misses.
 
     Recall is 1 - FNR, and of two classes the other one's is 1 - FPR of the positive one.
     """
@@ -433,7 +439,7 @@ def _misses(audit: Audit, variant: str) -> dict[str, Interval]:
     changes = [row for row in audit.subgroups.get(variant, ()) if row.group == everyone]
     classes, positive = audit.examples.classes, audit.examples.positive
     other = [name for name in classes if name != positive]
-    recalls = {}
+    recalls: dict[str, Ranged] = {}
     for row in changes:
         name = row.class_name if positive is None else positive
         if row.metric == "fpr":
@@ -443,7 +449,7 @@ def _misses(audit: Audit, variant: str) -> dict[str, Interval]:
         elif row.metric != "fnr":
             continue
         if name is not None:
-            recalls[name] = complement(scaled(row.absolute, 100.0))
+            recalls[name] = row.absolute
     return recalls
 
 
@@ -465,7 +471,7 @@ def _scales(
             row.change for rows in (audit.precision or {}).values() for row in rows
         ),
         "excess": scale_of(d.cie.excess for d in audit.divergence.values()),
-        "classes": scale_of(shown.normalised for rows in classes.values() for shown in rows),
+        "classes": scale_of(shown.row.loss for rows in classes.values() for shown in rows),
         "slices": scale_of(row.effect for s in audit.slices.values() for row in s.slices),
     }
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from scotoma.audit import Audit
 from scotoma.audit.groups import ClassRow
 from scotoma.config.gate import ClassesRule, GateRules
-from scotoma.numbers import Estimate, Variance, heterogeneity, undefined
-from scotoma.verdict.evidence import difference_alone, known
+from scotoma.numbers import Estimate, heterogeneity, undefined
+from scotoma.verdict.evidence import difference_alone, known, read_estimate, read_variance
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question
 
@@ -29,7 +28,7 @@ def class_questions(
     """
     members = min(v.members for v in audit.variants if v.name in ("dense", variant))
     rows = audit.classes[variant]
-    classes = [_class(rule, row, members, rules) for row in rows]
+    classes = [_class(rule, row, rules) for row in rows]
     if len(rows) <= MANY_CLASSES:
         return classes
     together = f"judged with the other {len(rows) - 1:,} classes by the spread of their losses"
@@ -39,30 +38,16 @@ def class_questions(
     ]
 
 
-def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> Question:
-    """Ask for the recall lost beyond the accuracy lost, a fraction; the audit has points gained."""
-    value, events = -known(row.normalised) / 100, known(row.effective_events)
-    if row.reason:
-        loss = undefined(row.reason, value=value, n=row.n, members=members, events=events)
-    else:
-        se = known(row.se) / 100
-        df = math.inf if row.df is None else row.df  # JSON has no infinity, and this row a p-value
-        loss = Estimate.on_scale(value, se, df, n=row.n, members=members, events=events)
-    variance = Variance(
-        total=loss.se**2,
-        examples=known(row.of_examples) / 100**2,
-        members=known(row.of_members) / 100**2,
-        residual=known(row.of_both) / 100**2,
-        df=loss.df,
-        floor=known(row.floor) / 100**2,
-    )
-    change = difference_alone(rule.metric, "all", loss, variance)
+def _class(rule: ClassesRule, row: ClassRow, rules: GateRules) -> Question:
+    """Ask for the recall lost beyond the accuracy lost, a fraction."""
+    loss = read_estimate(row.loss)
+    change = difference_alone(rule.metric, "all", loss, read_variance(row.loss_variance))
     where = f"recall loss of class {row.class_name} beyond accuracy's"
     missed = 1 - known(row.dense_recall)
-    small = why_too_small(missed, row.n, margin=rule.margin, coarsest=rules.coarsest)
+    small = why_too_small(missed, loss.n, margin=rule.margin, coarsest=rules.coarsest)
     return Question(
         rule.id, rule.metric, "all", row.class_name, where, None, rule.margin, change,
-        clearing=clearing_margin(missed, row.n, rule.margin),
+        clearing=clearing_margin(missed, loss.n, rule.margin),
         not_judged=small, too_small=bool(small),
     )  # fmt: skip
 
@@ -70,17 +55,19 @@ def _class(rule: ClassesRule, row: ClassRow, members: int, rules: GateRules) -> 
 def _spread(rule: ClassesRule, rows: Sequence[ClassRow], members: int) -> Question:
     """Ask how much the true losses of many classes differ: their standard deviation, tau."""
     where = f"spread of the recall losses of {len(rows):,} classes beyond accuracy's"
-    sized = [row for row in rows if row.n > 1 and row.normalised is not None]
+    sized = [row for row in rows if row.loss.n > 1 and row.loss.value is not None]
     missed = [1 - (known(r.dense_recall) + known(r.compressed_recall)) / 2 for r in sized]
     # By binomial shares, with one error and one hit more, so that no class has none.
-    expected = [(row.n * p + 1) / (row.n + 2) for row, p in zip(sized, missed, strict=True)]
+    expected = [
+        (row.loss.n * p + 1) / (row.loss.n + 2) for row, p in zip(sized, missed, strict=True)
+    ]
     tau: Estimate
-    n = sum(row.n for row in sized)
+    n = sum(row.loss.n for row in sized)
     if len(sized) > MANY_CLASSES:
         tau = heterogeneity(
-            [-known(row.normalised) / 100 for row in sized],
+            [known(row.loss.value) for row in sized],
             [_by_chance(row) for row in sized],
-            [p * (1 - p) / row.n for row, p in zip(sized, expected, strict=True)],
+            [p * (1 - p) / row.loss.n for row, p in zip(sized, expected, strict=True)],
             n=n,
             members=members,
         )
@@ -92,5 +79,6 @@ def _spread(rule: ClassesRule, rows: Sequence[ClassRow], members: int) -> Questi
 
 def _by_chance(row: ClassRow) -> float:
     """The variance of a class's loss, a fraction squared, without its floor."""
-    examples, members = known(row.of_examples), known(row.of_members)
-    return max(examples + members - known(row.of_both), examples, members) / 100**2
+    spread = read_variance(row.loss_variance)
+    whole = spread.examples + spread.members - spread.residual
+    return float(max(whole, spread.examples, spread.members))

@@ -132,7 +132,8 @@ def false_classes(members, audits):
         runs = 0.1 * rng.normal(size=members)
         wrong = predictions(rng, np.full(labels.size, 0.15), runs, COUPLINGS[place % 3], HARM / 4)
         ids = ((labels[:, None] + errs) % 10 for errs in wrong)
-        p = class_impact(*ids, labels, n_classes=10, paired=True).p
+        rows = class_impact(*ids, labels, n_classes=10, paired=True)
+        p = np.array([row.p for row in rows])
         significant.append(p[~np.isnan(p)] <= 0.05)
     return float(np.concatenate(significant).mean())
 

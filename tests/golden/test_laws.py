@@ -214,7 +214,7 @@ def test_examples_that_are_there_twice_in_a_cluster_count_once(
 SWAPPED = {"dense": "compressed", "compressed": "dense"} | {
     "right_to_wrong": "wrong_to_right", "wrong_to_right": "right_to_wrong",
 }  # fmt: skip
-SIGNED = {"absolute", "change", "gap", "rise_a", "rise_b", "normalised"}
+SIGNED = {"absolute", "change", "gap", "rise_a", "rise_b", "loss"}
 ENDS = {"low": "high", "high": "low"}
 
 

@@ -147,7 +147,7 @@ def make_audit(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]
         divergence(run)
         bias(run)
         slicing.slices(run)
-        content, gate = judging.verdict(run)
+        content, gate, *_ = judging.verdict(run)
         page, _ = reporting.report(run)
         # The page shows no bytes of a file, but its pixels encoded anew.
         pixels = (shrunk(row["bytes"]) for row in table["image"])

@@ -110,19 +110,21 @@ def test_a_group_says_how_much_more_it_rises_than_its_reference(audit):
 def test_class_table_marks_significance_in_words_and_turns_misses_into_recall(audit):
     rows = Page(audit.page).table("Recall of each class: prune-0.9")
     found = {row["class"]: row for row in audit.content["classes"]["prune-0.9"]}
-    assert list(rows) == sorted(found, key=lambda name: found[name]["normalised"])
+    assert list(rows) == sorted(found, key=lambda name: -found[name]["loss"]["value"])
     for name, row in found.items():
-        n, normalised, _, absolute, p, verdict = rows[name]
-        assert (n, p) == (str(row["n"]), f"{row['p_adjusted']:.3f}")
-        assert normalised.startswith(
-            f"{row['normalised']:+.2f} [{row['low']:+.2f}, ".replace("-", "−")
+        n, beyond, _, lost, p, verdict = rows[name]
+        loss = row["loss"]
+        assert (n, p) == (str(loss["n"]), f"{row['p_adjusted']:.3f}")
+        assert beyond.startswith(
+            f"{100 * loss['value']:+.2f} [{100 * loss['low']:+.2f}, ".replace("-", "−")
         )
-        assert absolute.startswith(f"{row['absolute']:+.2f} [".replace("-", "−"))
+        recall = 100 * (row["dense_recall"] - row["compressed_recall"])
+        assert lost.startswith(f"{recall:+.2f} [".replace("-", "−"))
         assert verdict == ("no" if not row["significant"] else verdict)
     for row in audit.content["subgroups"]["prune-0.9"]:
         if (row["group"], row["metric"]) == ("all", "fnr"):
-            ends = (row["absolute"]["high"], row["absolute"]["low"])  # recall is 1 - FNR
-            low, high = (f"{-100 * value:+.2f}".replace("-", "−") for value in ends)
+            ends = (row["absolute"]["low"], row["absolute"]["high"])  # recall is 1 - FNR
+            low, high = (f"{100 * value:+.2f}".replace("-", "−") for value in ends)
             assert rows[row["class"]][3].split(maxsplit=1)[1].startswith(f"[{low}, {high}]")
     changed = copy.deepcopy(audit.content)
     for row in changed["classes"]["prune-0.9"]:
@@ -135,7 +137,8 @@ def test_many_classes_are_cut_in_the_middle_and_the_page_says_so(audit):
     changed = copy.deepcopy(audit.content)
     for variant, rows in changed["classes"].items():
         changed["classes"][variant] = [
-            {**rows[0], "class": f"class {i}", "normalised": float(i)} for i in range(200)
+            {**rows[0], "class": f"class {i}", "loss": {**rows[0]["loss"], "value": i / 1000}}
+            for i in range(200)
         ]
     rows = Page(render(changed, {})).table("Recall of each class: prune-0.9")
     assert len(rows) == 61

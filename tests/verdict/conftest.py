@@ -109,16 +109,12 @@ def whole_audit() -> Callable[..., dict[str, Any]]:
             planted.labels, *both, masks, names, positive=1, n_classes=2, paired=paired
         )
         impact = jsonable(class_impact(*both, planted.labels, n_classes=2, paired=paired))
-        columns = {k: v for k, v in impact.items() if isinstance(v, list)}
         rows = [change.as_dict() | {"class": None} for change in changes]
         audit = audit_of(dict.fromkeys(variants, rows), members=members, groups=names)
         audit["examples"] |= {"positive": "1", "test": len(planted.labels)}
         cie = {"cie": jsonable(excess(*both, 2, paired=paired))}
         audit["divergence"] = dict.fromkeys(variants, cie)
-        classes = [
-            {"class": str(c)} | {key: column[c] for key, column in columns.items()}
-            for c in range(2)
-        ]
+        classes = [{"class": str(row.pop("class_id"))} | row for row in impact]
         audit["classes"] = dict.fromkeys(variants, classes)
         found: dict[str, Any] = json.loads(json.dumps(audit, allow_nan=False))
         return found

@@ -94,19 +94,20 @@ def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
 
 
 @pytest.mark.parametrize(
-    ("normalised", "verdict"), [(-5.0, "FAIL"), (5.0, "PASS"), (-1.0, "UNSURE"), (-0.3, "UNSURE")]
+    ("loss", "verdict"), [(0.05, "FAIL"), (-0.05, "PASS"), (0.01, "UNSURE"), (0.003, "UNSURE")]
 )
 def test_a_class_is_hurt_where_its_recall_falls(
-    whole_audit: Any, normalised: float, verdict: str
+    whole_audit: Any, loss: float, verdict: str
 ) -> None:
-    """The audit has gains of recall in points; half a point of standard error, one of margin."""
+    """Half a point of standard error, one of margin."""
     audit = whole_audit()
-    row = audit["classes"]["prune-0.9"][0] | {"normalised": normalised, "se": 0.5, "df": 20.0}
-    audit["classes"]["prune-0.9"] = [row | {"effective_events": 50.0, "reason": ""}]
+    row = audit["classes"]["prune-0.9"][0]
+    row["loss"] |= {"value": loss, "se": 0.005, "df": 20.0, "effective_events": 50.0}
+    audit["classes"]["prune-0.9"] = [row]
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
     (finding,) = judge(audit, chosen, TODAY).variants[0].findings
     assert finding.verdict == verdict
-    assert finding.harm_p == pytest.approx(stats.t(20).sf((-normalised - 1) / 0.5))
+    assert finding.harm_p == pytest.approx(stats.t(20).sf((loss - 0.01) / 0.005))
 
 
 def test_a_rise_from_nothing_fails_nobody_and_is_pointed_out(whole_audit: Any) -> None:
@@ -355,12 +356,14 @@ def classes(
 ) -> Gate:
     """The verdict on losses of recall, fractions, of classes in which 1% of answers changed."""
     audit = whole_audit()
-    variance = 100**2 * share / n
+    variance = share / n
     audit["classes"]["prune-0.9"] = [
         {
-            "class": f"c{place}", "n": n, "dense_recall": 0.8, "compressed_recall": 0.8 - loss,
-            "normalised": -100 * loss, "se": variance**0.5, "df": 50.0, "of_examples": variance,
-            "of_members": 0.0, "of_both": 0.0, "effective_events": 60.0, "reason": "",
+            "class": f"c{place}", "dense_recall": 0.8, "compressed_recall": 0.8 - loss,
+            "loss": Estimate.on_scale(
+                loss, variance**0.5, 50.0, n=n, members=5, events=60.0
+            ).as_dict(),
+            "loss_variance": {"examples": variance, "members": 0.0, "residual": 0.0},
         }
         for place, loss in enumerate(losses)
     ]  # fmt: skip

@@ -12,7 +12,6 @@ from scotoma.answers.groups import Groups
 from scotoma.bias import tally
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
-from scotoma.jsonable import jsonable
 from scotoma.numbers import ChangeEvidence
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.accuracy import RISK_LIMITS, PopulationAccuracy
@@ -144,15 +143,8 @@ class AgainstLabels:
             clusters=self.examples.clusters,
             paired=comparison.paired,
         )
-        rows = zip(self.examples.classes, _rows(impact), strict=True)
-        return [{"class": name} | row for name, row in rows if is_label(name)]
-
-
-def _rows(table: Any) -> list[dict[str, Any]]:
-    """A dataclass of arrays of one length as a list of objects."""
-    columns = {
-        name: value
-        for name, value in jsonable(table).items()
-        if isinstance(value, list) and len(value) == len(table.n)
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return [
+            {"class": name} | {key: own for key, own in vars(row).items() if key != "class_id"}
+            for name, row in zip(self.examples.classes, impact, strict=True)
+            if is_label(name)
+        ]

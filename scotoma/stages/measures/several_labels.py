@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from scotoma.config.label import PRESENT, Label
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import example_of_pair
-from scotoma.impact.average_precision import RankedLabels
+from scotoma.impact.average_precision import (
+    label_precisions,
+    mean_precision,
+    precision_estimate,
+)
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.pairs import PopulationPair
 
@@ -74,13 +79,13 @@ class WholeExamples:
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure a compressed population beside the dense one."""
-        ranks = self._ranks(comparison.compressed)
-        paired = comparison.paired
+        axis = DENSE if comparison.paired else COMPRESSED
+        ranks = self._ranks(comparison.compressed, axis)
         return {
             "changed": self._changed(comparison),
             "average_precision": None
             if ranks is None or self._dense_ranks is None
-            else self._precision(ranks, self._dense_ranks, paired=paired),
+            else self._precision(ranks, self._dense_ranks),
         }
 
     def _changed(self, comparison: PopulationPair) -> dict[str, Any]:
@@ -102,41 +107,39 @@ class WholeExamples:
             "excess": whole.excess,
         }
 
-    def _precision(
-        self, ranks: RankedLabels, dense: RankedLabels | None = None, *, paired: bool = False
-    ) -> dict[str, Any]:
-        every = np.ones(len(self.names), bool)
+    def _precision(self, ranks: list[Number], dense: list[Number] | None = None) -> dict[str, Any]:
+        def row(place: slice) -> tuple[Estimate, Estimate | None]:
+            own = mean_precision(ranks[place])
+            if dense is None:
+                return precision_estimate(own), None
+            change = own.since(mean_precision(dense[place]))
+            return precision_estimate(own), change.estimate(reason="undefined (no positives)")
 
-        def row(labels: NDArray[np.bool_]) -> dict[str, Any]:
-            change = None if dense is None else dense.change(ranks, labels, paired=paired)
-            return {"change": change, "own": ranks.mean(labels)}
-
-        rows = [row(np.arange(len(self.names)) == place) for place in range(len(self.names))]
-        mean = row(every)
+        mean, change = row(slice(None))
+        rows = [row(slice(place, place + 1)) for place in range(len(self.names))]
         return {
-            "mean": mean["own"],
-            "change": mean["change"],
+            "mean": mean,
+            "change": change,
             "labels": [
-                {"label": name, "positives": n, "value": own["own"], "change": own["change"]}
-                for name, n, own in zip(
+                {"label": name, "positives": n, "value": own, "change": moved}
+                for name, n, (own, moved) in zip(
                     self.names, self._present.sum(axis=0).tolist(), rows, strict=True
                 )
             ],
         }
 
     @cached_property
-    def _dense_ranks(self) -> RankedLabels | None:
-        return self._ranks(self.dense)
+    def _dense_ranks(self) -> list[Number] | None:
+        return self._ranks(self.dense, DENSE)
 
-    def _ranks(self, predictions: Predictions) -> RankedLabels | None:
+    def _ranks(self, predictions: Predictions, axis: str) -> list[Number] | None:
         """Rank examples by the scores that a label is present; None where none are kept."""
         if predictions.scores is None:
             return None
         shown = predictions.predicted == self._positive
         scores = predictions.scores.astype(np.float64)
-        return RankedLabels.of(
-            self._present, self._whole(np.where(shown, scores, 1 - scores)), self._clusters
-        )
+        whole = self._whole(np.where(shown, scores, 1 - scores))
+        return label_precisions(self._present, whole, self._clusters, axis=axis)
 
     @property
     def _positive(self) -> int:
