@@ -39,7 +39,8 @@ def agreement(dense: Labels, compressed: Labels) -> Agreement:
     [[[2, 2, 1]], [[1, 1, 1]], [[1, 2]]]
     """
     n, k, other = len(dense), dense.shape[1], compressed.shape[1]
-    same = Agreement(*(np.empty((n, size), np.int64) for size in (k, k, other)))
+    counts = np.min_scalar_type(max(k, other))
+    same = Agreement(*(np.empty((n, size), counts) for size in (k, k, other)))
     for start in range(0, n, CHUNK):
         rows = slice(start, start + CHUNK)
         labels = np.concatenate([dense[rows], compressed[rows]], axis=1)

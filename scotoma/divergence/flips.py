@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
-from scotoma.inputs import Flags, Floats, Labels, booleans, populations, true_labels
+from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
 from scotoma.numbers import COMPRESSED, Estimate, Units
 
 
@@ -77,17 +76,26 @@ def flip_ledger(
     rows = []
     for name, group in zip(names, inside, strict=True):
         reason = f"undefined (no examples in group {name!r})"
-        shares = {kind: _share(*parts, group, units, reason) for kind, parts in kinds.items()}
+        shares = {kind: _share(flips, group, units, reason) for kind, flips in kinds.items()}
         rows.append(LedgerRow(group=name, n=int(group.sum()), **shares))
     return rows
 
 
-# Share of the partners with whom each member makes the flip: of each dense member, (N, K), and of
-# each compressed member, (N, K'); None where members have one partner and the two are the same.
-Kinds = dict[str, tuple[Floats, Floats | None]]
+@dataclass(frozen=True)
+class _Flips:
+    """One kind of flip.
+
+    Attributes:
+        by_dense: Compressed members with whom each dense member makes it, (N, K).
+        by_compressed: Dense members with whom each compressed member does, (N, K'); None where
+            members have one partner and the two are the same.
+    """
+
+    by_dense: Labels
+    by_compressed: Labels | None = None
 
 
-def _paired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kinds:
+def _paired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> dict[str, _Flips]:
     flips = {"changed": dense != compressed}
     if y is not None:
         was, now = dense == y, compressed == y
@@ -96,38 +104,33 @@ def _paired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kinds:
             "wrong_to_right": ~was & now,
             "wrong_to_other": ~was & ~now & (dense != compressed),
         }
-    return {kind: (flip.astype(np.float64), None) for kind, flip in flips.items()}
+    return {kind: _Flips(flip) for kind, flip in flips.items()}
 
 
-def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> Kinds:
+def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> dict[str, _Flips]:
     k, other = dense.shape[1], compressed.shape[1]
     _, same_d, same_c = agreement(dense, compressed)
-    changed: Kinds = {"changed": ((other - same_d) / other, (k - same_c) / k)}
+    flips = {"changed": _Flips(other - same_d, k - same_c)}
     if y is None:
-        return changed
+        return flips
     was, now = dense == y, compressed == y
-    # Whole numbers until the division: what never happens must be 0, not rounding dust.
-    a, c = was.sum(axis=1, keepdims=True), now.sum(axis=1, keepdims=True)
-    return changed | {
-        "right_to_wrong": (was * (other - c) / other, ~now * a / k),
-        "wrong_to_right": (~was * c / other, now * (k - a) / k),
+    a, c = (right.sum(axis=1, keepdims=True, dtype=same_d.dtype) for right in (was, now))
+    return flips | {
+        "right_to_wrong": _Flips(was * (other - c), ~now * a),
+        "wrong_to_right": _Flips(~was * c, now * (k - a)),
         # A label shared with a wrong member is wrong: what is neither right nor shared is another.
-        "wrong_to_other": (~was * (other - c - same_d) / other, ~now * (k - a - same_c) / k),
+        "wrong_to_other": _Flips(~was * (other - c - same_d), ~now * (k - a - same_c)),
     }
 
 
-def _share(
-    by_dense: Floats, by_compressed: Floats | None, group: Flags, units: Units, reason: str
-) -> Estimate:
+def _share(flips: _Flips, group: Flags, units: Units, reason: str) -> Estimate:
     """Rate of a flip over pairs of members.
 
     With e_x the share of pairs that flip on x, psi_x = e_x and the members' influences are the
-    shares of each one's partners: the first-order terms of a two-sample U-statistic. Those of
-    compressed members less e_x have the mean 0.
+    shares of each one's partners: the first-order terms of a two-sample U-statistic.
     """
-    rate = units.mean(by_dense, group)
-    if by_compressed is not None:
-        rest = by_compressed - by_dense.mean(axis=1, keepdims=True)
-        partners = units.mean(rest, group, axis=COMPRESSED, flip=None).terms
-        rate = replace(rate, terms={**rate.terms, **partners})
+    rate = units.mean(flips.by_dense, group)
+    if flips.by_compressed is not None:
+        partners = units.partners(flips.by_compressed, group, axis=COMPRESSED)
+        rate = rate / flips.by_compressed.shape[1] + partners / flips.by_dense.shape[1]
     return rate.rate(reason)

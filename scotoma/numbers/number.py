@@ -99,6 +99,26 @@ class Units:
             mean.value, {axis: ((1.0, mean),)}, mean.below > 0, seen, flip, rows=mean.whole
         )
 
+    def partners(self, events: npt.ArrayLike, at_risk: npt.ArrayLike, *, axis: str) -> Number:
+        """What members of a second population move of a mean that counts their events already.
+
+        A share of pairs of members is a mean over those of one population. What each of the other
+        has part in adds to its variance, and nothing to its value nor to what an example moves.
+
+        Args:
+            events: As for `mean`, of the second population.
+            at_risk: As for `mean`.
+            axis: Its members' axis.
+
+        >>> units = Units.of(3)
+        >>> units.partners([[1, 0], [1, 1], [0, 0]], [1, 1, 1], axis=COMPRESSED).value
+        0.0
+        """
+        number = self.mean(events, at_risk, axis=axis, flip=None)
+        ((_, mean),) = number.terms[axis]
+        mean = replace(mean, row_sums=np.zeros(len(mean.row_sums)))
+        return replace(number, value=0.0 if mean.whole else math.nan, terms={axis: ((1.0, mean),)})
+
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
