@@ -21,11 +21,11 @@ from scotoma.papers.table import PaperTable
 from scotoma.published import clarify as published_clarify
 from scotoma.published import fairness_runs, fairness_variance
 from scotoma.run import Run
+from scotoma.runs import compare_runs
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.measures.clarify import ClarifyMetrics
-from scotoma.stages.measures.run_to_run import PROTOCOLS, FairnessOfRuns
+from scotoma.stages.measures.run_to_run import FairnessOfRuns
 from scotoma.stages.steps import STEPS, skipped_steps
-from scotoma.variance import compare_family
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, said, write
 from tests.slices.searching import find_slices
@@ -99,15 +99,14 @@ def of_study(base: str, techniques: list[str]) -> Any:
     for technique in (base, *techniques):
         values = {metric: runs.values(technique, metric) for metric in variance.NAMES}
         pairs = {m: (runs.values(base, m)[:, -1], own[:, -1]) for m, own in values.items()}
-        families = {protocol: compare_family(pairs, protocol=protocol) for protocol in PROTOCOLS}
+        compared = compare_runs(pairs)
         rows[technique] = [
             FairnessRuns.model_validate(
                 jsonable(
                     measure._row(
                         ("group", metric),
                         MemberFairness(own[:, -1], own[:, :-1], np.zeros(len(own))),
-                        {} if technique == base
-                        else {name: family[metric] for name, family in families.items()},
+                        None if technique == base else compared[metric],
                     )
                 )
             )

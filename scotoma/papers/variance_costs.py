@@ -15,8 +15,8 @@ from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_runs, fairness_variance
-from scotoma.variance import compare_run_sets
-from scotoma.variance.effects import sawilowsky
+from scotoma.runs import RunFinding, compare_runs
+from scotoma.runs.effects import sawilowsky
 
 __all__ = ["Experiment", "cost_counts", "cost_tables", "heatmaps", "published_experiments"]
 
@@ -107,7 +107,9 @@ def cost_tables(finished: FinishedAudit) -> list[PaperTable]:
     printed = fairness_variance().costs
     recomputed = {"with published runs": cost_counts(published_experiments())}
     subset = PublishedTable(columns=printed.columns, rows={**printed.rows, **recomputed})
-    grids = [Grid.published("Paper, Finding 4 (section 3.3)", subset, rows="which", columns=COSTS)]
+    grids = [
+        Grid.published("Paper, Finding 4 (section 3.3)", subset, rows="which", columns=COSTS)
+    ]
     own, sound = _of_run(finished, "published"), _of_run(finished, "sound")
     if not own:
         return [PaperTable.lacking(name, title, NO_TESTS, grids)]
@@ -204,8 +206,14 @@ def _accuracy_moves(
     base: Iterable[float | None], other: Iterable[float | None], protocol: StatisticsProtocol
 ) -> tuple[Sign, Sign]:
     before, after = ([value for value in own if value is not None] for own in (base, other))
-    one = compare_run_sets(before, after, protocol=protocol)
-    return _known(one.mean_moves()), _known(one.variance_moves())
+    one = _compared(before, after, protocol)
+    return one.moves("mean"), one.spread_moves
+
+
+def _compared(
+    before: Sequence[float], after: Sequence[float], protocol: StatisticsProtocol
+) -> RunFinding:
+    return RunFinding("", "accuracy", compare_runs({"": (before, after)})[""], protocol=protocol)
 
 
 def _sign(p: float | None, direction: float | None) -> Sign:
@@ -284,15 +292,15 @@ def _accuracies(finished: FinishedAudit) -> str:
     }
     before = members.pop(finished.audit.dense.name)
     moves = {
-        name: compare_run_sets(before, own)
+        name: _compared(before, own, "sound")
         for name, own in members.items()
         if min(len(own), len(before)) > 1
     }
     changes = (
-        f"{name} {quantity_text(Quantity.of(one.difference), factor=100, digits=2, sign='+')}"
+        f"{name} {quantity_text(Quantity.of(one['difference']), factor=100, digits=2, sign='+')}"
         for name, one in moves.items()
     )
-    wider = [name for name, one in moves.items() if one.variance_moves() == "+"]
+    wider = [name for name, one in moves.items() if one.spread_moves == "+"]
     return (
         f"change of accuracy over training runs, in points: {'; '.join(changes)}; it varies more "
         f"under {', '.join(wider) or 'no variant'}."

@@ -30,7 +30,7 @@ from scotoma.report.overview import variant_rows
 from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
-from scotoma.variance import NO_POWER, THIS_TEST_SET
+from scotoma.runs import NO_POWER, THIS_TEST_SET
 
 __all__ = ["Beside", "page_context"]
 

@@ -329,7 +329,79 @@ def _any(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
     _walk(rows, others, Address(name), name, frozenset())
 
 
+# What a row of training runs is called: once for both protocols, or in that of its protocol.
+OF_RUNS = {
+    "difference": "difference", "Cohen's d": "cohens_d", "mean": "mean",
+    "single-run risk": "single_run_risk", "MaxDiff": "spread.max_diff", "STDEV": "spread.std",
+    "sigma": "spread.sigma",
+}  # fmt: skip
+BY_PROTOCOL = {
+    "sound": {
+        "U p": "u_p", "U p, adjusted": "u_p_adjusted", "raw Levene p": "levene_p",
+        "raw Levene p, adjusted": "levene_p_adjusted", "raw spread": "spread_ratio",
+    },
+    "published": {
+        "one-sided U p": "u_p", "relative Levene p": "levene_p", "relative spread": "spread_ratio",
+    },
+}  # fmt: skip
+FORMS = {"sound": "raw", "published": "relative"}
+
+
+def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
+    """What `variance --json` and `tournament --json` print: rows, and what is said of cells."""
+    question, contest = name, name == "tournament"
+    protocols = list(FORMS) if contest else [content["protocol"]]
+    values: dict[tuple[str, str], list[float]] = {}
+    for run in content.get("runs", ()):
+        values.setdefault((run["technique"], run["metric"]), []).append(run["value"])
+    for row in content["rows"]:
+        technique, base = row["group"], (row["condition"] or "").removeprefix("against=")
+        told = {"technique": technique, "baseline": base if contest else ""}
+        condition = ", ".join(f"{key}={own}" for key, own in told.items() if own)
+        accuracy = row["question"] == "accuracy"
+        at = Address(question, "", "" if accuracy else row["metric"], "", "", condition)
+        start = "accuracy." if accuracy else {"spread": "spreads."}.get(row["question"], "")
+        if not contest:
+            start = "spread." if row["question"] == "spread" else ""
+        names = [OF_RUNS[row["what"]]] if row["what"] in OF_RUNS else []
+        if names and contest and row["what"] in ("difference", "Cohen's d"):
+            names = [f"{form}.{names[0]}" for form in FORMS.values()]
+        for protocol in protocols:
+            own = BY_PROTOCOL[protocol].get(row["what"])
+            if own is not None:
+                names.append(f"{FORMS[protocol]}.{own}" if contest else own)
+            if own in ("u_p", "levene_p") and protocol == "published":
+                names += [f"{one}_adjusted" for one in names[-1:] if not contest or own == "u_p"]
+        if contest and row["what"] == "relative Levene p, adjusted":
+            names.append("relative.levene_p_adjusted")
+        for own in names:
+            where = at._replace(what=start + own)
+            rows.add(where, "value", row["value"])
+            if row["low"] is not None:
+                for field in FIELDS:
+                    rows.add(where, field, row[{"members": "models"}.get(field, field)])
+    for where in ("cells", "accuracy"):
+        for cell in content.get(where, ()):
+            condition = f"technique={cell['technique']}, baseline={cell['baseline']}"
+            start = "accuracy." if where == "accuracy" else ""
+            metric = "" if start else cell["metric"]
+            at = Address(question, "", metric, "", "", condition)
+            texts = {"mean_moves": cell["mean_moves"], "spread_moves": cell["spread_moves"]}
+            texts |= {f"{form}.effect": cell["effect"] for form in FORMS.values()}
+            if not start:
+                texts["verdict"] = cell["verdict"]
+                for key, of in (("values", "technique"), ("baseline_values", "baseline")):
+                    for run, value in enumerate(values[cell[of], cell["metric"]]):
+                        rows.add(at._replace(what=f"{key}.{run}"), "value", value)
+            for what, text in texts.items():
+                rows.add(at._replace(what=start + what), "value", text)
+    kept = {key: content[key] for key in ("totals", "published_totals", "correlations")
+            if key in content}  # fmt: skip
+    _any(rows, kept, name)
+
+
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,
-    "bias": _any, "comparison": _comparison, "slices": _any, "variance": _any, "tournament": _any,
+    "bias": _any, "comparison": _comparison, "slices": _any, "variance": _of_runs,
+    "tournament": _of_runs,
 }  # fmt: skip

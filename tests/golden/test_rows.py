@@ -34,6 +34,10 @@ LEFT: tuple[tuple[str, str], ...] = (
     ("rates / * / examples", "n of its numbers; where there are clusters, their number"),
     ("rates / * / dense_variance.*", "se and df of the rate, on its scale"),
     ("rates / * / compressed_variance.*", "se and df of the rate, on its scale"),
+    ("* / spread*.runs", "a spread is a row, whose n are its runs"),
+    ("variance * / *runs", "a comparison is a row, whose n are the runs of both sides"),
+    ("variance * / effect", "a word for Cohen's d, which is a row"),
+    ("variance * / tests_in_family", "the rows of p-values are the family"),
 )
 
 

@@ -11,13 +11,8 @@ import pytest
 
 from scotoma.report.figures.tournament import tournament_figures
 from scotoma.report.tournament import render_tournament
-from scotoma.tournament import (
-    TechniqueRuns,
-    Tournament,
-    compare_paired,
-    compare_techniques,
-    survival_cells,
-)
+from scotoma.report.tournament_tables import TournamentResult
+from scotoma.runs import RunSets, Tournament, compare_paired, compare_techniques, survival
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
 
@@ -25,49 +20,58 @@ LONG = f"{HOSTILE} {60 * 'b'}"
 METRICS = ("DP", "BA")
 
 
-def runs(bias: float, accuracy: float, name: str, sd: float = 0.01) -> TechniqueRuns:
+def runs(bias: float, accuracy: float, name: str, sd: float = 0.01) -> RunSets:
     rng = np.random.default_rng(7)
     values = bias + sd * rng.standard_normal((8, 2))
-    return TechniqueRuns(
-        name, dict(zip(METRICS, values.T, strict=True)), accuracy + 0.001 * rng.standard_normal(8)
-    )
+    own = {(name, metric): column for metric, column in zip(METRICS, values.T, strict=True)}
+    return own | {(name, "accuracy"): accuracy + 0.001 * rng.standard_normal(8)}
 
 
-RUNS = [
-    runs(0.3, 0.9, "S-Base"), runs(0.1, 0.9, f"S-{LONG}"), runs(0.2, 0.8, "S-costly"),
-    runs(0.4, 0.9, "S-worse"), runs(0.3, 0.9, "S-same", 0.05),
-]  # fmt: skip
+NAMES = ["S-Base", f"S-{LONG}", "S-costly", "S-worse", "S-same"]
+RUNS = {
+    **runs(0.3, 0.9, NAMES[0]), **runs(0.1, 0.9, NAMES[1]), **runs(0.2, 0.8, NAMES[2]),
+    **runs(0.4, 0.9, NAMES[3]), **runs(0.3, 0.9, NAMES[4], 0.05),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def tournament() -> Tournament:
-    return compare_techniques(RUNS, {one.technique: "S-Base" for one in RUNS[1:]})
+    return compare_techniques(RUNS, dict.fromkeys(NAMES[1:], "S-Base"))
+
+
+def result(tournament: Tournament, **shown: Any) -> TournamentResult:
+    nothing = {"beside": {}, "published": None, "aims": {}, "remarks": [], "failed": {}}
+    return TournamentResult(**{"title": "x", "tournament": tournament, **nothing, **shown})
 
 
 @pytest.fixture(scope="module")
 def page(tournament: Tournament) -> str:
-    dense = np.stack([np.stack(list(one.bias.values()), axis=1) for one in RUNS])
-    values = np.stack([dense, 0.1 * dense + 0.2], axis=1)
-    accuracy = np.full(values.shape[:3], 0.9)
-    accuracy[0, 1] = 0.8
-    survival = survival_cells(
-        values, [one.technique for one in RUNS], ["dense", LONG], METRICS, accuracy=accuracy
-    )
+    sets = {}
+    for (name, metric), own in RUNS.items():
+        sets[name, "dense", metric] = own
+        lost = 0.8 if name == "S-Base" else 0.9
+        sets[name, LONG, metric] = np.full(8, lost) if metric == "accuracy" else 0.1 * own + 0.2
+    beside = {
+        "survival": survival(sets, base="S-Base", dense="dense"),
+        "shared runs": compare_paired(RUNS, [NAMES[1:3]]),
+    }
     return render_tournament(
-        LONG, tournament, aims={"S|BA": "*"}, published={"cells": 154},
-        paired=compare_paired([RUNS[1:3]]), survival=survival, remarks=[LONG],
+        result(
+            tournament, title=LONG, aims={"S|BA": "*"}, published={"cells": 154}, beside=beside,
+            remarks=[LONG],
+        )
     )  # fmt: skip
 
 
 def test_cells_say_in_letters_what_they_say_in_colour(tournament: Tournament) -> None:
-    figures = tournament_figures(tournament, {"S|BA": "*"})
+    figures = tournament_figures(result(tournament, aims={"S|BA": "*"}))
     assert list(figures) == ["bias", "spread", "accuracy", "runs"]
     [panel] = figures["bias"].spec["concat"]
     cells = {(row["c0"], row["c1"]): row for row in panel["data"]["values"]}
     assert {name for _, name in cells} == {"DP", "BA *"}
     shown = {key[0]: (row["c2"], row["c5"]) for key, row in cells.items() if key[1] == "DP"}
     assert shown == {
-        RUNS[1].technique: ("better", "\N{MINUS SIGN}H"), "S-costly": ("better", "\N{MINUS SIGN}H"),
+        NAMES[1]: ("better", "\N{MINUS SIGN}H"), "S-costly": ("better", "\N{MINUS SIGN}H"),
         "S-worse": ("worse", "+H"), "S-same": ("neither", "·"),
     }  # fmt: skip
     row = next(r for r in figures["bias"].table.rows if r[:2] == ("S-costly", "DP"))
@@ -77,8 +81,8 @@ def test_cells_say_in_letters_what_they_say_in_colour(tournament: Tournament) ->
 
 
 def test_the_page_repeats_itself_and_shows_names_as_text(tournament: Tournament, page: str) -> None:
-    again = render_tournament("x", tournament, aims={})
-    assert again == render_tournament("x", tournament, aims={})
+    again = render_tournament(result(tournament))
+    assert again == render_tournament(result(tournament))
     assert "as published" not in again
     assert '<td class="number">154</td>' in page
     shown = re.sub(r"<script>.*?</script>", "", page, flags=re.S)

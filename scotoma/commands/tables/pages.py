@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["pages_as_csv", "pages_as_markdown", "pages_as_text", "run_tables"]
 
 GAPS = (2, 1)  # cells between two columns; the smaller where a table then fits
-LONGEST = 24  # cells of a name
+LONGEST, WIDEST = 24, 34  # cells of a name, and of a number with its interval
 CANNOT = "This run cannot give it"
 NOTE = (
     "The run and the paper are of different data and models: the same question asked twice, not "
@@ -160,7 +160,10 @@ def _marked(grid: Grid, at: int, cell: Cell) -> str:
 def _lines(grid: Grid) -> Iterator[str]:
     """Align a grid; the columns that do not fit in 80 cells follow below, beside the names."""
     cells = [
-        [cropped_text(_shown(grid, at, c), LONGEST) for at, c in enumerate(row)]
+        [
+            cropped_text(_shown(grid, at, cell), LONGEST if at < grid.names else WIDEST)
+            for at, cell in enumerate(row)
+        ]
         for row in grid.rows
     ]
     heads = [column.split() for column in grid.columns]

@@ -8,33 +8,31 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
 
 from scotoma.commands.slices.search import harmless
 from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
 from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
-from scotoma.commands.tournament.tables import TournamentResult, as_content, as_rows, as_tables
+from scotoma.commands.tournament.tables import as_content, as_rows, as_tables
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError
-from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
 from scotoma.printable import listed, quoted
 from scotoma.published import fairness_variance
-from scotoma.report.tournament import headline_metric, render_tournament
-from scotoma.storage.files import written
-from scotoma.tournament import (
-    OneSeedCell,
-    SurvivalCell,
-    TechniqueRuns,
+from scotoma.report.tournament import render_tournament
+from scotoma.report.tournament_tables import TournamentResult, headline_metric
+from scotoma.runs import (
+    RunFinding,
+    RunSets,
     Tournament,
     baselines,
     compare_one_seed,
     compare_paired,
     compare_techniques,
     equal_accuracy,
-    survival_cells,
+    survival,
 )
+from scotoma.storage.files import written
 
 __all__ = ["TournamentQuestion", "compare_read_runs", "run_tournament", "unstable"]
 
@@ -109,21 +107,7 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
         raise ConfigError(f"--{formats[0]} and --{formats[1]} exclude each other; choose one")
     result = compare_read_runs(question)
     with written(out) as temporary:
-        temporary.write_text(
-            render_tournament(
-                result.title,
-                result.tournament,
-                aims=result.aims,
-                published=result.published,
-                paired=result.paired,
-                survival=result.survival,
-                equal_accuracy=result.equal_accuracy,
-                minority=result.minority,
-                one_seed=result.one_seed,
-                remarks=result.remarks,
-            ),
-            encoding="utf-8",
-        )
+        temporary.write_text(render_tournament(result), encoding="utf-8")
     chosen = formats[0] if formats else "text"
     if chosen == "json":
         text = json.dumps(jsonable(as_content(result)), indent=1, allow_nan=False)
@@ -154,78 +138,70 @@ def compare_read_runs(question: TournamentQuestion) -> TournamentResult:
         )
     if (question.raw is None) == (not question.runs):
         raise ConfigError("tournament compares finished audits or --raw values; name one of them")
-    survival: list[SurvivalCell] = []
-    equal: list[dict[str, Any]] = []
-    minority: list[dict[str, Any]] = []
-    one_seed: list[OneSeedCell] = []
+    beside: dict[str, list[RunFinding]] = {"survival": [], "equal accuracy": [], "minority": []}
     remarks = [PUBLISHED] if question.protocol == "published" else []
     question, families, repeated, failed = _trained(question)
     remarks += [NOT_COMPARED.format(quoted(name), why) for name, why in failed.items()]
+    finished = None
     if question.raw is not None:
-        techniques, title = read_raw(question.raw), question.raw.name
-        baseline_of = baselines([one.technique for one in techniques], question.bases)
+        sets: RunSets = read_raw(question.raw)
+        title = question.raw.name
     else:
         finished = read_finished(question.runs, question.attribute)
-        techniques, title = finished.runs(question.variant), f"{len(finished.techniques)} audits"
-        baseline_of = baselines(finished.techniques, question.bases)
-        remarks += [READS_GROUPS.format(quoted(name)) for name in finished.reading_groups]
+        sets, title = finished.runs(question.variant), f"{len(finished.audits)} audits"
+    techniques = list(dict.fromkeys(technique for technique, _ in sets))
+    baseline_of = baselines(techniques, question.bases)
+    if finished is not None:
+        reading = finished.trained(lambda facts: facts.test_groups != "no")
+        remarks += [READS_GROUPS.format(quoted(name)) for name in reading]
         if finished.unpaired:
             remarks.append(UNPAIRED.format(", ".join(finished.unpaired)))
-        bases = list(dict.fromkeys(baseline_of.values()))
-        for base in bases:
-            own = [t for t, name in enumerate(finished.techniques)
-                   if base in (name, baseline_of.get(name))]  # fmt: skip
-            names = [finished.techniques[t] for t in own]
-            audits = {name: finished.audits[name] for name in names}
-            drawn = bias_on_other_test_sets(
-                audits, finished.variants, finished.attribute, finished.metrics
-            )
-            named = (names, finished.variants, finished.metrics)
-            options: Any = {
-                "base": names.index(base), "resampled": drawn, "level": question.level
-            }  # fmt: skip
-            bias, accuracy = finished.bias[own], finished.accuracy[own]
-            survival += survival_cells(bias, *named, accuracy=accuracy, **options)
-            equal += equal_accuracy(bias, accuracy, *named, **options)
-            minority += cies_of_minority_cells(audits, finished.variants, finished.attribute, base)
-        remarks.append(BOTH_LEVELS.format(finished.bias.shape[2], _test_set(finished)))
+        for base in dict.fromkeys(baseline_of.values()):
+            names = [one for one in techniques if base in (one, baseline_of.get(one))]
+            for what, found in _compressed(finished, names, base, question.level).items():
+                beside[what] += found
+        seeds = len(next(iter(sets.values())))
+        remarks.append(BOTH_LEVELS.format(seeds, _test_set(finished)))
         if repeated:
-            again = read_finished(repeated, finished.attribute)
-            one_seed = compare_one_seed(
-                techniques, again.runs(question.variant), level=question.level
-            )
+            again = read_finished(repeated, finished.attribute).runs(question.variant)
+            beside["one seed"] = compare_one_seed(sets, again, level=question.level)
     if baseline_of.get("N-Flow") == "N-Base":
         remarks.append(OTHER_LABELS)
-    tournament = compare_techniques(
-        techniques, baseline_of, protocol=cast(StatisticsProtocol, question.protocol),
-        level=question.level,
-    )  # fmt: skip
-    if question.raw is None:
-        remarks += unstable(tournament, finished.adversarial)
     published = question.protocol == "published"
-    study = fairness_variance()
-    return TournamentResult(
-        title=title or "tournament",
-        tournament=tournament,
-        paired=compare_paired(
-            [*_families(techniques, question.shared), *_named(techniques, families)],
-            level=question.level,
-        ),
-        survival=survival,
-        equal_accuracy=equal,
-        minority=minority,
-        one_seed=one_seed,
-        published=study.totals if published else None,
-        aims={
-            f"{task}|{metric}": mark
-            for task, marks in study.aims.items()
-            for metric, mark in marks.items()
-        }
-        if published
-        else {},
-        remarks=remarks,
-        failed=failed,
+    tournament = compare_techniques(
+        sets, baseline_of, protocol="published" if published else "sound", level=question.level
     )
+    if finished is not None:
+        adversarial = finished.trained(lambda facts: facts.slot == "adversary")
+        remarks += unstable(tournament, adversarial)
+    beside["shared runs"] = compare_paired(
+        sets, [*_families(techniques, question.shared), *families], level=question.level
+    )
+    study = fairness_variance()
+    aims = {
+        f"{task}|{metric}": mark
+        for task, marks in study.aims.items()
+        for metric, mark in marks.items()
+    }
+    return TournamentResult(
+        title or "tournament", tournament, {what: own for what, own in beside.items() if own},
+        study.totals if published else None, aims if published else {}, remarks, failed,
+    )  # fmt: skip
+
+
+def _compressed(
+    finished: FinishedTechniques, names: Sequence[str], base: str, level: float
+) -> dict[str, list[RunFinding]]:
+    """What compression leaves of the techniques of a task."""
+    audits = {name: finished.audits[name] for name in names}
+    variants, attribute = finished.variants, finished.attribute
+    sets = {key: own for key, own in finished.sets.items() if key[0] in audits}
+    drawn = bias_on_other_test_sets(audits, variants, attribute, finished.metrics)
+    return {
+        "survival": survival(sets, base=base, dense=variants[0], drawn=drawn, level=level),
+        "equal accuracy": equal_accuracy(sets, base=base, drawn=drawn, level=level),
+        "minority": cies_of_minority_cells(audits, variants, attribute, base),
+    }
 
 
 def unstable(tournament: Tournament, adversarial: Collection[str]) -> list[str]:
@@ -240,11 +216,11 @@ def unstable(tournament: Tournament, adversarial: Collection[str]) -> list[str]:
     """
     headline = headline_metric(cell.metric for cell in tournament.cells)
     return [
-        UNSTABLE.format(quoted(cell.technique), cell.metric, cell.raw.spread_ratio.value)
+        UNSTABLE.format(quoted(cell.technique), cell.metric, cell.value("raw spread"))
         for cell in tournament.cells
         if cell.technique in adversarial
         and cell.metric == headline
-        and cell.raw.spread_ratio.value > 1
+        and cell.value("raw spread") > 1
     ]
 
 
@@ -281,22 +257,14 @@ def _trained(
     return asked, [own for own in families if len(own) > 1], done.one_seed, done.failed
 
 
-def _named(
-    techniques: Sequence[TechniqueRuns], families: Sequence[Sequence[str]]
-) -> list[list[TechniqueRuns]]:
-    return [[one for one in techniques if one.technique in family] for family in families]
-
-
-def _families(
-    techniques: Sequence[TechniqueRuns], patterns: Sequence[str]
-) -> list[list[TechniqueRuns]]:
+def _families(techniques: Sequence[str], patterns: Sequence[str]) -> list[list[str]]:
     families = []
     for pattern in patterns:
-        family = [one for one in techniques if fnmatchcase(one.technique, pattern)]
+        family = [one for one in techniques if fnmatchcase(one, pattern)]
         if len(family) < 2:
             raise ConfigError(
                 f"--shared {quoted(pattern)} must match two techniques or more, got {len(family)}: "
-                f"choose among {listed([one.technique for one in techniques])}"
+                f"choose among {listed(techniques)}"
             )
         families.append(family)
     return families

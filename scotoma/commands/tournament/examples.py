@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,10 +12,11 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import over_index
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.inputs import Codes, Flags
 from scotoma.natural import natural_order
 from scotoma.printable import quoted
-from scotoma.tournament import resampled_bias
+from scotoma.runs import RunFinding, VariantSets, resampled_bias
+from scotoma.runs.effects import bare
 
 if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
@@ -27,7 +29,7 @@ def bias_on_other_test_sets(
     variants: Sequence[str],
     attribute: str,
     metrics: Sequence[str],
-) -> Floats:
+) -> VariantSets:
     """Measure the mean bias of every technique and variant on test sets drawn anew.
 
     Args:
@@ -37,7 +39,7 @@ def bias_on_other_test_sets(
         metrics: Of the seven.
 
     Returns:
-        Shape (draws, techniques, variants, metrics).
+        One value a draw of test examples.
 
     Raises:
         DataError: The audits have other test examples.
@@ -61,12 +63,13 @@ def bias_on_other_test_sets(
         clusters=test.clusters,
         seed=first.run.config.population.seed,
     )
-    return drawn.reshape(len(drawn), len(audits), len(variants), len(metrics))
+    keys = product(audits, variants, metrics)
+    return dict(zip(keys, drawn.reshape(len(drawn), -1).T, strict=True))
 
 
 def cies_of_minority_cells(
     audits: Mapping[str, FinishedAudit], variants: Sequence[str], attribute: str, base: str
-) -> list[dict[str, Any]]:
+) -> list[RunFinding]:
     """Say how many CIEs of each technique lie in the cells that training showed rarely.
 
     Args:
@@ -76,9 +79,10 @@ def cies_of_minority_cells(
         base: The audit whose training examples say what is rare.
 
     Returns:
-        A row for each `technique` and compressed `variant`: the number of CIEs (`flagged`), and
-        their `share` in minority cells against that of the test set. None where the audit has no
-        training examples or no cell is rarer than another.
+        Of each technique under each compressed variant the number of `CIEs`, those `in minority
+        cells`, the `share of CIEs` and the `share of test set` there, and their ratio as a
+        `change`, per cent. None where the audit has no training examples or no cell is rarer than
+        another.
     """
     training, test = audits[base].training, audits[base].test
     if not training.ids or not training.labelled:
@@ -100,8 +104,13 @@ def cies_of_minority_cells(
             [share] = over_index(
                 cies, {"minority": minority}, members=members, clusters=test.clusters
             )
-            row = {"technique": name, "variant": variant, "flagged": int(cies.sum())}
-            rows.append(row | {"share": share})
+            counts = {
+                "CIEs": cies.sum(), "in minority cells": share.n_flagged,
+                "share of CIEs": share.share_in_flagged, "share of test set": share.share_in_data,
+            }  # fmt: skip
+            numbers = {what: bare(float(value), share.n) for what, value in counts.items()}
+            numbers["change"] = share.change
+            rows.append(RunFinding(name, "CIEs in minority cells", numbers, variant=variant))
     return rows
 
 

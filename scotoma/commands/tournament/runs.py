@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scotoma.commands.shared.tables import column
-from scotoma.commands.variance.measure import VarianceQuestion, read_runs
+from scotoma.commands.variance.measure import VarianceQuestion, canonical_table
 from scotoma.config.sheet import Sheet
+from scotoma.config.techniques import TechniqueFacts
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Floats
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import open_arrays, read_table
+from scotoma.runs import ACCURACY, RunSets, VariantSets, run_sets
 from scotoma.storage.regular import open_regular
-from scotoma.tournament import TechniqueRuns
 from scotoma.untrusted import read_apart
 
 if TYPE_CHECKING:
@@ -26,12 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishedTechniques", "read_finished", "read_raw"]
 
-ACCURACY = ("accuracy", "perf", "mAP", "top1")  # what files call it
+ACCURACIES = (ACCURACY, "perf", "mAP", "top1")  # what files call it
 METRIC_NAMES = {"DI bar": "DI"}  # the study's files to its tables
 TABLES = (".csv", ".csv.gz", ".parquet")
 SHEETS = (".yaml", ".yml")
-
-Values = dict[str, dict[str, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,30 +38,20 @@ class FinishedTechniques:
     """Techniques whose models were audited, one run a technique.
 
     Attributes:
-        techniques: Their names.
+        audits: What each technique's audit has left.
         variants: The variants that all have, dense first.
         metrics: Names of the metrics.
-        bias: Shape (techniques, variants, seeds, metrics).
-        accuracy: Shape (techniques, variants, seeds), fractions.
-        reading_groups: Techniques whose decision reads the group of the example it decides.
-        adversarial: Techniques that train against an adversary, in every third epoch.
-        unpaired: Compressed variants whose members do not derive from dense ones.
         attribute: Whose groups are compared.
-        audits: What each audit has left.
+        sets: Bias and accuracy, one value a seed.
     """
 
-    techniques: tuple[str, ...]
+    audits: Mapping[str, FinishedAudit]
     variants: tuple[str, ...]
     metrics: tuple[str, ...]
-    bias: Floats
-    accuracy: Floats
-    reading_groups: tuple[str, ...] = ()
-    adversarial: tuple[str, ...] = ()
-    unpaired: tuple[str, ...] = ()
-    attribute: str = ""
-    audits: Mapping[str, FinishedAudit] = field(default_factory=dict)
+    attribute: str
+    sets: VariantSets
 
-    def runs(self, variant: str | None) -> list[TechniqueRuns]:
+    def runs(self, variant: str | None) -> RunSets:
         """Take the runs of every technique under a variant, None for dense.
 
         Raises:
@@ -73,18 +62,22 @@ class FinishedTechniques:
                 f"--variant must be one that all runs have, got {quoted(variant)}: choose among "
                 f"{listed(self.variants)}"
             )
-        at = 0 if variant is None else self.variants.index(variant)
-        return [
-            TechniqueRuns(
-                name,
-                {metric: self.bias[t, at, :, m] for m, metric in enumerate(self.metrics)},
-                self.accuracy[t, at],
-            )
-            for t, name in enumerate(self.techniques)
-        ]
+        chosen = variant or self.variants[0]
+        return {(t, m): own for (t, v, m), own in self.sets.items() if v == chosen}
+
+    def trained(self, holds: Callable[[TechniqueFacts], bool]) -> list[str]:
+        """Name the audits that trained with a technique of which something holds."""
+        asked = {name: one.run.config.mitigation for name, one in self.audits.items()}
+        return [name for name, one in asked.items() if one is not None and holds(one.facts)]
+
+    @property
+    def unpaired(self) -> list[str]:
+        """Name the compressed variants whose members do not derive from dense ones."""
+        compressed = next(iter(self.audits.values())).audit.compressed
+        return [one.name for one in compressed if one.name in self.variants and not one.paired]
 
 
-def read_raw(place: Path) -> list[TechniqueRuns]:
+def read_raw(place: Path) -> dict[tuple[str, str], Floats]:
     """Read values of training runs from a long table, or from every file of a folder.
 
     A folder holds any of: `TECHNIQUE.yaml`, there or in `overall/`, metric to values; `.npz` files
@@ -114,17 +107,34 @@ def read_raw(place: Path) -> list[TechniqueRuns]:
             )
     else:
         files = [place]
-    values: Values = {}
+    sets: dict[tuple[str, str], Floats] = {}
     for file in files:
         for technique, metric, own in _values(file):
-            metrics = values.setdefault(technique, {})
-            if metric in metrics:
+            if (technique, metric) in sets:
                 raise DataError(
                     f"technique {quoted(technique)}, metric {quoted(metric)} is in several files "
                     f"of {quoted(str(place))}: keep one of them"
                 )
-            metrics[metric] = own
-    return [_technique(name, metrics) for name, metrics in values.items()]
+            sets[technique, metric] = own
+    for technique in dict.fromkeys(name for name, _ in sets):
+        _name_accuracy(technique, sets)
+    return sets
+
+
+def _name_accuracy(technique: str, sets: dict[tuple[str, str], Floats]) -> None:
+    """Give the accuracy of a technique its one name and unit."""
+    metrics = [metric for name, metric in sets if name == technique]
+    known = [metric for metric in metrics if metric in ACCURACIES]
+    if len(known) > 1:
+        raise DataError(
+            f"technique {quoted(technique)} must have one accuracy, got {', '.join(known)}: keep "
+            "one"
+        )
+    if metrics == known:
+        raise DataError(f"technique {quoted(technique)} has no bias metric: add its values")
+    for metric in known:
+        accuracy = sets.pop((technique, metric))
+        sets[technique, ACCURACY] = accuracy / 100 if (accuracy > 1).any() else accuracy
 
 
 def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
@@ -146,22 +156,19 @@ def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
             name = METRIC_NAMES.get(str(metric), str(metric))
             yield file.stem, name, _column(own, f"{file.stem}, {name}")
     else:
-        table = read_table(file).frame
-        run = column(table, "run", "--raw")
-        for one in read_runs(table.sort(run, maintain_order=True), VarianceQuestion()):
-            yield one.technique, METRIC_NAMES.get(one.metric, one.metric), one.overall
+        table = canonical_table(read_table(file).frame, VarianceQuestion())
+        for (technique, metric), own in run_sets(table.sort("run", maintain_order=True)).items():
+            yield technique, METRIC_NAMES.get(metric, metric), own.overall
 
 
 def _npz(path: str) -> dict[str, Any]:
     """Arrays of numbers by name, as lists; runs in the process that reads files."""
     name = quoted(Path(path).name)
     with open_arrays(Path(path), name) as arrays:
-        return {
-            key: _numbers(arrays[key], f"array {quoted(key)} of {name}") for key in arrays.files
-        }
+        return {key: _listed(arrays[key], f"array {quoted(key)} of {name}") for key in arrays.files}
 
 
-def _numbers(array: Any, name: str) -> list[Any]:
+def _listed(array: Any, name: str) -> list[Any]:
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold numbers, got {array.dtype}: write one number a run")
     values: list[Any] = array.astype(np.float64).tolist()
@@ -187,21 +194,6 @@ def _column(values: Any, name: str) -> Floats:
     return array
 
 
-def _technique(name: str, metrics: Mapping[str, Floats]) -> TechniqueRuns:
-    known = [metric for metric in metrics if metric in ACCURACY]
-    if len(known) > 1:
-        raise DataError(
-            f"technique {quoted(name)} must have one accuracy, got {', '.join(known)}: keep one"
-        )
-    bias = {metric: own for metric, own in metrics.items() if metric not in ACCURACY}
-    if not bias:
-        raise DataError(f"technique {quoted(name)} has no bias metric: add its values")
-    if not known:
-        return TechniqueRuns(name, bias)
-    accuracy = metrics[known[0]]
-    return TechniqueRuns(name, bias, accuracy / 100 if (accuracy > 1).any() else accuracy)
-
-
 def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechniques:
     """Read the members of finished audits, one audit a technique.
 
@@ -216,24 +208,16 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
     from scotoma.commands.shared.finished_run import open_run
     from scotoma.papers.finished import FinishedAudit
 
-    audits: dict[str, Audit] = {}
     every: dict[str, FinishedAudit] = {}
-    reading: list[str] = []
-    adversarial: list[str] = []
     for place in places:
         name, _, folder = place.rpartition("=")
         name = name or Path(folder.rstrip("/")).name
-        if name in audits:
+        if name in every:
             raise ConfigError(
                 f"technique {quoted(name)} stands twice: name runs as TECHNIQUE=FOLDER"
             )
-        finished = FinishedAudit(open_run(folder))
-        every[name], audits[name] = finished, finished.audit
-        mitigation = finished.run.config.mitigation
-        if mitigation is not None and mitigation.facts.test_groups != "no":
-            reading.append(name)
-        if mitigation is not None and mitigation.facts.slot == "adversary":
-            adversarial.append(name)
+        every[name] = FinishedAudit(open_run(folder))
+    audits = {name: one.audit for name, one in every.items()}
     chosen = _attribute(audits, attribute)
     first = next(iter(audits.values()))
     variants = [
@@ -241,27 +225,22 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         for one in first.variants
         if all(one.name in audit.run_to_run for audit in audits.values())
     ]
-    metrics = [row.metric for row in first.run_to_run[variants[0]] if row.attribute == chosen]
+    metrics: list[str] = [
+        row.metric for row in first.run_to_run[variants[0]] if row.attribute == chosen
+    ]
     _check_paired(audits, variants)
-    bias = [
-        [_by_metric(audit, variant, chosen, metrics) for variant in variants]
-        for audit in audits.values()
-    ]
-    accuracy = [
-        [audit.accuracy[variant].members for variant in variants] for audit in audits.values()
-    ]
-    return FinishedTechniques(
-        tuple(audits),
-        tuple(variants),
-        tuple(metrics),
-        np.array(bias, np.float64).swapaxes(2, 3),
-        np.array(accuracy, np.float64),
-        tuple(reading),
-        tuple(adversarial),
-        tuple(one.name for one in first.compressed if one.name in variants and not one.paired),
-        chosen,
-        every,
-    )
+    sets: dict[tuple[str, str, str], Floats] = {}
+    for (name, audit), variant in product(audits.items(), variants):
+        rows = {str(r.metric): r.values for r in audit.run_to_run[variant] if r.attribute == chosen}
+        for metric in metrics:
+            sets[name, variant, metric] = _numbers(rows[metric])
+        sets[name, variant, ACCURACY] = _numbers(audit.accuracy[variant].members)
+    return FinishedTechniques(every, tuple(variants), tuple(metrics), chosen, sets)
+
+
+def _numbers(values: Iterable[float | None]) -> Floats:
+    """One value a member; nan where it is undefined."""
+    return np.array([np.nan if one is None else one for one in values], np.float64)
 
 
 def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
@@ -306,13 +285,3 @@ def _attribute(audits: Mapping[str, Audit], attribute: str | None) -> str:
             f"{listed(shared)}"
         )
     return attribute or shared[0]
-
-
-def _by_metric(
-    audit: Audit, variant: str, attribute: str, metrics: Iterable[str]
-) -> list[list[float]]:
-    """Values of each member by metric; nan where one is undefined."""
-    rows: dict[str, tuple[float | None, ...]] = {
-        row.metric: row.values for row in audit.run_to_run[variant] if row.attribute == attribute
-    }
-    return [[np.nan if one is None else one for one in rows[metric]] for metric in metrics]

@@ -20,10 +20,10 @@ from scotoma.errors import ConfigError, ScotomaError
 from scotoma.exhausted import exhausted
 from scotoma.printable import printable
 from scotoma.run import Run
+from scotoma.runs import FEWEST_RUNS
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.mitigation.refit import refit_last_layers
 from scotoma.storage.files import written
-from scotoma.tournament import FEWEST_RUNS
 
 __all__ = ["TrainedTournament", "shared_trainings", "train_techniques"]
 

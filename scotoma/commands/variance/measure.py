@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.values import tidy
@@ -20,12 +18,13 @@ from scotoma.commands.shared.text_table import cropped_text, table_lines, wrappe
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
-from scotoma.numbers import check_level
+from scotoma.numbers import Estimate, undefined
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
-from scotoma.variance import THIS_TEST_SET, RunComparison, RunSpread, compare_family, spread
+from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
+from scotoma.runs.table import RunSet
 
-__all__ = ["Runs", "VarianceQuestion", "compare_runs", "read_runs", "run_variance"]
+__all__ = ["VarianceQuestion", "canonical_table", "run_variance"]
 
 NOT_COMPARED = "not compared (the base has no runs of this metric)"
 
@@ -55,28 +54,6 @@ class VarianceQuestion:
     level: float = 0.95
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """The runs of one technique, measured in one way.
-
-    Attributes:
-        technique: Its name.
-        metric: What was measured.
-        values: Shape (R,), or (R, C) with classes.
-        classes: Names of the classes; empty without.
-    """
-
-    technique: str
-    metric: str
-    values: npt.NDArray[np.float64]
-    classes: tuple[str, ...] = ()
-
-    @property
-    def overall(self) -> npt.NDArray[np.float64]:
-        """One value a run, shape (R,): the unweighted mean over classes where there are some."""
-        return self.values if self.values.ndim == 1 else self.values.mean(axis=1)
-
-
 def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet: bool) -> None:
     """Print how far identical runs lie apart, and which techniques differ from the base.
 
@@ -94,242 +71,169 @@ def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet
             f"--protocol must be sound or published, got {quoted(question.protocol)}: choose one"
         )
     question = replace(question, base=question.base and tidy(question.base))
-    runs = read_runs(read_table(path).frame, question)
-    content = compare_runs(runs, question)
-    if not quiet and question.base is None:
-        sys.stderr.write("no --base: spreads are shown, nothing is compared\n")
-    if as_json:
-        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write("\n".join(_page(path.name, content, question)) + "\n")
-
-
-def read_runs(table: pl.DataFrame, question: VarianceQuestion) -> list[Runs]:
-    """The runs of each technique and metric, in the order of the table.
-
-    Raises:
-        ConfigError: A column that the table has not, or a base that is no technique.
-        DataError: A value that is missing, no number or there twice, a single run.
-    """
-    names = {
-        "technique": question.technique,
-        "metric": question.metric,
-        "run": question.run,
-        "value": question.value,
-    }
-    if question.class_column is not None:
-        names["class"] = question.class_column
-    for role, name in names.items():
-        column(table, name, f"--{role}")
-    keys = {role: texts(table, name).tolist() for role, name in names.items() if role != "value"}
-    frame = pl.DataFrame(keys, schema=dict.fromkeys(keys, pl.String)).with_columns(
-        value=pl.Series(numbers(table, question.value))
-    )
-    twice = frame.select(*keys).is_duplicated()
-    if twice.any():
-        row = frame.row(int(twice.arg_max() or 0), named=True)
-        what = ", ".join(f"{role} {quoted(row[role])}" for role in keys)
-        raise DataError(f"{what} is in the table more than once: keep one value per run")
+    frame = canonical_table(read_table(path).frame, question)
     techniques = frame["technique"].unique(maintain_order=True).to_list()
     if question.base is not None and question.base not in techniques:
         raise ConfigError(
             f"--base must be one of the techniques, got {quoted(question.base)}: choose among "
             f"{listed(techniques)}"
         )
-    return list(_runs(frame))
+    sets = run_sets(frame)
+    spreads, found = _spreads(sets, question.level), _comparisons(sets, question)
+    if not quiet and question.base is None:
+        sys.stderr.write("no --base: spreads are shown, nothing is compared\n")
+    if as_json:
+        content = {
+            "protocol": question.protocol,
+            "level": question.level,
+            "base": question.base,
+            "rows": finding_rows(
+                {"spread": spreads, "comparison": [one for one, _ in found]}
+            ).to_dicts(),
+        }
+        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
+    else:
+        lines = _page(path.name, spreads, found, question)
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _runs(frame: pl.DataFrame) -> Iterator[Runs]:
-    for names, part in frame.group_by(["technique", "metric"], maintain_order=True):
-        technique, metric = (str(name) for name in names)
-        count = part["run"].n_unique()
-        where = f"technique {quoted(technique)}, metric {quoted(metric)}"
-        if count < 2:
-            raise DataError(f"{where} has one run: a spread needs two or more")
-        if "class" not in frame.columns:
-            yield Runs(technique, metric, part["value"].to_numpy())
-            continue
-        wide = part.pivot("class", index="run", values="value", maintain_order=True)
-        classes = tuple(wide.columns[1:])
-        for name in classes:
-            if wide[name].null_count():
-                lacking = wide["run"].filter(wide[name].is_null())[0]
-                raise DataError(
-                    f"{where} has no value of class {quoted(name)} in run {quoted(lacking)}: give "
-                    "every run all classes, or leave the class out"
-                )
-        yield Runs(technique, metric, wide.drop("run").to_numpy(), classes)
+def canonical_table(table: pl.DataFrame, question: VarianceQuestion) -> pl.DataFrame:
+    """Take the columns that a question names, under the names that `run_sets` reads.
 
-
-def compare_runs(runs: list[Runs], question: VarianceQuestion) -> dict[str, Any]:
-    """The spread of each set of runs, and its comparison with the base.
-
-    Args:
-        runs: From `read_runs`.
-        question: What is asked.
-
-    Returns:
-        `spread` and `comparisons`, one entry a technique and metric, the latter as one family.
-
-    >>> rng = np.random.default_rng(0)
-    >>> runs = [Runs(name, "DP", rng.normal(mean, 1, 8)) for name, mean in (("a", 0), ("b", 5))]
-    >>> found = compare_runs(runs, VarianceQuestion(base="a"))
-    >>> [(row["technique"], row["comparison"].mean_moves()) for row in found["comparisons"]]
-    [('b', '+')]
+    Raises:
+        ConfigError: A column that the table has not.
+        DataError: A value that is missing or no number.
     """
-    check_level(question.level)
-    spreads = [
-        {"technique": one.technique, "metric": one.metric}
-        | _spread(spread(one.values, level=question.level), one)
-        for one in runs
-    ]
-    base = {one.metric: one for one in runs if one.technique == question.base}
-    others = [one for one in runs if question.base is not None and one.technique != question.base]
-    for one in others:
-        if one.metric in base and set(base[one.metric].classes) != set(one.classes):
+    names = {
+        "technique": question.technique, "metric": question.metric, "run": question.run,
+        "value": question.value,
+    }  # fmt: skip
+    if question.class_column is not None:
+        names["class"] = question.class_column
+    for role, name in names.items():
+        column(table, name, f"--{role}")
+    keys = {role: texts(table, name).tolist() for role, name in names.items() if role != "value"}
+    return pl.DataFrame(keys, schema=dict.fromkeys(keys, pl.String)).with_columns(
+        value=pl.Series(numbers(table, question.value))
+    )
+
+
+def _spreads(sets: Mapping[tuple[str, str], RunSet], level: float) -> list[RunFinding]:
+    """The spread of each set, and of the class that moves most."""
+    found = []
+    for key, own in sets.items():
+        moved, worst = spread(own.values, level=level)
+        found.append(
+            RunFinding(*key, moved, class_name=own.classes[worst or 0] if own.classes else "")
+        )
+    return found
+
+
+def _comparisons(
+    sets: Mapping[tuple[str, str], RunSet], question: VarianceQuestion
+) -> list[tuple[RunFinding, str]]:
+    """What differs from the base, as one family, each with the numbers of runs a side."""
+    base = question.base
+    if base is None:
+        return []
+    pairs = {}
+    keys = [key for key in sets if key[0] != base]
+    for technique, metric in keys:
+        own, before = sets[technique, metric], sets.get((base, metric))
+        if before is None:
+            continue
+        if set(before.classes) != set(own.classes):
             raise DataError(
-                f"technique {quoted(one.technique)}, metric {quoted(one.metric)} has other classes "
+                f"technique {quoted(technique)}, metric {quoted(metric)} has other classes "
                 "than the base: compare means over the same classes"
             )
-    family = compare_family(
-        {
-            str(place): (base[one.metric].overall, one.overall)
-            for place, one in enumerate(others)
-            if one.metric in base
-        },
-        protocol=cast(StatisticsProtocol, question.protocol),
-        level=question.level,
-    )
-    return {
-        "protocol": question.protocol,
-        "level": question.level,
-        "base": question.base,
-        "tests_in_family": len(family),
-        "spread": spreads,
-        "comparisons": [
-            {
-                "technique": one.technique,
-                "metric": one.metric,
-                "runs": len(one.values),
-                "base_runs": len(base[one.metric].values) if one.metric in base else 0,
-                "comparison": family.get(str(place)),
-                "reason": "" if one.metric in base else NOT_COMPARED,
-            }
-            for place, one in enumerate(others)
-        ],
-    }
+        pairs[technique, metric] = before.overall, own.overall
+    compared = compare_runs(pairs, level=question.level)
+    protocol = cast(StatisticsProtocol, question.protocol)
+    found = []
+    for key in keys:
+        sizes = dict.fromkeys(map(len, pairs[key][::-1] if key in pairs else [sets[key].values]))
+        lacking = {"difference": undefined(NOT_COMPARED, n=sum(sizes), members=0)}
+        numbers = compared.get(key, lacking)
+        found.append(
+            (RunFinding(*key, numbers, base, protocol=protocol), ", ".join(map(str, sizes)))
+        )
+    return found
 
 
-def _spread(result: RunSpread, runs: Runs) -> dict[str, Any]:
-    worst = None if result.worst_class is None else runs.classes[result.worst_class]
-    return {"spread": result, "worst_class": worst}
-
-
-def _page(name: str, content: dict[str, Any], question: VarianceQuestion) -> Iterator[str]:
-    level = f"{100 * question.level:g}%"
-    yield cropped_text(f"{name}: spread over identical runs, intervals {level}")
+def _page(
+    name: str,
+    spreads: list[RunFinding],
+    found: list[tuple[RunFinding, str]],
+    question: VarianceQuestion,
+) -> Iterator[str]:
+    yield cropped_text(f"{name}: spread over identical runs, intervals {100 * question.level:g}%")
     yield from wrapped(
         "All numbers are about training runs on this test set; sigma assumes normally "
         "distributed runs."
     )
-    yield ""
-    yield from _spread_table(content["spread"])
-    if not content["comparisons"]:
+    yield from _table(
+        ["technique", "metric", "runs", "max diff", "std", "sigma"], 2,
+        [[one.technique, one.metric, str(one["sigma"].n), _four(one["MaxDiff"]),
+          _four(one["STDEV"]), shown(one["sigma"], significant=True),
+          aside([one["sigma"]], THIS_TEST_SET, "takes the runs")] for one in spreads],
+    )  # fmt: skip
+    yield from _table(
+        ["technique", "metric", "class moving most", "runs", "max diff", "std"], 3,
+        [[one.technique, one.metric, one.class_name, str(one["sigma"].n),
+          _four(one["MaxDiff of class"]), _four(one["STDEV of class"]), ""]
+         for one in spreads if one.class_name],
+    )  # fmt: skip
+    if not found:
         return
     several = "Benjamini-Hochberg" if question.protocol == "sound" else "none"
+    tested = sum("U p" in one.numbers for one, _ in found)
     yield ""
     yield from wrapped(
         f"Means and variances against {quoted(question.base or '')}: protocol {question.protocol}, "
-        f"{_comparisons(content['tests_in_family'])}, correction {several}"
+        f"{tested} comparison{'s' * (tested != 1)}, correction {several}"
     )
-    yield ""
-    yield from _means(content["comparisons"])
-    yield ""
-    yield from _variances(content["comparisons"])
+    yield from _table(
+        ["technique", "metric", "runs", "difference", "Cohen's d", "U p", "mean"], 2,
+        [_mean(*one) for one in found],
+    )  # fmt: skip
+    yield from _table(
+        ["technique", "metric", "runs", "ratio of standard deviations", "Levene p", "variance"], 2,
+        [_variance(*one) for one in found if "U p" in one[0].numbers],
+    )  # fmt: skip
 
 
-def _spread_table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    cells, of_class = [], []
-    for row in rows:
-        one: RunSpread = row["spread"]
-        names = [row["technique"], row["metric"]]
-        note = aside([one.sigma], THIS_TEST_SET, "takes the runs")
-        sigma = shown(one.sigma, significant=True)
-        cells.append([*names, str(one.runs), _four(one.max_diff), _four(one.std), sigma, note])
-        if row["worst_class"] is not None:
-            worst = [_four(one.class_max_diff), _four(one.class_std), ""]
-            of_class.append([*names, row["worst_class"], str(one.runs), *worst])
-    header = ["technique", "metric", "runs", "max diff", "std", "sigma"]
-    yield from table_lines(header, cells, right=2)
-    if of_class:
-        yield ""
-        header = ["technique", "metric", "class moving most", "runs", "max diff", "std"]
-        yield from table_lines(header, of_class, right=3)
+def _table(header: list[str], right: int, rows: list[list[str]]) -> list[str]:
+    return ["", *table_lines(header, rows, right=right)] if rows else []
 
 
-def _means(rows: list[dict[str, Any]]) -> list[str]:
-    cells = []
-    for row in rows:
-        one: RunComparison | None = row["comparison"]
-        start = [row["technique"], row["metric"], _sizes(row)]
-        if one is None:
-            cells.append([*start, "", "", "", "", row["reason"]])
-            continue
-        effect = "" if math.isnan(one.cohens_d.value) else one.effect
-        note = aside([one.difference, one.cohens_d], THIS_TEST_SET)
-        cells.append(
-            [
-                *start,
-                shown(one.difference, sign="+", significant=True),
-                shown(one.cohens_d, digits=1),
-                _p(one.u_p_adjusted),
-                one.mean_moves(),
-                "; ".join(filter(None, [effect, note])),
-            ]
-        )
-    return table_lines(
-        ["technique", "metric", "runs", "difference", "Cohen's d", "U p", "mean"],
-        cells,
-        right=2,
-    )
+def _mean(one: RunFinding, runs: str) -> list[str]:
+    start = [one.technique, one.metric, runs]
+    if "U p" not in one.numbers:
+        return [*start, "", "", "", "", one["difference"].reason]
+    effects = [one["difference"], one["Cohen's d"]]
+    effect = "" if math.isnan(effects[1].value) else one.effect
+    return [
+        *start, shown(effects[0], sign="+", significant=True), shown(effects[1], digits=1),
+        _p(one.p("U")), one.moves("mean"),
+        "; ".join(filter(None, [effect, aside(effects, THIS_TEST_SET)])),
+    ]  # fmt: skip
 
 
-def _variances(rows: list[dict[str, Any]]) -> list[str]:
-    cells = []
-    for row in rows:
-        one: RunComparison | None = row["comparison"]
-        if one is None:
-            continue
-        cells.append(
-            [
-                row["technique"],
-                row["metric"],
-                _sizes(row),
-                shown(one.spread_ratio, digits=2),
-                _p(one.levene_p_adjusted),
-                one.variance_moves(),
-                one.reason or aside([one.spread_ratio], THIS_TEST_SET),
-            ]
-        )
-    header = ["technique", "metric", "runs", "ratio of standard deviations", "Levene p"]
-    return table_lines([*header, "variance"], cells, right=2)
+def _variance(one: RunFinding, runs: str) -> list[str]:
+    form = "relative" if one.protocol == "published" else "raw"
+    ratio, test = one[f"{form} spread"], f"{form} Levene"
+    return [
+        one.technique, one.metric, runs, shown(ratio, digits=2), _p(one.p(test)),
+        one.spread_moves, one[f"{test} p"].reason or aside([ratio], THIS_TEST_SET),
+    ]  # fmt: skip
 
 
-def _comparisons(count: int) -> str:
-    return f"{count} comparison{'s' * (count != 1)}"
+def _four(estimate: Estimate) -> str:
+    return number(estimate.value, 4, significant=True)
 
 
-def _sizes(row: dict[str, Any]) -> str:
-    """Runs of the technique, and of the base where it has another number."""
-    both = [str(row["runs"]), str(row["base_runs"])]
-    return ", ".join(dict.fromkeys(both))
-
-
-def _four(value: float) -> str:
-    return number(value, 4, significant=True)
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
+def _p(p: float) -> str:
+    if math.isnan(p):
         return "undefined"
-    return f"{value:.3f}" if value >= 0.001 else "<0.001"
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"

@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scotoma.audit import Quantity
-from scotoma.numbers import Estimate
 from scotoma.report import numbers
-from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
+from scotoma.report.figures.figure import Figure, FigureTable, isolated
 from scotoma.report.figures.grammar import (
     FAMILY,
     GROUND,
@@ -24,10 +22,12 @@ from scotoma.report.figures.grammar import (
     single,
     strip,
 )
-from scotoma.tournament import AccuracyCell, Cell, SurvivalCell, Tournament
-from scotoma.variance import THIS_TEST_SET
+from scotoma.report.tournament_tables import TournamentResult, shown_variant, tournament_tables
+from scotoma.runs import RunFinding
+from scotoma.runs.finding import Moves
+from scotoma.runs.survival import collapsed
 
-__all__ = ["LETTERS", "estimate_text", "tournament_figures"]
+__all__ = ["tournament_figures"]
 
 BETTER, WORSE, NEITHER = "better", "worse", "neither"
 FILLS = {BETTER: FAMILY[0], WORSE: FAMILY[1], NEITHER: SOFT}  # blue, orange: safe for all eyes
@@ -42,38 +42,35 @@ STRENGTH = {
 }  # fmt: skip
 STEP, ROW, NAMES = 38, 26, 90  # pixels: a column, a row, room for the names of rows
 MINUS = numbers.MINUS
-Aims = Mapping[str, str]
+SPREADS: tuple[Moves, ...] = ("raw spread", "relative spread")
+MOVED: tuple[tuple[str, Moves, bool], ...] = (
+    ("accuracy", "mean", True), *((one, one, False) for one in SPREADS),
+)  # fmt: skip
 Mark = tuple[str, float, str]  # of `FILLS`, its strength, what stands in the cell
 
 
-def tournament_figures(
-    tournament: Tournament, aims: Aims, survival: Sequence[SurvivalCell] = ()
-) -> dict[str, Figure]:
+def tournament_figures(result: TournamentResult) -> dict[str, Figure]:
     """Draw Figures 1 to 3 of the fixed-seed study, every run, and what survives compression.
-
-    Args:
-        tournament: The cells.
-        aims: `TASK|METRIC`, TASK as baselines begin, to the mark of a metric that is aimed at.
-        survival: Cells of compressed variants; none draws no figure of them.
 
     Returns:
         Figures by slug: bias, spread, accuracy, runs, survival; without what cannot be drawn.
     """
-    figures = [_bias(tournament, aims), _spread(tournament), _every_run(tournament)]
-    if tournament.accuracy:
-        figures.insert(2, _accuracy(tournament))
-    if survival:
-        figures.append(_survival(survival))
-    return {figure.slug: figure for figure in figures}
+    draw = {
+        "bias": _bias, "spread": _spread, "accuracy": _accuracy, "runs": _every_run,
+        "survival": _survival,
+    }  # fmt: skip
+    tables = tournament_tables(result)
+    return {slug: of(result, tables[slug]) for slug, of in draw.items() if slug in tables}
 
 
-def _bias(tournament: Tournament, aims: Aims) -> Figure:
+def _bias(result: TournamentResult, table: FigureTable) -> Figure:
+    tournament = result.tournament
     cells = tournament.cells
-    better = [cell for cell in cells if cell.mean_moves == "-"]
+    better = [cell for cell in cells if cell.moves("mean") == "-"]
     costly = sum(bool(cell.costs) for cell in better)
 
-    def row(cell: Cell) -> str:
-        mark = aims.get(f"{_task(cell.base)}|{cell.metric}", "")
+    def row(cell: RunFinding) -> str:
+        mark = result.aims.get(f"{_task(cell.base)}|{cell.metric}", "")
         return f"{cell.metric} {mark}".strip()
 
     return Figure(
@@ -87,31 +84,12 @@ def _bias(tournament: Tournament, aims: Aims) -> Figure:
         spec=_heat_maps(tournament.bases, lambda base: [
             (cell.technique, row(cell), *_effect(cell)) for cell in tournament.of_base(base)
         ]),
-        table=FigureTable(
-            "Each technique against its baseline; 95% intervals over training runs on this test "
-            "set, not adjusted" if tournament.level == 0.95 else
-            "Each technique against its baseline; intervals over training runs on this test set",
-            ("Technique", "Metric", "Verdict", "Runs", "Difference, points", "Cohen’s d",
-             "U test, p", "Single-run risk"),
-            tuple(
-                (
-                    cell.technique,
-                    cell.metric,
-                    f"{cell.verdict}{': ' if cell.costs else ''}{', '.join(cell.costs)}",
-                    f"{len(cell.values)}, {len(cell.base_values)}",
-                    estimate_text(cell.tests.difference, numbers.points),
-                    estimate_text(cell.tests.cohens_d, numbers.unitless_change),
-                    numbers.p_value(cell.tests.u_p_adjusted),
-                    estimate_text(cell.risk, numbers.rate),
-                )
-                for cell in cells
-            ),
-            labels=3,
-        ),
+        table=table,
     )  # fmt: skip
 
 
-def _spread(tournament: Tournament) -> Figure:
+def _spread(result: TournamentResult, table: FigureTable) -> Figure:
+    tournament = result.tournament
     cells = tournament.cells
     wider = sum(cell.spread_moves == "+" for cell in cells)
     return Figure(
@@ -124,57 +102,35 @@ def _spread(tournament: Tournament) -> Figure:
         ),
         spec=_panels(
             [
-                _heat_map(f"{_of(base, tournament.bases)}{kind} spread", [
+                _heat_map(f"{_of(base, tournament.bases)}{kind}", [
                     (cell.technique, cell.metric,
-                     *_moved(moved(cell), "" if cell.mean_moves == "-" else "X"))
+                     *_moved(cell.moves(kind), "" if cell.moves("mean") == "-" else "X"))
                     for cell in tournament.of_base(base)
                 ])
                 for base in tournament.bases
-                for kind, moved in (("raw", _raw), ("relative", _relative))
+                for kind in SPREADS
             ],
             max(len({cell.technique for cell in tournament.of_base(base)})
                 for base in tournament.bases),
         ),
-        table=FigureTable(
-            "Ratio of standard deviations, technique over baseline, with intervals over training "
-            "runs",
-            ("Technique", "Metric", "Raw ratio", "Raw, p", "Relative ratio", "Relative, p"),
-            tuple(
-                (
-                    cell.technique,
-                    cell.metric,
-                    estimate_text(cell.raw.spread_ratio, numbers.unitless),
-                    numbers.p_value(cell.raw.levene_p_adjusted),
-                    estimate_text(cell.relative.spread_ratio, numbers.unitless),
-                    numbers.p_value(cell.relative.levene_p_adjusted),
-                )
-                for cell in cells
-            ),
-            labels=2,
-        ),
+        table=table,
     )  # fmt: skip
 
 
-def _accuracy(tournament: Tournament) -> Figure:
+def _accuracy(result: TournamentResult, table: FigureTable) -> Figure:
+    tournament = result.tournament
     cells = tournament.accuracy
-    lower = sum(cell.mean_moves == "-" for cell in cells)
-    none_better = {
-        cell.technique
-        for cell in cells
-        if all(one.mean_moves != "-" for one in tournament.cells if one.technique == cell.technique)
-    }
+    lower = sum(cell.moves("mean") == "-" for cell in cells)
+    better = {one.technique for one in tournament.cells if one.moves("mean") == "-"}
 
     def rows(base: str) -> list[tuple[Any, ...]]:
         return [
-            (cell.technique, name, *_moved(moved, "X" if cell.technique in none_better else "", up))
+            (cell.technique, name, *_moved(cell.moves(what),
+                                           "" if cell.technique in better else "X", up))
             for cell in cells
             if cell.base == base
-            for name, moved, up in (
-                ("accuracy", cell.mean_moves, True),
-                ("raw spread", _raw(cell), False),
-                ("relative spread", _relative(cell), False),
-            )
-        ]
+            for name, what, up in MOVED
+        ]  # fmt: skip
 
     return Figure(
         slug="accuracy",
@@ -184,44 +140,28 @@ def _accuracy(tournament: Tournament) -> Figure:
             f"{lower} of {len(cells)} techniques lose accuracy."
         ),
         spec=_heat_maps([base for base in tournament.bases if rows(base)], rows),
-        table=FigureTable(
-            "Accuracy against the baseline, with intervals over training runs on this test set",
-            ("Technique", "Difference, points", "Cohen’s d", "U test, p", "Raw ratio of spread",
-             "Raw, p", "Relative, p"),
-            tuple(
-                (
-                    cell.technique,
-                    estimate_text(cell.tests.difference, numbers.points),
-                    estimate_text(cell.tests.cohens_d, numbers.unitless_change),
-                    numbers.p_value(cell.tests.u_p_adjusted),
-                    estimate_text(cell.raw.spread_ratio, numbers.unitless),
-                    numbers.p_value(cell.raw.levene_p_adjusted),
-                    numbers.p_value(cell.relative.levene_p_adjusted),
-                )
-                for cell in cells
-            ),
-        ),
+        table=table,
     )  # fmt: skip
 
 
-def _every_run(tournament: Tournament) -> Figure:
+def _every_run(result: TournamentResult, table: FigureTable) -> Figure:
     metric, technique, value = fields(3)
-    runs: dict[tuple[str, str], tuple[float, ...]] = {}
-    for cell in tournament.cells:
-        runs[cell.metric, cell.base] = cell.base_values
-        runs[cell.metric, cell.technique] = cell.values
-    metrics = list(dict.fromkeys(name for name, _ in runs))
+    tournament = result.tournament
+    shown = dict.fromkeys(
+        (cell.metric, name) for cell in tournament.cells for name in (cell.base, cell.technique)
+    )
+    metrics = list(dict.fromkeys(name for name, _ in shown))
     drawn = [
-        (name, of, round(100 * one, 5)) for (name, of), values in runs.items() for one in values
+        (name, of, round(100 * one, 5)) for name, of in shown for one in tournament.sets[of, name]
     ]
-    widest = max(tournament.spreads, key=lambda one: one.spread.max_diff)
+    widest = max(tournament.spreads, key=lambda one: one.value("MaxDiff"))
     return Figure(
         slug="runs",
         title="Every run",
         summary=(
             "Each tick is a training run, the diamond their mean; 0 is fair. The widest: "
-            f"{widest.metric} of {isolated(widest.technique)}, {100 * widest.spread.max_diff:.1f} "
-            f"points between its {widest.spread.runs} runs."
+            f"{widest.metric} of {isolated(widest.technique)}, {100 * widest.value('MaxDiff'):.1f} "
+            f"points between its {widest['MaxDiff'].n} runs."
         ),
         spec=single(
             title={"expr": "metric + ' of every run, in points'"},
@@ -232,36 +172,19 @@ def _every_run(tournament: Tournament) -> Figure:
             encoding={"y": category(technique)},
             layer=strip(value, "points; 0 is fair", zero=True),
         ),
-        table=FigureTable(
-            "Mean and spread over runs, in points; intervals are about training runs and take "
-            "them as normal",
-            ("Technique", "Metric", "Runs", "Mean", "Standard deviation", "MaxDiff"),
-            tuple(
-                (
-                    one.technique,
-                    one.metric,
-                    str(one.spread.runs),
-                    estimate_text(one.mean, numbers.rate),
-                    estimate_text(one.spread.sigma, numbers.rate),
-                    f"{100 * one.spread.max_diff:.2f}",
-                )
-                for one in tournament.spreads
-            ),
-            labels=2,
-        ),
+        table=table,
     )
 
 
-def _survival(cells: Sequence[SurvivalCell]) -> Figure:
-    metric, technique, variant, colour, strength, ink, letters = fields(7)
+def _survival(result: TournamentResult, table: FigureTable) -> Figure:
+    metric, technique, compressed, colour, strength, ink, letters = fields(7)
+    cells = result.beside["survival"]
     metrics = list(dict.fromkeys(cell.metric for cell in cells))
     rows = [
-        (cell.metric, cell.technique, f"{cell.variant}{' †' * cell.collapsed}",
-         *_inked(_eaten(cell)))
-        for cell in cells
-    ]  # fmt: skip
-    eaten = [cell for cell in cells if cell.p_adjusted <= 0.05 and cell.interaction.value > 0]
-    read = [cell for cell in eaten if not cell.collapsed]
+        (cell.metric, cell.technique, shown_variant(cell), *_inked(_eaten(cell))) for cell in cells
+    ]
+    eaten = [c for c in cells if c.p("") <= c.alpha and c.value("interaction") > 0]
+    read = [cell for cell in eaten if not collapsed(cell)]
     return Figure(
         slug="survival",
         title="What compression does to the mitigation",
@@ -279,47 +202,25 @@ def _survival(cells: Sequence[SurvivalCell]) -> Figure:
                     "transform": [{"filter": f"datum.{metric} === metric"}],
                     "width": {"step": STEP + 10},
                     "height": {"step": ROW},
-                    **_layers(technique, variant, colour, strength, ink, letters),
+                    **_layers(technique, compressed, colour, strength, ink, letters),
                 }
             ],
             NAMES + (STEP + 10) * len({cell.technique for cell in cells}),
             columns=1,
             params=[picker(metrics, metrics[0], "metric")],
         ),
-        table=FigureTable(
-            "Harm H and interaction I in points, survival S a share of the dense gain; intervals "
-            "over seeds, paired",
-            ("Technique", "Variant", "Metric", "Seeds", "H", "I", "I, p", "Null floor of I", "S",
-             "Accuracy that the baseline loses"),
-            tuple(
-                (
-                    cell.technique,
-                    cell.variant,
-                    cell.metric,
-                    str(cell.seeds),
-                    estimate_text(cell.harm, numbers.points),
-                    estimate_text(cell.interaction, numbers.points),
-                    numbers.p_value(cell.p_adjusted),
-                    f"{100 * cell.floor:.2f}",
-                    estimate_text(cell.survival, numbers.unitless),
-                    "not known" if math.isnan(cell.baseline_loss)
-                    else f"{100 * cell.baseline_loss:.2f}{' †' * cell.collapsed}",
-                )
-                for cell in cells
-            ),
-            labels=3,
-        ),
+        table=table,
     )  # fmt: skip
 
 
-def _effect(cell: Cell) -> Mark:
-    if cell.mean_moves == "NS":
+def _effect(cell: RunFinding) -> Mark:
+    if cell.moves("mean") == "NS":
         return NEITHER, 0.4, "·"
-    lower = cell.mean_moves == "-"
-    letter = LETTERS[cell.tests.effect]
+    lower = cell.moves("mean") == "-"
+    letter = LETTERS[cell.effect]
     return (
         BETTER if lower else WORSE,
-        STRENGTH[cell.tests.effect],
+        STRENGTH[cell.effect],
         f"{MINUS if lower else '+'}{letter}",
     )
 
@@ -331,9 +232,9 @@ def _moved(moved: str, beside: str = "", up_is_better: bool = False) -> Mark:
     return BETTER if better else WORSE, 0.55, f"{'+' if moved == '+' else MINUS}{beside}"
 
 
-def _eaten(cell: SurvivalCell) -> Mark:
-    size = cell.interaction_sd
-    if not cell.p_adjusted <= 0.05 or math.isnan(size):
+def _eaten(cell: RunFinding) -> Mark:
+    size = cell.value("interaction in SD")
+    if not cell.p("") <= cell.alpha or math.isnan(size):
         return NEITHER, 0.4, "·"
     strength = next(
         (STRENGTH[name] for name, least in (("huge", 2.0), ("large", 0.8), ("medium", 0.5))
@@ -341,14 +242,6 @@ def _eaten(cell: SurvivalCell) -> Mark:
         0.2,
     )  # fmt: skip
     return WORSE if size > 0 else BETTER, strength, f"{size:+.1f}".replace("-", MINUS)
-
-
-def _raw(cell: AccuracyCell) -> str:
-    return cell.raw.variance_moves(cell.alpha)
-
-
-def _relative(cell: AccuracyCell) -> str:
-    return cell.relative.variance_moves(cell.alpha)
 
 
 def _heat_maps(
@@ -419,14 +312,6 @@ def _coloured(field: str, colours: Mapping[str, str]) -> dict[str, Any]:
     """A channel whose words stand for colours, which the data cannot hold."""
     scale = {"domain": list(colours), "range": list(colours.values())}
     return {"field": field, "type": "nominal", "scale": scale, "legend": None}
-
-
-def estimate_text(estimate: Estimate, shown: Callable[[numbers.Ranged], numbers.Shown]) -> str:
-    """An estimate with its interval; what all are about stands in the caption."""
-    cell = cell_text(shown(Quantity.of(estimate)))
-    for beside in (f" ({THIS_TEST_SET})", f"; {THIS_TEST_SET}", f"{THIS_TEST_SET}; "):
-        cell = cell.replace(beside, "")
-    return cell.replace(" (takes the runs as normal)", "")
 
 
 def _task(base: str) -> str:

@@ -15,16 +15,12 @@ from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import AuditedExamples
 from scotoma.inputs import StatisticsProtocol
-from scotoma.numbers import undefined
-from scotoma.variance import RunComparison, RunSpread, compare_family, spread
+from scotoma.numbers import Estimate, undefined
+from scotoma.runs import RunFinding, compare_runs, spread
 
 __all__ = ["FairnessOfRuns", "LabelRows"]
 
 PROTOCOLS: tuple[StatisticsProtocol, ...] = ("sound", "published")
-EFFECTS = ("difference", "cohens_d", "effect")
-TESTS = (
-    "u_p", "u_p_adjusted", "levene_p", "levene_p_adjusted", "spread_ratio", "reason",
-)  # fmt: skip
 Measured = Mapping[tuple[str, str], MemberFairness]
 
 
@@ -78,11 +74,8 @@ class FairnessOfRuns:
             if min(len(one.values), len(self._before[key].values)) > 1
             and np.isfinite([*one.values, *self._before[key].values]).all()
         }
-        families = {protocol: compare_family(pairs, protocol=protocol) for protocol in PROTOCOLS}
-        return [
-            self._row(key, one, {name: family.get(key) for name, family in families.items()})
-            for key, one in after.items()
-        ]
+        compared = compare_runs(pairs)
+        return [self._row(key, one, compared.get(key)) for key, one in after.items()]
 
     @cached_property
     def _before(self) -> Measured:
@@ -118,43 +111,47 @@ class FairnessOfRuns:
         self,
         key: tuple[str, str],
         one: MemberFairness,
-        compared: Mapping[StatisticsProtocol, RunComparison | None] | None = None,
+        compared: Mapping[str, Estimate] | None = None,
     ) -> dict[str, Any]:
         attribute, metric = key
         classes = self.examples.classes if self.labels is None else self.labels.names
         one_class = self.positive is not None and self.labels is None
         of_classes = one.values if one_class else one.per_class
-        moved = spread(of_classes) if len(one.values) > 1 else _one_member(one)
-        worst = moved.worst_class
+        moved, worst = spread(of_classes) if len(one.values) > 1 else (_one_member(one), None)
+        alone = {what: of.value for what, of in moved.items()}
         return {
             "attribute": attribute,
             "metric": metric,
             "values": one.values.tolist(),
             "se": one.se.tolist(),
             "mean": float(one.values.mean()),
-            "max_diff": moved.max_diff,
-            "std": moved.std,
-            "sigma": moved.sigma,
+            "max_diff": alone["MaxDiff"],
+            "std": alone["STDEV"],
+            "sigma": moved["sigma"],
             "worst_class": None if worst is None else classes[worst],
-            "class_max_diff": moved.class_max_diff,
-            "class_std": moved.class_std,
+            "class_max_diff": alone.get("MaxDiff of class", math.nan),
+            "class_std": alone.get("STDEV of class", math.nan),
             "members": len(one.values),
             "reason": one.reason,
-            "compared": _comparison(compared or {}),
+            "compared": None if compared is None else _comparison(key, compared),
         }
 
 
-def _comparison(
-    by_protocol: Mapping[StatisticsProtocol, RunComparison | None],
-) -> dict[str, Any] | None:
+def _comparison(key: tuple[str, str], numbers: Mapping[str, Estimate]) -> dict[str, Any]:
     """The effects, which the protocols share, and the tests of each."""
-    found = {name: vars(one) for name, one in by_protocol.items() if one is not None}
-    if not found:
-        return None
-    tests = {name: {test: one[test] for test in TESTS} for name, one in found.items()}
-    return {effect: found["sound"][effect] for effect in EFFECTS} | tests
+    tests: dict[str, Any] = {}
+    for protocol in PROTOCOLS:
+        one = RunFinding(*key, numbers, protocol=protocol)
+        u, form = ("one-sided U", "relative") if protocol == "published" else ("U", "raw")
+        tests[protocol] = {
+            "u_p": one.value(f"{u} p"), "u_p_adjusted": one.p("U"),
+            "levene_p": one.value(f"{form} Levene p"), "levene_p_adjusted": one.p(f"{form} Levene"),
+            "spread_ratio": one[f"{form} spread"], "reason": one[f"{form} Levene p"].reason,
+        }  # fmt: skip
+    effects = {"difference": numbers["difference"], "cohens_d": numbers["Cohen's d"]}
+    return {**effects, "effect": one.effect, **tests}
 
 
-def _one_member(one: MemberFairness) -> RunSpread:
+def _one_member(one: MemberFairness) -> dict[str, Estimate]:
     nothing = undefined("one member has no spread", n=1, members=len(one.values))
-    return RunSpread(math.nan, math.nan, nothing, len(one.values))
+    return dict.fromkeys(("MaxDiff", "STDEV", "sigma"), nothing)

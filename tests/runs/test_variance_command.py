@@ -11,8 +11,20 @@ from rich.cells import cell_len
 from scipy.stats import mannwhitneyu
 
 from scotoma import published
-from scotoma.variance import compare_family, spread
+from scotoma.runs import compare_runs, spread
 from tests.commands import scotoma
+
+Rows = dict[tuple[str, str], dict[str, dict]]
+
+
+def rows_of(out: str, question: str = "comparison") -> Rows:
+    """Technique and metric to its rows by what they are of."""
+    found: Rows = {}
+    for row in json.loads(out)["rows"]:
+        if row["question"] == question:
+            found.setdefault((row["group"], row["metric"]), {})[row["what"]] = row
+    return found
+
 
 HOSTILE = "\x1b[31mred\u202e\n"
 
@@ -55,49 +67,44 @@ def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
         "variance", path, "--base", "S-Base", "--protocol", "published", "--json"
     )
     assert code == 0
-    found = {
-        (row["technique"], row["metric"]): row["comparison"]
-        for row in json.loads(out)["comparisons"]
-    }
+    found = rows_of(out)
     tests = [test for test in published.fairness_variance().tests if test.base == "S-Base"]
     assert len(tests) > 50
     for printed in tests:
         one = found[printed.technique, printed.metric]
-        assert round(one["u_p"], 5) == printed.u_p
-        assert round(one["levene_p"], 5) == printed.levene_p
+        assert round(one["one-sided U p"]["value"], 5) == printed.u_p
+        assert round(one["relative Levene p"]["value"], 5) == printed.levene_p
         if printed.abs_cohen_d is not None:
-            assert round(abs(one["cohens_d"]["value"]), 2) == printed.abs_cohen_d
+            assert round(abs(one["Cohen's d"]["value"]), 2) == printed.abs_cohen_d
 
 
 def test_u_of_the_sound_protocol_is_scipys(table):
-    found = json.loads(scotoma("variance", table, "--base", "base", "--json")[1])
-    for row in found["comparisons"]:
-        sides = RUNS["base", row["metric"]], RUNS[row["technique"], row["metric"]]
-        assert row["comparison"]["u_p"] == pytest.approx(
-            mannwhitneyu(*sides, method="exact").pvalue
-        )
+    found = rows_of(scotoma("variance", table, "--base", "base", "--json")[1])
+    assert len(found) == 4
+    for (technique, metric), one in found.items():
+        sides = RUNS["base", metric], RUNS[technique, metric]
+        exact = mannwhitneyu(*sides, method="exact").pvalue
+        assert one["U p"]["value"] == pytest.approx(exact)
 
 
 def test_the_command_says_what_the_functions_say(table):
-    found = json.loads(scotoma("variance", table, "--base", "base", "--json")[1])
-    assert (found["protocol"], found["tests_in_family"]) == ("sound", 4)
-    for row in found["spread"]:
-        own = spread(RUNS[row["technique"], row["metric"]])
-        assert row["spread"]["max_diff"] == pytest.approx(own.max_diff)
-        assert row["spread"]["std"] == pytest.approx(own.std)
-        assert row["spread"]["sigma"]["high"] == pytest.approx(own.sigma.high)
-    family = compare_family(
-        {
-            f"{technique} {metric}": (RUNS["base", metric], values)
-            for (technique, metric), values in RUNS.items()
-            if technique != "base"
-        }
-    )
-    for row in found["comparisons"]:
-        own = family[f"{row['technique']} {row['metric']}"]
-        assert row["comparison"]["u_p_adjusted"] == pytest.approx(own.u_p_adjusted)
-        assert row["comparison"]["levene_p_adjusted"] == pytest.approx(own.levene_p_adjusted)
-        assert row["comparison"]["difference"]["low"] == pytest.approx(own.difference.low)
+    out = scotoma("variance", table, "--base", "base", "--json")[1]
+    assert json.loads(out)["protocol"] == "sound"
+    spreads = {key: spread(values)[0] for key, values in RUNS.items()}
+    others = {key: values for key, values in RUNS.items() if key[0] != "base"}
+    family = compare_runs({key: (RUNS["base", key[1]], values) for key, values in others.items()})
+    for question, expected in (("spread", spreads), ("comparison", family)):
+        found = rows_of(out, question)
+        assert found.keys() == expected.keys()
+        for key, numbers in expected.items():
+            assert found[key].keys() == numbers.keys()
+            for what, own in numbers.items():
+                row = found[key][what]
+                for end in ("value", "low", "high"):
+                    number = math.nan if row[end] is None else row[end]
+                    assert number == pytest.approx(getattr(own, end), nan_ok=True), (key, what, end)
+                assert (row["n"], row["models"], row["reason"]) == (own.n, own.members, own.reason)
+                assert row["condition"] == ("against=base" if question == "comparison" else None)
 
 
 def test_a_page_names_what_moves_and_how_far(table):
@@ -133,11 +140,8 @@ def test_order_of_rows_changes_no_number(table):
     frame.write_csv(shuffled)
 
     def numbers(path: Path) -> dict:
-        found = json.loads(scotoma("variance", path, "--base", "base", "--json")[1])
-        return {
-            (row["technique"], row["metric"]): row["comparison"]["levene_p_adjusted"]
-            for row in found["comparisons"]
-        }
+        found = rows_of(scotoma("variance", path, "--base", "base", "--json")[1])
+        return {key: one["raw Levene p, adjusted"]["value"] for key, one in found.items()}
 
     assert numbers(table) == pytest.approx(numbers(shuffled))
 
@@ -148,12 +152,14 @@ def test_the_class_that_moves_most_is_named(tmp_path):
     path = tmp_path / "classes.csv"
     other = values + np.array([0, 0.3, 0.6])
     long_table({("base", "DP"): values, ("mixup", "DP"): other}).write_csv(path)
-    found = json.loads(scotoma("variance", path, "--class", "class", "--base", "base", "--json")[1])
-    (one, other) = found["spread"]
-    assert one["worst_class"] == other["worst_class"] == "c1"
-    assert one["spread"]["std"] == pytest.approx(values.mean(axis=1).std())
-    assert one["spread"]["class_max_diff"] == pytest.approx(np.ptp(values[:, 1]))
-    assert found["comparisons"][0]["comparison"]["difference"]["value"] == pytest.approx(0.3)
+    out = scotoma("variance", path, "--class", "class", "--base", "base", "--json")[1]
+    one, other = rows_of(out, "spread").values()
+    for own in (one, other):
+        assert own["MaxDiff of class"]["class"] == own["STDEV of class"]["class"] == "c1"
+        assert own["MaxDiff"]["class"] is own["sigma"]["class"] is None
+    assert one["STDEV"]["value"] == pytest.approx(values.mean(axis=1).std())
+    assert one["MaxDiff of class"]["value"] == pytest.approx(np.ptp(values[:, 1]))
+    assert rows_of(out)["mixup", "DP"]["difference"]["value"] == pytest.approx(0.3)
     out = scotoma("variance", path, "--class", "class", "--base", "base")[1]
     assert max(map(cell_len, out.splitlines())) <= 80
     assert "class moving most" in out
@@ -162,13 +168,14 @@ def test_the_class_that_moves_most_is_named(tmp_path):
 def test_a_metric_that_the_base_lacks_is_shown_and_not_compared(tmp_path):
     path = tmp_path / "runs.csv"
     long_table(RUNS | {("mixup", "top-1"): np.array([0.9, 0.91])}).write_csv(path)
-    found = json.loads(scotoma("variance", path, "--base", "base", "--json")[1])
-    assert found["tests_in_family"] == 4
-    assert {row["metric"] for row in found["spread"]} == {"DP", "EOTP", "top-1"}
-    (row,) = [row for row in found["comparisons"] if row["metric"] == "top-1"]
-    assert row["comparison"] is None
+    out = scotoma("variance", path, "--base", "base", "--json")[1]
+    assert {metric for _, metric in rows_of(out, "spread")} == {"DP", "EOTP", "top-1"}
+    (row,) = rows_of(out)["mixup", "top-1"].values()
+    assert row["value"] is None
     assert row["reason"] == "not compared (the base has no runs of this metric)"
-    assert row["reason"] in scotoma("variance", path, "--base", "base")[1]
+    shown = scotoma("variance", path, "--base", "base")[1]
+    assert row["reason"] in shown
+    assert "protocol sound, 4 comparisons, " in shown
 
 
 def test_runs_that_never_vary_are_undefined_with_a_reason(tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.inputs import Floats
-from scotoma.tournament.technique_runs import TechniqueRuns
+from scotoma.runs.table import ACCURACY, RunSets
 
 __all__ = ["MetricCorrelation", "correlate_metrics"]
 
@@ -45,11 +45,12 @@ class MetricCorrelation:
         return float(np.nanmin(off)) if np.isfinite(off).any() else math.nan
 
 
-def correlate_metrics(runs: Sequence[TechniqueRuns]) -> MetricCorrelation:
-    """Correlate the metrics that all techniques have, runs without a nan.
+def correlate_metrics(sets: RunSets, techniques: Sequence[str]) -> MetricCorrelation:
+    """Correlate the bias metrics that all techniques have, runs without a nan.
 
     Args:
-        runs: Techniques of one task, baseline among them.
+        sets: Runs by technique and metric.
+        techniques: Those of one task, baseline among them.
 
     Returns:
         The correlations, and how many findings the metrics amount to.
@@ -59,12 +60,13 @@ def correlate_metrics(runs: Sequence[TechniqueRuns]) -> MetricCorrelation:
 
     >>> import numpy as np
     >>> dp = np.array([0.1, 0.2, 0.4, 0.3])
-    >>> both = correlate_metrics([TechniqueRuns("base", {"DP": dp, "SPSF": dp / 2})])
+    >>> both = correlate_metrics({("base", "DP"): dp, ("base", "SPSF"): dp / 2}, ["base"])
     >>> round(both.effective_across, 6), round(both.lowest_across, 6)
     (1.0, 1.0)
     """
-    metrics = tuple(metric for metric in runs[0].bias if all(metric in one.bias for one in runs))
-    tables = [np.stack([one.bias[metric] for metric in metrics], axis=1) for one in runs]
+    known = [m for t, m in sets if t == techniques[0] and m != ACCURACY]
+    metrics = tuple(m for m in known if all((t, m) in sets for t in techniques))
+    tables = [np.stack([sets[t, m] for m in metrics], axis=1) for t in techniques]
     tables = [table[np.isfinite(table).all(axis=1)] for table in tables]
     tables = [table for table in tables if len(table)]
     rows = np.concatenate(tables) if tables else np.empty((0, len(metrics)))

@@ -7,16 +7,9 @@ import pytest
 
 from scotoma.bias.fairness import NAMES
 from scotoma.bias.member_fairness import member_fairness
-from scotoma.errors import DataError
-from scotoma.tournament import (
-    TechniqueRuns,
-    compare_one_seed,
-    equal_accuracy,
-    fieller,
-    resampled_bias,
-    survival_cells,
-)
-from scotoma.tournament.two_levels import covariance_of_draws, two_level_mean
+from scotoma.runs import compare_one_seed, equal_accuracy, resampled_bias, survival
+from scotoma.runs.effects import covariance_of_draws, fieller, two_level_mean
+from scotoma.runs.survival import comparable
 
 
 def world(n: int = 240, members: int = 3) -> tuple[np.ndarray, ...]:
@@ -79,18 +72,17 @@ def test_both_levels_add_up_and_without_draws_nothing_changes() -> None:
 def test_intervals_of_survival_widen_with_test_examples_and_values_stay() -> None:
     rng = np.random.default_rng(3)
     b = rng.normal(0, 0.002, (2, 2, 8, 1)) + np.array([0.10, 0.04])[:, None, None, None]
-    names = (["base", "fair"], ["dense", "prune-0.9"], ["DP"])
-    [alone] = survival_cells(b, *names)
-    drawn = b.mean(axis=2) + rng.normal(0, 0.01, (400, 2, 2, 1))
-    [both] = survival_cells(b, *names, resampled=drawn)
-    for key in ("harm", "gain", "gain_dense", "interaction", "survival"):
-        one, two = getattr(alone, key), getattr(both, key)
+    keys = [(t, v, "DP") for t in ("base", "fair") for v in ("dense", "prune-0.9")]
+    sets = dict(zip(keys, b.reshape(4, 8), strict=True))
+    [alone] = survival(sets, base="base", dense="dense")
+    drawn = {key: own.mean() + rng.normal(0, 0.01, 400) for key, own in sets.items()}
+    [both] = survival(sets, base="base", dense="dense", drawn=drawn)
+    for key in ("harm", "gain", "gain dense", "interaction", "survival"):
+        one, two = alone[key], both[key]
         assert one.value == two.value
         assert two.high - two.low > one.high - one.low
         assert two.note == ""
-    assert both.p == alone.p
-    with pytest.raises(DataError, match=r"resampled must have shape \(draws, 2, 2, 1\)"):
-        survival_cells(b, *names, resampled=drawn[:, :1])
+    assert both.value("p") == alone.value("p")
 
 
 def test_equal_accuracy_takes_the_nearest_variant_and_says_where_none_is_near() -> None:
@@ -98,18 +90,23 @@ def test_equal_accuracy_takes_the_nearest_variant_and_says_where_none_is_near() 
     accuracy += np.arange(4) / 1000
     b = np.array([[0.10, 0.15, 0.2], [0.04, 0.05, 0.3]])[..., None, None].repeat(4, 2)
     b += (np.arange(4) / 1000)[:, None] * np.array([1, 2, 3])[:, None, None]
-    rows = equal_accuracy(b, accuracy, ["base", "x"], ["dense", "p", "q"], ["BA"])
-    assert [(row["variant"], row["beside"], row["comparable"]) for row in rows] == [
+    sets = {}
+    for t, name in enumerate(("base", "x")):
+        for v, variant in enumerate(("dense", "p", "q")):
+            sets[name, variant, "BA"] = b[t, v, :, 0]
+            sets[name, variant, "accuracy"] = accuracy[t, v]
+    rows = equal_accuracy(sets, base="base")
+    assert [(row.variant, row.base, comparable(row)) for row in rows] == [
         ("dense", "dense", False), ("p", "p", True), ("q", "q", False),
     ]  # fmt: skip
-    assert rows[1]["gain"].value == pytest.approx(0.10)
+    assert rows[1].value("gain") == pytest.approx(0.10)
 
 
 def test_runs_of_one_seed_that_do_not_differ_have_no_variance() -> None:
     rng = np.random.default_rng(4)
-    seeds = TechniqueRuns("x", {"DP": rng.normal(0.3, 0.03, 8)}, rng.normal(0.9, 0.01, 8))
-    same = TechniqueRuns("x", {"DP": np.full(8, 0.3)}, np.full(8, 0.9))
-    cells = compare_one_seed([seeds], [same])
-    assert [(c.metric, c.variance_ratio.value, c.of_one_seed) for c in cells] == [
+    seeds = {("x", "DP"): rng.normal(0.3, 0.03, 8), ("x", "accuracy"): rng.normal(0.9, 0.01, 8)}
+    same = {("x", "DP"): np.full(8, 0.3), ("x", "accuracy"): np.full(8, 0.9)}
+    cells = compare_one_seed(seeds, same)
+    assert [(c.metric, c.value("variance ratio"), c.value("SD of one seed")) for c in cells] == [
         ("DP", 0.0, 0.0), ("accuracy", 0.0, 0.0),
     ]  # fmt: skip

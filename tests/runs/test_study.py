@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,33 +13,24 @@ from scotoma.commands.tournament.compare import TournamentQuestion, compare_read
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.papers.variance_costs import cost_counts, published_experiments
 from scotoma.published import fairness_runs, fairness_variance
-from scotoma.tournament import (
-    TechniqueRuns,
-    Tournament,
-    baselines,
-    compare_techniques,
-    count_totals,
-)
+from scotoma.runs import RunSets, Tournament, baselines, compare_techniques, count_totals
 
 METRICS = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 STUDY, RAW = fairness_variance(), fairness_runs()
 
 
-def runs_of_the_study() -> list[TechniqueRuns]:
-    return [
-        TechniqueRuns(
-            name,
-            {metric: RAW.values(name, metric)[:, -1] for metric in METRICS},
-            np.array(accuracy) / (100 if accuracy[0] > 1 else 1),
-        )
-        for name, accuracy in RAW.accuracy.items()
-    ]
+def runs_of_the_study() -> RunSets:
+    sets = {}
+    for name, accuracy in RAW.accuracy.items():
+        sets |= {(name, metric): RAW.values(name, metric)[:, -1] for metric in METRICS}
+        sets[name, "accuracy"] = np.array(accuracy) / (100 if accuracy[0] > 1 else 1)
+    return sets
 
 
-def played(runs: list[TechniqueRuns], protocol: str) -> Tournament:
+def played(runs: RunSets, protocol: str) -> Tournament:
     return compare_techniques(
         runs,
-        baselines([one.technique for one in runs]),
+        baselines(list(dict.fromkeys(name for name, _ in runs))),
         protocol=protocol,  # type: ignore[arg-type]
     )
 
@@ -60,16 +51,16 @@ def test_every_printed_cell_is_reproduced(published: Tournament) -> None:
     for printed in STUDY.tests:
         cell = cells[printed.technique, printed.metric]
         assert cell.base == printed.base
-        assert round(cell.tests.u_p, 5) == printed.u_p
-        assert round(cell.relative.levene_p, 5) == printed.levene_p
-        assert (cell.mean_moves, cell.spread_moves) == (printed.u_sig, printed.levene_sig)
+        assert round(cell.p("U"), 5) == printed.u_p
+        assert round(cell.p("relative Levene"), 5) == printed.levene_p
+        assert (cell.moves("mean"), cell.spread_moves) == (printed.u_sig, printed.levene_sig)
         if printed.abs_cohen_d is not None:
-            assert round(abs(cell.tests.cohens_d.value), 2) == printed.abs_cohen_d
+            assert round(abs(cell.value("Cohen's d")), 2) == printed.abs_cohen_d
 
 
 def test_totals_follow_from_the_printed_signs(published: Tournament) -> None:
     """Counted from the signs in print, and once more by the module of the paper's Finding 4."""
-    totals = count_totals(published.cells)
+    totals = SimpleNamespace(**count_totals(published))
     pairs, lower, costly, accuracy, spread, bias, every = cost_counts(published_experiments())
     assert (totals.cells, totals.lower, totals.with_cost) == (pairs, lower, costly)
     assert (totals.accuracy_down, totals.accuracy_spread_up) == (accuracy, spread)
@@ -94,17 +85,17 @@ def test_published_totals_hold_together() -> None:
 def test_the_stricter_default_moves_no_mean_of_the_study(
     published: Tournament, sound: Tournament
 ) -> None:
-    assert [cell.mean_moves for cell in sound.cells] == [
-        cell.mean_moves for cell in published.cells
+    assert [cell.moves("mean") for cell in sound.cells] == [
+        cell.moves("mean") for cell in published.cells
     ]
 
 
 def test_the_spread_of_a_technique_without_bias_turns_around(sound: Tournament) -> None:
     """S-DI2 is printed as more variable; its values vary less, p .002 to .03 before adjusting."""
     own = [cell for cell in sound.cells if cell.technique == "S-DI2"]
-    assert [cell.relative.variance_moves() for cell in own] == ["+"] * 7
-    assert max(cell.raw.spread_ratio.value for cell in own) < 0.7
-    p = [cell.raw.levene_p for cell in own]
+    assert [cell.moves("relative spread") for cell in own] == ["+"] * 7
+    assert max(cell.value("raw spread") for cell in own) < 0.7
+    p = [cell.value("raw Levene p") for cell in own]
     assert 0.0015 < min(p) < max(p) < 0.035
 
 
@@ -120,30 +111,26 @@ def test_seven_metrics_of_two_balanced_groups_are_nearly_one(sound: Tournament) 
 
 def test_no_name_and_no_order_decides_anything(sound: Tournament) -> None:
     """The same runs under other names, backwards: the same cells."""
-    renamed = [
-        replace(one, technique=f"{one.technique[0]}{i}x" * (not one.technique.endswith("-Base"))
-                or one.technique)
-        for i, one in enumerate(runs_of_the_study())
-    ]  # fmt: skip
-    names = {one.technique: other.technique
-             for one, other in zip(renamed, runs_of_the_study(), strict=True)}  # fmt: skip
+    study = runs_of_the_study()
+    names = {f"{name[0]}{at}x" * (not name.endswith("-Base")) or name: name
+             for at, name in enumerate(dict.fromkeys(name for name, _ in study))}  # fmt: skip
+    renamed = {(new, m): own for new, old in names.items() for (of, m), own in study.items()
+               if of == old}  # fmt: skip
     of = {name: f"{name[0]}-Base" for name in names if not name.endswith("-Base")}
-    shuffled = compare_techniques(renamed[::-1], dict(reversed(of.items())))
+    shuffled = compare_techniques(dict(reversed(renamed.items())), dict(reversed(of.items())))
     before = {(cell.technique, cell.metric): cell for cell in sound.cells}
     for cell in shuffled.cells:
         twin = before[names[cell.technique], cell.metric]
-        assert (cell.tests, cell.risk, cell.costs) == (twin.tests, twin.risk, twin.costs)
+        assert repr(cell.numbers) == repr(twin.numbers)
+        assert cell.costs == twin.costs
 
 
 def test_the_raw_folder_is_read_as_it_is(shared: Path, sound: Tournament) -> None:
     runs = read_raw(shared / "data" / "fairness_variance")
-    own = {one.technique: one for one in runs_of_the_study()}
-    assert {one.technique for one in runs} == set(own)
-    for one in runs:
-        assert one.accuracy is not None
-        np.testing.assert_array_equal(one.accuracy, own[one.technique].accuracy)
-        for metric in METRICS:
-            np.testing.assert_array_equal(one.bias[metric], own[one.technique].bias[metric])
+    own = runs_of_the_study()
+    assert runs.keys() == own.keys()
+    for key, values in runs.items():
+        np.testing.assert_array_equal(values, own[key])
 
 
 def test_the_families_kept_apart_are_read_when_they_come(
@@ -172,4 +159,5 @@ def test_the_families_kept_apart_are_read_when_they_come(
     assert "their difference is not that of one technique" in result.remarks[-1]
     assert {result.aims[f"{task}|DP"] for task in "CIN"} == {"*"}
     for own in published.cells:
-        assert cells[own.technique, own.metric].tests == own.tests
+        cell = cells[own.technique, own.metric]
+        assert (repr(cell["difference"]), cell.p("U")) == (repr(own["difference"]), own.p("U"))

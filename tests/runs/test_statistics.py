@@ -10,18 +10,17 @@ import pytest
 from scipy import stats
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.tournament import (
-    TechniqueRuns,
+from scotoma.runs import (
     baselines,
     compare_paired,
     compare_techniques,
-    correlate_metrics,
-    fieller,
-    paired_permutation_p,
-    single_run_risk,
-    survival_cells,
+    count_totals,
+    survival,
 )
-from scotoma.tournament.survival import null_floor
+from scotoma.runs.comparing import paired_permutation_p
+from scotoma.runs.correlation import correlate_metrics
+from scotoma.runs.effects import fieller, single_run_risk
+from scotoma.runs.survival import collapsed, null_floor
 
 RNG = np.random.default_rng(29)
 
@@ -32,16 +31,16 @@ RNG = np.random.default_rng(29)
 def test_risk_is_u_over_the_number_of_pairs() -> None:
     for _ in range(20):
         base, other = RNG.normal(0.5, 1, 9).round(1), RNG.normal(0, 1, 12).round(1)
-        risk = single_run_risk(base, other)
+        risk = single_run_risk(base, other, 0.95)
         higher, lower = (base, other) if other.mean() <= base.mean() else (other, base)
         wrong = stats.mannwhitneyu(lower, higher).statistic / 108
         assert risk.value == pytest.approx(wrong)
         assert risk.low <= risk.value <= risk.high
-        assert single_run_risk(-base, -other).value == pytest.approx(risk.value)
+        assert single_run_risk(-base, -other, 0.95).value == pytest.approx(risk.value)
 
 
 def test_no_wrong_pair_leaves_a_risk_that_shrinks_with_runs() -> None:
-    few, many = (single_run_risk(np.arange(n) + 100.0, np.arange(n)) for n in (8, 32))
+    few, many = (single_run_risk(np.arange(n) + 100.0, np.arange(float(n)), 0.95) for n in (8, 32))
     assert few.value == many.value == few.low == 0
     assert 0.1 < few.high < 0.4
     assert many.high < few.high / 2
@@ -54,7 +53,7 @@ def test_intervals_of_the_risk_hold_the_truth(shift: float) -> None:
     for _ in range(1500):
         base, other = RNG.normal(shift, 1, 16), RNG.normal(0, 1, 16)
         above = (other[:, None] > base).mean()
-        one = single_run_risk(base, other)
+        one = single_run_risk(base, other, 0.95)
         if other.mean() > base.mean():  # the direction is picked from the means
             assert one.value == pytest.approx(1 - above)
             held += 1 - one.high <= truth <= 1 - one.low
@@ -101,15 +100,12 @@ def test_sign_flips_keep_their_level() -> None:
 
 def test_techniques_that_share_runs_are_compared_run_by_run() -> None:
     noise = RNG.normal(0, 1, 8)
-    one, other = (
-        TechniqueRuns(name, {"DP": noise + shift}) for name, shift in (("a", 0.01), ("b", 0))
-    )
-    [cell] = compare_paired([[one, other]])
-    assert cell.difference.value == pytest.approx(0.01)
-    assert cell.p == cell.p_adjusted == 2 / 2**8
-    short = TechniqueRuns("c", {"DP": noise[:5]})
+    sets = {("a", "DP"): noise + 0.01, ("b", "DP"): noise, ("c", "DP"): noise[:5]}
+    [cell] = compare_paired(sets, [["a", "b"]])
+    assert cell["difference"].value == pytest.approx(0.01)
+    assert cell.value("p") == cell.value("p, adjusted") == 2 / 2**8
     with pytest.raises(DataError, match="same runs to be paired, got 8 and 5"):
-        compare_paired([[one, short]])
+        compare_paired(sets, [["a", "c"]])
 
 
 # --- Fieller ----------------------------------------------------------------------------------
@@ -153,6 +149,16 @@ def test_fieller_holds_the_truth() -> None:
     assert held / total == pytest.approx(0.95, abs=0.015)
 
 
+def table(b, techniques, variants, metrics):
+    """B[m, v, seed, metric] by technique, variant and metric."""
+    return {
+        (t, v, metric): b[m, n, :, k]
+        for m, t in enumerate(techniques)
+        for n, v in enumerate(variants)
+        for k, metric in enumerate(metrics)
+    }
+
+
 # --- survival ---------------------------------------------------------------------------------
 
 
@@ -163,7 +169,13 @@ def test_harm_interaction_and_survival_are_those_of_the_formulas() -> None:
     b[0] += 0.3
     accuracy = np.full((3, 3, 8), 0.9)
     accuracy[0, 2] = 0.87
-    cells = survival_cells(b, techniques, variants, metrics, accuracy=accuracy)
+    sets = table(b, techniques, variants, metrics)
+    sets |= {
+        (*key[:2], "accuracy"): accuracy[m, v]
+        for m, t in enumerate(techniques)
+        for v, key in enumerate((t, one) for one in variants)
+    }
+    cells = survival(sets, base="base", dense="dense")
     assert len(cells) == 2 * 2 * 2
     p = []
     for cell in cells:
@@ -171,35 +183,39 @@ def test_harm_interaction_and_survival_are_those_of_the_formulas() -> None:
         k = metrics.index(cell.metric)
         i = (b[m, v, :, k] - b[0, v, :, k]) - (b[m, 0, :, k] - b[0, 0, :, k])
         gain, dense = b[0, v, :, k] - b[m, v, :, k], b[0, 0, :, k] - b[m, 0, :, k]
-        assert cell.harm.value == pytest.approx((b[m, v, :, k] - b[m, 0, :, k]).mean())
-        assert cell.interaction.value == pytest.approx(i.mean())
-        low, high = stats.t.interval(0.95, 7, i.mean(), stats.sem(i))
-        assert [cell.interaction.low, cell.interaction.high] == pytest.approx([low, high])
-        assert cell.survival.value == pytest.approx(gain.mean() / dense.mean())
-        assert cell.interaction_sd == pytest.approx(i.mean() / b[0, 0, :, k].std(ddof=1))
-        assert cell.collapsed == (cell.variant == "q")
-        p.append(cell.p)
-    assert [cell.p_adjusted for cell in cells] == pytest.approx(stats.false_discovery_control(p))
+        assert cell.value("harm") == pytest.approx((b[m, v, :, k] - b[m, 0, :, k]).mean())
+        assert cell.value("interaction") == pytest.approx(i.mean())
+        ends = cell["interaction"].low, cell["interaction"].high
+        assert ends == pytest.approx(stats.t.interval(0.95, 7, i.mean(), stats.sem(i)))
+        assert cell.value("survival") == pytest.approx(gain.mean() / dense.mean())
+        sd = i.mean() / b[0, 0, :, k].std(ddof=1)
+        assert cell.value("interaction in SD") == pytest.approx(sd)
+        assert collapsed(cell) == (cell.variant == "q")
+        p.append(cell.value("p"))
+    adjusted = stats.false_discovery_control(p)
+    assert [cell.value("p, adjusted") for cell in cells] == pytest.approx(adjusted)
 
 
 def test_an_undefined_member_undoes_its_own_cells_only() -> None:
     b = RNG.uniform(0.1, 0.2, (2, 2, 8, 2))
     b[1, 1, 3, 0] = np.nan
-    spoiled, whole = survival_cells(b, ["base", "a"], ["dense", "p"], ["DP", "BA"])
-    assert math.isnan(spoiled.interaction.value)
-    assert "undefined in a run" in spoiled.survival.reason
-    assert math.isnan(spoiled.p_adjusted)
-    assert whole.p == whole.p_adjusted
-    assert math.isfinite(whole.harm.value)
+    sets = table(b, ["base", "a"], ["dense", "p"], ["DP", "BA"])
+    spoiled, whole = survival(sets, base="base", dense="dense")
+    assert math.isnan(spoiled.value("interaction"))
+    assert "undefined in a run" in spoiled["survival"].reason
+    assert math.isnan(spoiled.value("p, adjusted"))
+    assert whole.value("p") == whole.value("p, adjusted")
+    assert math.isfinite(whole.value("harm"))
 
 
 def test_a_technique_that_is_worse_while_dense_has_no_gain_to_survive() -> None:
     b = RNG.uniform(0.1, 0.12, (2, 2, 8, 1))
     b[1] += 0.2
-    [cell] = survival_cells(b, ["base", "a"], ["dense", "p"], ["DP"])
-    assert math.isnan(cell.survival.value)
-    assert "worse than the baseline while dense" in cell.survival.reason
-    assert cell.gain_dense.high < 0
+    sets = table(b, ["base", "a"], ["dense", "p"], ["DP"])
+    [cell] = survival(sets, base="base", dense="dense")
+    assert math.isnan(cell.value("survival"))
+    assert "worse than the baseline while dense" in cell["survival"].reason
+    assert cell["gain dense"].high < 0
 
 
 def test_the_null_floor_is_what_halves_of_the_seeds_differ_by() -> None:
@@ -213,34 +229,35 @@ def test_the_null_floor_is_what_halves_of_the_seeds_differ_by() -> None:
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DataError, match=r"values must have shape \(2, 1, seeds, 1\), got \(1,\)"):
-        survival_cells([1.0], ["base", "a"], ["dense"], ["DP"])
-    with pytest.raises(DataError, match="two seeds or more, got 1"):
-        survival_cells(np.zeros((2, 1, 1, 1)), ["base", "a"], ["dense"], ["DP"])
+    sets = table(np.zeros((2, 1, 8, 1)), ["base", "a"], ["dense"], ["DP"])
+    with pytest.raises(DataError, match="the same two seeds or more of everything, got 5 to 8"):
+        survival(sets | {("a", "dense", "DP"): np.zeros(5)}, base="base", dense="dense")
+    with pytest.raises(DataError, match="the same two seeds or more of everything, got 1 to 1"):
+        survival({key: own[:1] for key, own in sets.items()}, base="base", dense="dense")
 
 
 # --- techniques and baselines -----------------------------------------------------------------
 
 
-def technique(name: str, mean: float, runs: int = 8, **more: float) -> TechniqueRuns:
+def technique(name: str, mean: float, runs: int = 8, **more: float) -> dict:
     values = mean + 0.01 * RNG.standard_normal(runs)
-    return TechniqueRuns(name, {"DP": values, **{m: values * f for m, f in more.items()}})
+    return {(name, "DP"): values} | {(name, m): values * f for m, f in more.items()}
 
 
 def test_fewer_than_eight_runs_are_refused_in_one_sentence() -> None:
     with pytest.raises(
         DataError, match="needs 8 runs of each technique, got 7 of fair: train more"
     ):
-        compare_techniques([technique("base", 0.3), technique("fair", 0.1, 7)], {"fair": "base"})
+        compare_techniques(technique("base", 0.3) | technique("fair", 0.1, 7), {"fair": "base"})
 
 
 def test_undefined_and_missing_metrics_leave_the_others() -> None:
     base, fair = technique("base", 0.3, SPSF=0.5, BA=1.0), technique("fair", 0.1, SPSF=0.5)
-    fair.bias["SPSF"][2] = np.nan
-    found = compare_techniques([base, fair], {"fair": "base"})
+    fair["fair", "SPSF"][2] = np.nan
+    found = compare_techniques(base | fair, {"fair": "base"})
     assert [cell.metric for cell in found.cells] == ["DP"]
     assert found.cells[0].verdict == "better"
-    assert found.cells[0].accuracy_known is False
+    assert count_totals(found)["without_accuracy"] == 1
     assert found.undefined == {
         ("fair", "SPSF"): "not compared (undefined in a run)",
         ("fair", "BA"): "not compared (fair has no values)",
@@ -249,14 +266,13 @@ def test_undefined_and_missing_metrics_leave_the_others() -> None:
 
 def test_correlations_tell_techniques_from_chance() -> None:
     """Two metrics that techniques move together and chance does not."""
-    runs = [
-        TechniqueRuns(name, {m: mean + RNG.normal(0, 0.01, 200) for m in ("DP", "BA")})
-        for name, mean in (("base", 0.3), ("a", 0.1), ("b", 0.2))
-    ]
-    found = correlate_metrics(runs)
+    means = {"base": 0.3, "a": 0.1, "b": 0.2}
+    runs = {(name, m): mean + RNG.normal(0, 0.01, 200)
+            for name, mean in means.items() for m in ("DP", "BA")}  # fmt: skip
+    found = correlate_metrics(runs, list(means))
     assert found.effective_across < 1.05
     assert found.effective_within > 1.9
-    assert math.isnan(correlate_metrics([TechniqueRuns("a", {"DP": np.ones(8)})]).lowest_across)
+    assert math.isnan(correlate_metrics({("a", "DP"): np.ones(8)}, ["a"]).lowest_across)
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,15 @@ import yaml
 from scotoma import published
 from scotoma.commands.tournament.compare import unstable
 from scotoma.commands.tournament.runs import read_raw
-from scotoma.tournament import baselines, compare_techniques, count_totals
+from scotoma.runs import baselines, compare_techniques, count_totals
 from tests import external_predictions
 from tests.commands import measured, scotoma
-from tests.tournament.test_study import METRICS, runs_of_the_study
+from tests.runs.test_study import METRICS, runs_of_the_study
 
 pytestmark = pytest.mark.slow
 
 RUNS = runs_of_the_study()
+NAMES = list(dict.fromkeys(name for name, _ in RUNS))
 
 
 def command(*arguments: str | Path, home: Path) -> tuple[int, str, str]:
@@ -33,10 +34,9 @@ def command(*arguments: str | Path, home: Path) -> tuple[int, str, str]:
 def long_table(path: Path) -> Path:
     """The study as any user could bring it: one row a run and metric, in any order."""
     rows = [
-        (one.technique, f"{run:02d}", metric, value)
-        for one in RUNS
-        for metric, values in {**one.bias, "accuracy": one.accuracy}.items()
-        for run, value in enumerate(values if values is not None else ())
+        (technique, f"{run:02d}", metric, value)
+        for (technique, metric), values in RUNS.items()
+        for run, value in enumerate(values)
     ]
     table = pl.DataFrame(rows, schema=["technique", "run", "metric", "value"], orient="row")
     table.sample(fraction=1, shuffle=True, seed=1).write_csv(path)
@@ -46,13 +46,12 @@ def long_table(path: Path) -> Path:
 def sheets(folder: Path) -> Path:
     """The study in the layout of its artefact: overall/TECHNIQUE.yaml, DI called `DI bar`."""
     (folder / "overall").mkdir(parents=True)
-    for one in RUNS:
-        content = {{"DI": "DI bar"}.get(m, m): v.tolist() for m, v in one.bias.items()}
-        assert one.accuracy is not None
-        content["perf"] = (100 * one.accuracy).tolist()
-        (folder / "overall" / f"{one.technique}.yaml").write_text(
-            yaml.safe_dump(content, sort_keys=False)
-        )
+    for name in NAMES:
+        own = {metric: values.tolist() for (of, metric), values in RUNS.items() if of == name}
+        content = {{"DI": "DI bar", "accuracy": "perf"}.get(m, m): v for m, v in own.items()}
+        content["perf"] = [100 * value for value in content["perf"]]
+        sheet = folder / "overall" / f"{name}.yaml"
+        sheet.write_text(yaml.safe_dump(content, sort_keys=False))
     return folder
 
 
@@ -72,8 +71,9 @@ def arrays(folder: Path) -> Path:
 
 def test_an_adversary_whose_runs_differ_is_named_with_how_much() -> None:
     """Of the study's table: BA of S-GR 8.67 (1.30), of S-UC (0.65), of S-Base 7.39 (0.19)."""
-    own = [one for one in RUNS if one.technique in ("S-Base", "S-GR", "S-UC", "S-DD4")]
-    tournament = compare_techniques(own, baselines([one.technique for one in own], ()))
+    names = ("S-Base", "S-GR", "S-UC", "S-DD4")
+    own = {key: values for key, values in RUNS.items() if key[0] in names}
+    tournament = compare_techniques(own, baselines(names))
     uc, gr = sorted(unstable(tournament, ["S-GR", "S-UC"]), reverse=True)
     assert gr.startswith("'S-GR' steps the network in every third epoch: BA varies 6.")
     assert uc.startswith("'S-UC' steps the network in every third epoch: BA varies 3.")
@@ -83,29 +83,38 @@ def test_an_adversary_whose_runs_differ_is_named_with_how_much() -> None:
 def test_every_layout_is_read_alike(tmp_path: Path) -> None:
     makers = {"runs.csv": long_table, "sheets": sheets, "npz": arrays}
     for name, make in makers.items():
-        by_name = {one.technique: one for one in read_raw(make(tmp_path / name))}
-        assert set(by_name) == {one.technique for one in RUNS}
-        for one in RUNS:
-            seen = by_name[one.technique]
-            np.testing.assert_allclose(seen.accuracy, one.accuracy, rtol=1e-14)
-            for metric in METRICS:
-                np.testing.assert_array_equal(seen.bias[metric], one.bias[metric])
+        seen = read_raw(make(tmp_path / name))
+        assert seen.keys() == RUNS.keys()
+        for key, values in RUNS.items():
+            np.testing.assert_allclose(seen[key], values, rtol=1e-14 * (key[1] == "accuracy"))
 
 
 def test_json_holds_every_cell_and_both_totals(tmp_path: Path) -> None:
-    of = baselines([one.technique for one in RUNS])
+    of = baselines(NAMES)
     expected = compare_techniques(RUNS, of, protocol="published")
     found = measured(
         "tournament", "--raw", long_table(tmp_path / "runs.csv"), "--protocol", "published",
         "--out", tmp_path / "page.html",
     )  # fmt: skip
-    assert found["totals"] == vars(count_totals(expected.cells))
+    assert found["totals"] == count_totals(expected)
     assert found["published_totals"] == published.fairness_variance().totals
     by_cell = {(cell["technique"], cell["metric"]): cell for cell in found["cells"]}
+    numbers = {(r["group"], r["metric"], r["what"]): r for r in found["rows"]
+               if r["question"] == "bias"}  # fmt: skip
+    assert len(numbers) == sum(len(cell.numbers) for cell in expected.cells)
+    runs: dict[tuple[str, str], list[float]] = {}
+    for run in found["runs"]:
+        runs.setdefault((run["technique"], run["metric"]), []).append(run["value"])
+    assert runs == {key: values.tolist() for key, values in RUNS.items()}
     for cell in expected.cells:
-        seen = by_cell[cell.technique, cell.metric]
-        assert seen["relative"]["u_p"] == cell.relative.u_p
-        assert seen["values"] == list(cell.values)
+        key = cell.technique, cell.metric
+        for what, number in cell.numbers.items():
+            ends = [number.value, number.low, number.high]
+            row = numbers[*key, what]
+            assert [row[end] for end in ("value", "low", "high")] == [
+                None if np.isnan(one) else one for one in ends
+            ]
+        seen = by_cell[key]
         assert (seen["verdict"], tuple(seen["costs"])) == (cell.verdict, cell.costs)
 
 
@@ -119,7 +128,7 @@ def test_text_fits_a_terminal_and_stands_beside_what_was_published(tmp_path: Pat
     flat = " ".join(out.split())
     assert "bias lower 50 103 bias higher 23 47 undecided 4 4 lower, a huge effect 45 96" in flat
     assert "the lowest correlation of two metrics is 0.989" in flat
-    assert "S-DD2 - S-DD3 BA 16 +0.002 [-0.006, +0.009]" in flat
+    assert "S-DD2 S-DD3 BA 16 +0.002 [\N{MINUS SIGN}0.006, +0.009]" in flat
     assert "FPSF of S-GR, 19.9 [9.12, 39.7]%, n = 256 pairs" in flat
     page = (tmp_path / "page.html").read_text()
     assert "Bias is lower in 50 of 77 cells, 17 of them at a cost, higher in 23" in page
@@ -130,10 +139,11 @@ def test_csv_and_markdown_hold_every_cell(tmp_path: Path) -> None:
     code, out, _ = command("--raw", place, "--csv", home=tmp_path)
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert len(rows) == 77
-    best = next(row for row in rows if (row["technique"], row["metric"]) == ("S-DI2", "DP"))
-    assert best["verdict"] == "better"
-    assert float(best["single_run_risk"]) == 0 < float(best["single_run_risk_high"]) < 0.2
+    risks = [row for row in rows if row["what"] == "single-run risk"]
+    assert len(risks) == 77
+    best = next(row for row in risks if (row["group"], row["metric"]) == ("S-DI2", "DP"))
+    assert (best["question"], best["condition"]) == ("bias", "against=S-Base")
+    assert float(best["value"]) == 0 < float(best["high"]) < 0.2
     code, out, err = command("--raw", place, "--markdown", "--quiet", home=tmp_path)
     assert (code, err) == (0, "")
     assert "published" not in out
@@ -224,13 +234,18 @@ def test_finished_audits_play_and_survival_is_measured(
     assert cells["EOFP"]["verdict"] == "better"
     audit = json.loads((audits["fair"] / "audit.json").read_text())
     rows = {row["metric"]: row for row in audit["run_to_run"]["dense"]}
-    assert cells["EOFP"]["values"] == rows["EOFP"]["values"]
-    survival = {(cell["variant"], cell["metric"]): cell for cell in found["survival"]}
-    eaten = survival["int8", "EOFP"]
+    values = [run["value"] for run in found["runs"]
+              if (run["technique"], run["metric"]) == ("fair", "EOFP")]  # fmt: skip
+    assert values == rows["EOFP"]["values"]
+    eaten = {
+        row["what"]: row
+        for row in found["rows"]
+        if (row["question"], row["variant"], row["metric"]) == ("survival", "int8", "EOFP")
+    }
     assert eaten["interaction"]["low"] > 0
-    assert eaten["p_adjusted"] < 0.05
+    assert eaten["p, adjusted"]["value"] < 0.05
     assert eaten["survival"]["high"] < 0.5
-    assert eaten["seeds"] == 8
+    assert eaten["p"]["n"] == 8
     code, out, _ = command(*places, "--variant", "int8", home=tmp_path)
     assert code == 0
     assert "Survival. What is left of the mitigation after compression" in out
