@@ -1,0 +1,49 @@
+"""Sets of training runs: how far they lie apart, which differ, and which technique is fairer."""
+
+from __future__ import annotations
+
+from scotoma.runs.comparing import (
+    NO_POWER,
+    compare_runs,
+    compare_one_seed,
+    compare_paired,
+    spread,
+)
+from scotoma.runs.correlation import MetricCorrelation
+from scotoma.runs.effects import THIS_TEST_SET
+from scotoma.runs.finding import RunFinding, finding_rows
+from scotoma.runs.resampled import resampled_bias
+from scotoma.runs.survival import equal_accuracy, survival
+from scotoma.runs.table import ACCURACY, RunSets, VariantSets, run_sets, table_of_runs
+from scotoma.runs.techniques import (
+    FEWEST_RUNS,
+    Tournament,
+    baselines,
+    compare_techniques,
+    count_totals,
+)
+
+__all__ = [
+    "ACCURACY",
+    "FEWEST_RUNS",
+    "NO_POWER",
+    "THIS_TEST_SET",
+    "RunFinding",
+    "MetricCorrelation",
+    "RunSets",
+    "Tournament",
+    "VariantSets",
+    "baselines",
+    "compare_runs",
+    "compare_one_seed",
+    "compare_paired",
+    "compare_techniques",
+    "count_totals",
+    "equal_accuracy",
+    "finding_rows",
+    "resampled_bias",
+    "run_sets",
+    "table_of_runs",
+    "spread",
+    "survival",
+]
