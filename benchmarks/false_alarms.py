@@ -24,7 +24,7 @@ from planted import HARMED, planted_run
 
 from scotoma.audit import Audit, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
-from scotoma.power import smallest_amplification
+from scotoma.power import Design, forecast
 from scotoma.stages import slices as slicing
 from scotoma.stages.verdict import verdict
 from scotoma.verdict import Gate, judge
@@ -59,12 +59,13 @@ def main() -> None:
         began = time.process_time()
         seeds = range(asked.first, asked.first + asked.audits)
         report(f"no harm, {members} members", list(audits(seeds, members, 0.0)))
-        least = smallest_amplification(
+        design = Design(
             group_n=CELLS[HARMED][0] // 2, rate=CELLS[HARMED][1], members=members,
-            level=1 - 0.05 / TESTS, limit=0.2, min_events=10, power=0.8,
+            level=1 - 0.05 / TESTS, limit=0.2, min_events=10,
         )  # fmt: skip
-        planted = list(audits(seeds[: max(1, asked.audits // 5)], members, least.relative))
-        report(f"{100 * least.relative:+.0f}% planted, {members} members", planted)
+        least = forecast(design).value
+        planted = list(audits(seeds[: max(1, asked.audits // 5)], members, least))
+        report(f"{100 * least:+.0f}% planted, {members} members", planted)
         print(f"took {time.process_time() - began:.0f} s of CPU", flush=True)
 
 

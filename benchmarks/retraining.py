@@ -26,7 +26,7 @@ from scotoma.audit import Audit
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import SincePreviousRule, default_rules
 from scotoma.datasets import AuditedExamples
-from scotoma.power import smallest_amplification
+from scotoma.power import Design, forecast
 from scotoma.stages.judging.assemble import assemble
 from scotoma.verdict import Gate, judge
 
@@ -79,11 +79,10 @@ def main() -> None:
 def promised(members: int) -> float:
     """The rise of a rate, as a fraction of it, that is found in 80% of audits."""
     n, rate = CELLS[HARMED]
-    found = smallest_amplification(
-        group_n=n // 2, rate=rate, members=members, level=1 - 0.05 / TESTS, limit=0.2,
-        min_events=10, power=0.8,
-    )  # fmt: skip
-    return found.relative
+    design = Design(
+        group_n=n // 2, rate=rate, members=members, level=1 - 0.05 / TESTS, limit=0.2, min_events=10
+    )
+    return forecast(design).value
 
 
 def months(

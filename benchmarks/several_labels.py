@@ -31,7 +31,7 @@ from scotoma.config.gate import default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.datasets.select_examples import examples_from_source
-from scotoma.power import smallest_amplification
+from scotoma.power import Design, forecast
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
 from scotoma.stages.bias import bias
@@ -81,12 +81,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:  # of one cluster examples count once
         tested = AuditedExamples.read(drawn(Path(folder), 0.0, 0, kind).examples, split="test")
         number = harmed_clusters(tested, kind)
-    least = smallest_amplification(group_n=number, rate=RATE, members=MODELS, power=0.8)
+    least = forecast(Design(group_n=number, rate=RATE, members=MODELS)).value
     began = time.process_time()
     flagged = sum(is_flagged(seed, kind) for seed in range(asked.audits))
     print(f"no harm: {flagged} of {asked.audits} audits flagged", flush=True)
-    hits = sum(is_found(seed, least.relative, kind) for seed in range(asked.audits))
-    print(f"{least.relative:+.0%} planted: found in {hits} of {asked.audits} audits")
+    hits = sum(is_found(seed, least, kind) for seed in range(asked.audits))
+    print(f"{least:+.0%} planted: found in {hits} of {asked.audits} audits")
     print(f"took {time.process_time() - began:.0f} s of CPU")
 
 

@@ -14,7 +14,7 @@ import pytest
 from scotoma.bias import amplification
 from scotoma.divergence import excess
 from scotoma.numbers import holm
-from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
+from scotoma.power import Design, PlantedGroup, Probit, forecast, planted_audit
 from tests.worlds import worlds
 
 pytestmark = pytest.mark.slow
@@ -68,6 +68,7 @@ def test_dense_against_dense_is_flagged_in_at_most_18_of_200_audits(members: int
 def test_what_is_planted_in_one_group_is_found_there() -> None:
     n, rate = SIZES["male & old"]
     # Tested alone it is found in 80% of audits; among 27, where Holm asks for more, in fewer.
-    least = smallest_amplification(group_n=n, rate=rate, members=10, correlation=1).relative
+    errors = Probit(correlation=1)
+    least = forecast(Design(group_n=n, rate=rate, members=10, errors=errors)).value
     found = [flags(10, seed, **{"male & old": 2 * least}) for seed in range(40)]
     assert np.mean([one["male & old"] for one in found]) >= 0.9

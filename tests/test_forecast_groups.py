@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scotoma.commands.check.forecast_groups import forecast_groups
 from scotoma.config import default_config
 from scotoma.datasets import survey_examples
-from scotoma.power import Design, smallest_amplification
+from scotoma.power import Design, forecast
 
 
 def test_groups_detect_what_the_power_of_their_clusters_says() -> None:
@@ -17,9 +19,8 @@ def test_groups_detect_what_the_power_of_their_clusters_says() -> None:
     everyone, minority = groups["all"], groups["exposure=minority"]
     assert (everyone.n, everyone.clusters) == (1798, 899)
     assert everyone.errors == pytest.approx(1798 * 0.03)
-    independent = smallest_amplification(group_n=899, rate=0.03, members=10)
-    paired = smallest_amplification(group_n=899, rate=0.03, members=10, paired=True)
-    assert (everyone.independent, everyone.paired) == (independent.relative, paired.relative)
     design = Design(group_n=899, rate=0.03, members=10)
+    independent, paired = forecast(design), forecast(replace(design, paired=True))
+    assert (everyone.independent, everyone.paired) == (independent.value, paired.value)
     assert everyone.effective_events == design.effective_events()[0]
     assert minority.train == int((examples.split("train").table["exposure"] == "minority").sum())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -20,9 +19,9 @@ from scotoma.power import (
     Design,
     PlantedGroup,
     Probit,
+    forecast,
     planted_audit,
     promised_power,
-    smallest_amplification,
 )
 from scotoma.power.model import expected_parts
 
@@ -55,14 +54,12 @@ def test_smallest_amplification_of_binomial_counts_solves_the_textbook_equation(
         spread = sum((1 - rate) / (n * rate) for rate in (p, p * (1 + d)))
         return math.log1p(d) - (norm.ppf(0.975) + norm.ppf(0.8)) * math.sqrt(spread)
 
-    found = smallest_amplification(group_n=n, rate=p, members=1, difficulty_sd=0, run_sd=0)
-    assert found.relative == pytest.approx(brentq(missing, 1e-6, 1), rel=2e-3)
+    pure = Probit(difficulty_sd=0, run_sd=0)
+    found = forecast(Design(group_n=n, rate=p, members=1, errors=pure)).value
+    assert found == pytest.approx(brentq(missing, 1e-6, 1), rel=2e-3)
     # Many members of fewer examples: the same counts, and a larger of parts that estimate the same.
-    crowd = smallest_amplification(
-        group_n=40_000, rate=p, members=200, difficulty_sd=0, run_sd=0
-    ).relative
-    assert found.relative < crowd < 1.03 * found.relative
-    assert found.absolute == pytest.approx(p * found.relative)
+    crowd = forecast(Design(group_n=40_000, rate=p, members=200, errors=pure)).value
+    assert found < crowd < 1.03 * found
 
 
 @settings(max_examples=15)
@@ -93,13 +90,13 @@ def test_from_5_members_more_examples_members_events_or_effect_never_find_less(
 
 
 def test_smallest_amplification_falls_with_examples_members_and_rate():
-    base = {"group_n": 1_000, "rate": 0.03, "members": 6}
-    found = smallest_amplification(**base)
+    design = Design(group_n=1_000, rate=0.03, members=6)
+    found = forecast(design).value
     for more in ({"group_n": 1_500}, {"rate": 0.045}, {"members": 9}):
-        assert smallest_amplification(**base | more).relative < found.relative
-    assert smallest_amplification(**base, limit=0.2).relative > 0.2 + found.relative
-    assert smallest_amplification(**base, power=0.9).relative > found.relative
-    assert promised_power(found.design, found.relative) == pytest.approx(0.8, abs=1e-6)
+        assert forecast(replace(design, **more)).value < found
+    assert forecast(replace(design, limit=0.2)).value > 0.2 + found
+    assert forecast(design, power=0.9).value > found
+    assert promised_power(design, found) == pytest.approx(0.8, abs=1e-6)
 
 
 def test_where_nothing_rises_a_rise_is_found_about_as_often_as_the_level_allows():
@@ -126,7 +123,8 @@ DESIGNS = {
         "group_n": 600, "rate": 0.06, "members": 8, "paired": True, "limit": 0.2, "level": 0.99,
     },
     "runs that differ much": {
-        "group_n": 1_500, "rate": 0.04, "members": 5, "compressed_members": 12, "run_sd": 0.25,
+        "group_n": 1_500, "rate": 0.04, "members": 5, "compressed_members": 12,
+        "errors": Probit(run_sd=0.25),
     },
     "shipped": {"group_n": 3_000, "rate": 0.04, "members": 1, "paired": True},
 }  # fmt: skip
@@ -136,12 +134,11 @@ DESIGNS = {
 @pytest.mark.parametrize("name", DESIGNS)
 def test_audits_find_the_smallest_amplification_as_often_as_promised(name):
     audits = 300
-    found = smallest_amplification(**DESIGNS[name])
-    changes = [fpr_change(found.design, found.relative, seed) for seed in range(audits)]
-    alpha = (1 - found.design.level) / 2
-    share = np.mean(
-        [change.relative.p_above(100 * found.design.limit) <= alpha for change in changes]
-    )
+    design = Design(**DESIGNS[name])
+    relative = forecast(design).value
+    changes = [fpr_change(design, relative, seed) for seed in range(audits)]
+    alpha = (1 - design.level) / 2
+    share = np.mean([change.relative.p_above(100 * design.limit) <= alpha for change in changes])
     # 99.7% of simulations with 80% lie within three errors of .023.
     assert abs(share - 0.8) <= 3 * math.sqrt(0.8 * 0.2 / audits), share
 
@@ -160,25 +157,12 @@ def test_a_gate_waits_for_enough_effective_events_and_the_promise_knows():
 
 
 def test_no_increase_is_found_where_no_event_is_to_be_expected():
-    rare = smallest_amplification(group_n=170, rate=0.002, members=30)
-    assert math.isnan(rare.relative)
-    assert math.isnan(rare.absolute)
-    assert "170 examples and 30 + 30 members: no increase is found in 80% of audits" in str(rare)
-    assert "have the 5 examples that must carry the rate" in str(rare)
-    full = smallest_amplification(group_n=20, rate=0.9, members=3)
-    assert str(full).endswith(
-        "no increase is found in 80% of audits, not even up to a rate of 99.9%"
-    )
-
-
-def test_power_is_told_in_sentences_and_in_json():
-    found = smallest_amplification(group_n=600, rate=0.06, members=8, paired=True, limit=0.2)
-    assert str(found).startswith("600 examples and 8 pairs of members find an increase of ")
-    assert str(found).endswith("% and beyond the limit of 20%, in 80% of audits")
-    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert content["design"]["errors"]["correlation"] == 0.95
-    rare = smallest_amplification(group_n=170, rate=0.002, members=30)
-    assert json.loads(json.dumps(rare.as_dict(), allow_nan=False))["relative"] is None
+    rare = forecast(Design(group_n=170, rate=0.002, members=30))
+    assert math.isnan(rare.value)
+    assert rare.reason.startswith("no increase is found in 80% of audits, since only ")
+    assert rare.reason.endswith(" have the 5 examples that must carry the rate")
+    full = forecast(Design(group_n=20, rate=0.9, members=3))
+    assert full.reason == "no increase is found in 80% of audits, not even up to a rate of 99.9%"
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -207,8 +191,14 @@ USUAL = {"group_n": 500, "rate": 0.05, "members": 5}
     ],
 )
 def test_a_design_that_cannot_be_is_refused_in_a_sentence(said, sentence):
+    def ask():
+        errors = {key: said[key] for key in said if key in vars(Probit())}
+        asked = {key: said[key] for key in said if key not in (*errors, "power")}
+        design = Design(**USUAL | asked, errors=Probit(**errors))
+        return forecast(design, power=said.get("power", 0.8))
+
     with pytest.raises(DataError) as refusal:
-        smallest_amplification(**USUAL | said)
+        ask()
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

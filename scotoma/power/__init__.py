@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from scotoma.power.detectable import (
-    Detectable,
-    promised_power,
-    smallest_amplification,
-)
+from scotoma.power.forecast import forecast, promised_power
 from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
 __all__ = [
     "Design",
-    "Detectable",
     "PlantedAudit",
     "PlantedGroup",
     "Probit",
     "draw_events",
+    "forecast",
     "planted_audit",
     "promised_power",
-    "smallest_amplification",
 ]

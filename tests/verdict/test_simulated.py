@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from scotoma.config.gate import parse_rules
-from scotoma.power import PlantedGroup, Probit, planted_audit, smallest_amplification
+from scotoma.power import Design, PlantedGroup, Probit, forecast, planted_audit
 from tests.audits import judge
 from tests.slices.searching import find_slices
 
@@ -45,15 +45,15 @@ def test_nine_groups_without_harm_seldom_fail(rates_only: Any) -> None:
 
 def test_planted_harm_fails_with_the_power_that_is_promised(rates_only: Any) -> None:
     """Promised for Bonferroni over the nine groups, which Holm is at least as good as."""
-    promised = smallest_amplification(
-        group_n=2700, rate=0.05, members=10, level=1 - 0.05 / 9, limit=0.2, min_events=10, power=0.8
+    promised = forecast(
+        Design(group_n=2700, rate=0.05, members=10, level=1 - 0.05 / 9, limit=0.2, min_events=10)
     )
     groups = [PlantedGroup(name=f"g{n}", n=n, rate=0.05) for n in (170, 200, 230, 260) * 2]
     groups = [
         PlantedGroup(name=f"calm {place}", n=group.n, rate=0.05)
         for place, group in enumerate(groups)
     ]
-    groups.append(PlantedGroup(name="old", n=2700, rate=0.05, relative=promised.relative))
+    groups.append(PlantedGroup(name="old", n=2700, rate=0.05, relative=promised.value))
     chosen = gate_rules("{relative: 0.2, absolute: 0.005}")
     failed = 0
     for seed in range(100):

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
+from scotoma.numbers import Estimate
 from scotoma.numbers.rates import FEW, FEWEST
-from scotoma.power import Design, Detectable, smallest_amplification
+from scotoma.power import Design, forecast
 
 __all__ = ["POWER", "GroupForecast", "forecast_groups"]
 
@@ -91,20 +92,14 @@ def forecast_groups(
     if positive is not None and test.labelled:
         labels = test.table["label"].to_numpy() == str(positive)
     variants = config.resolved_variants[1:]
-    designs = [
-        None if not any(v.paired == paired for v in variants) else paired
-        for paired in (False, True)
-    ]
+    members = config.population.models
 
     @cache
-    def detectable(clusters: int, rate: float, paired: bool) -> Detectable:
-        return smallest_amplification(
-            group_n=clusters,
-            rate=rate,
-            members=config.population.models,
-            paired=paired,
-            power=POWER,
-        )
+    def smallest(clusters: int, rate: float, paired: bool) -> Estimate | None:
+        if not any(variant.paired == paired for variant in variants):
+            return None
+        design = Design(group_n=clusters, rate=rate, members=members, paired=paired)
+        return forecast(design, power=POWER)
 
     forecasts = []
     for done, (key, name, mask) in enumerate(
@@ -121,13 +116,10 @@ def forecast_groups(
         elif clusters >= 2 and not 0 < rate < 1:
             reason = f"the dense members err on {'none' if rate == 0 else 'all'} of its examples"
         elif clusters >= 2:
-            effective_events = Design(
-                group_n=clusters, rate=rate, members=config.population.models
-            ).effective_events()[0]
-            answers = [
-                None if paired is None else detectable(clusters, rate, paired) for paired in designs
-            ]
-            rises = [None if a is None or math.isnan(a.relative) else a.relative for a in answers]
+            design = Design(group_n=clusters, rate=rate, members=members)
+            effective_events = design.effective_events()[0]
+            answers = [smallest(clusters, rate, paired) for paired in (False, True)]
+            rises = [None if a is None or math.isnan(a.value) else a.value for a in answers]
             reason = next((a.reason for a in answers if a is not None and a.reason), "")
         forecasts.append(
             GroupForecast(
