@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,8 @@ from scotoma.papers.table import PaperTable
 from scotoma.published import clarify as published_clarify
 from scotoma.published import fairness_runs, fairness_variance
 from scotoma.run import Run
-from scotoma.runs import compare_runs
+from scotoma.runs import RunFinding, compare_runs
+from scotoma.runs.techniques import costs_of
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.stages.measures.run_to_run import FairnessOfRuns
@@ -159,13 +161,23 @@ def test_the_studys_own_runs_give_its_printed_tables(base: str) -> None:
 
 def test_costs_are_counted_as_the_study_says() -> None:
     """By hand on three pairs: one free, one that pays twice, one that does not lower bias."""
-    pairs = [
-        variance_costs.Experiment("a", "DP", "-", "huge", "NS", "NS", "NS"),
-        variance_costs.Experiment("b", "DP", "-", "huge", "+", "-", "NS"),
-        variance_costs.Experiment("c", "DP", "NS", "small", "+", "-", "+"),
-    ]
-    assert variance_costs.cost_counts(pairs) == (3, 2, 1, 1, 0, 1, 0)
-    assert variance_costs.cost_counts([]) == (0, 0, 0, 0, 0, 0, 0)
+    rng = np.random.default_rng(4)
+
+    def runs(mean: float, sd: float) -> np.ndarray:
+        return mean + sd * rng.standard_normal(16)
+
+    base, even = runs(0.3, 0.01), runs(0.9, 0.01)
+    cells, accuracy = [], {}
+    for name, bias, right in (
+        ("a", runs(0.1, 0.01), even + 1e-4), ("b", runs(0.1, 0.2), runs(0.7, 0.01)),
+        ("c", base + 1e-4, runs(0.7, 0.2)),
+    ):  # fmt: skip
+        accuracy[name] = RunFinding(name, "accuracy", compare_runs({"": (even, right)})[""])
+        cell = RunFinding(name, "DP", compare_runs({"": (base, bias)})[""])
+        cells.append(replace(cell, costs=costs_of(cell, accuracy[name])))
+    assert [cell.costs for cell in cells] == [(), ("accuracy down", "bias spread up"), ()]
+    assert variance_costs._Pairs(cells, accuracy).counts == (3, 2, 1, 1, 0, 1, 0)
+    assert variance_costs._Pairs([], {}).counts == (0, 0, 0, 0, 0, 0, 0)
 
 
 # --- autoslicer -----------------------------------------------------------------------------------

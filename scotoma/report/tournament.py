@@ -10,7 +10,7 @@ from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.tournament import tournament_figures
 from scotoma.report.page import FOLDER, STYLES, content_policy, environment
 from scotoma.report.tournament_tables import TournamentResult, tournament_tables
-from scotoma.runs import Tournament, count_totals
+from scotoma.runs import Tournament
 
 __all__ = ["correlation_sentence", "render_tournament"]
 
@@ -68,7 +68,7 @@ def correlation_sentence(tournament: Tournament, base: str) -> str:
 
 
 def _lead(tournament: Tournament) -> str:
-    totals = count_totals(tournament)
+    totals = tournament.totals
     return (
         f"Bias is lower in {totals['lower']} of {totals['cells']} cells, {totals['with_cost']} of "
         f"them at a cost, higher in {totals['higher']}; {totals['undecided']} are undecided."

@@ -10,7 +10,7 @@ from scotoma.audit import Quantity
 from scotoma.numbers import Estimate
 from scotoma.report import numbers
 from scotoma.report.figures.figure import FigureTable, cell_text
-from scotoma.runs import THIS_TEST_SET, RunFinding, Tournament, count_totals
+from scotoma.runs import THIS_TEST_SET, RunFinding, Tournament
 from scotoma.runs.survival import collapsed, comparable
 
 __all__ = ["TournamentResult", "estimate_text", "headline_metric", "tournament_tables"]
@@ -254,7 +254,7 @@ def _shared(result: TournamentResult) -> FigureTable:
 
 
 def _totals(result: TournamentResult) -> FigureTable:
-    totals, columns = count_totals(result.tournament), ["Cells", "Here"]
+    totals, columns = result.tournament.totals, ["Cells", "Here"]
     rows: list[tuple[str, ...]]
     rows = [(words, str(totals[key])) for key, words in TOTAL_NAMES.items()]
     if result.published is not None:

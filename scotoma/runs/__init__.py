@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from scotoma.runs.comparing import (
     NO_POWER,
-    compare_runs,
     compare_one_seed,
     compare_paired,
+    compare_runs,
     spread,
 )
 from scotoma.runs.correlation import MetricCorrelation
@@ -28,22 +28,22 @@ __all__ = [
     "FEWEST_RUNS",
     "NO_POWER",
     "THIS_TEST_SET",
-    "RunFinding",
     "MetricCorrelation",
+    "RunFinding",
     "RunSets",
     "Tournament",
     "VariantSets",
     "baselines",
-    "compare_runs",
     "compare_one_seed",
     "compare_paired",
+    "compare_runs",
     "compare_techniques",
     "count_totals",
     "equal_accuracy",
     "finding_rows",
     "resampled_bias",
     "run_sets",
-    "table_of_runs",
     "spread",
     "survival",
+    "table_of_runs",
 ]

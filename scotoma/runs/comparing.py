@@ -23,9 +23,9 @@ from scotoma.inputs import Floats, floats
 from scotoma.numbers import Estimate, benjamini_hochberg, check_level, undefined
 from scotoma.runs.effects import (
     THIS_TEST_SET,
-    rests_on,
     bare,
     cohens_d,
+    rests_on,
     sigma,
     spread_ratio,
     two_level_mean,
@@ -36,8 +36,13 @@ from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, RunSets
 
 __all__ = [
-    "NO_POWER", "compare_runs", "compare_one_seed", "compare_paired", "flip_tests",
-    "paired_permutation_p", "spread",
+    "NO_POWER",
+    "compare_one_seed",
+    "compare_paired",
+    "compare_runs",
+    "flip_tests",
+    "paired_permutation_p",
+    "spread",
 ]  # fmt: skip
 
 Name = TypeVar("Name", bound=Hashable)
@@ -270,8 +275,9 @@ def compare_one_seed(seeds: RunSets, one_seed: RunSets, *, level: float = 0.95) 
         level: Coverage of the intervals, a fraction in (0, 1).
 
     Returns:
-        Each technique in each metric that all runs define: what `compare_runs` finds of one seed against
-        the others, the standard deviation of each, and `variance ratio`, one seed over seeds.
+        Each technique in each metric that all runs define: what `compare_runs` finds of one seed
+        against the others, the standard deviation of each, and `variance ratio`, one seed over
+        seeds.
 
     >>> rng = np.random.default_rng(0)
     >>> wide, narrow = ({("a", "DP"): rng.normal(0.3, s, 16)} for s in (0.04, 0.01))
@@ -297,15 +303,12 @@ def compare_one_seed(seeds: RunSets, one_seed: RunSets, *, level: float = 0.95) 
     return found
 
 
-def paired_permutation_p(
-    differences: npt.ArrayLike, *, draws: int = DRAWS, seed: int = 0
-) -> Floats:
+def paired_permutation_p(differences: npt.ArrayLike) -> Floats:
     """Test whether paired differences lie around 0, by flipping their signs.
 
     Args:
-        differences: One a pair, shape (R,), or columns of them, shape (R, cells); R >= 2.
-        draws: Random flips where there are more than 16 pairs; fewer are flipped in every way.
-        seed: Of the random flips.
+        differences: One a pair, shape (R,), or columns of them, shape (R, cells); R >= 2. Up to 16
+            pairs are flipped in every way, more 100,000 times at random.
 
     Returns:
         Two-sided p-values, shape () or (cells,): the share of flips whose mean lies as far from 0
@@ -337,9 +340,9 @@ def paired_permutation_p(
         alternative="greater",
         vectorized=True,
         axis=0,
-        n_resamples=2 ** len(columns) if len(columns) <= FLIPPED_UP_TO else draws,
+        n_resamples=2 ** len(columns) if len(columns) <= FLIPPED_UP_TO else DRAWS,
         batch=max(1, AT_ONCE // columns.size),
-        rng=np.random.Generator(np.random.Philox(key=seed)),
+        rng=np.random.Generator(np.random.Philox(key=0)),
     )
     return np.where(np.isnan(size), np.nan, flipped.pvalue).reshape(d.shape[1:])
 

@@ -13,9 +13,9 @@ from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate
 from scotoma.runs.effects import sawilowsky
 
-__all__ = ["RunFinding", "finding_rows"]
+__all__ = ["ALPHA", "RunFinding", "finding_rows"]
 
-ALPHA = 0.05
+ALPHA = 0.05  # largest p called significant
 MOVES = {  # the test, the number whose side counts, and where it is of neither side
     "mean": ("U", "difference", 0.0),
     "raw spread": ("raw Levene", "raw spread", 1.0),
@@ -38,7 +38,6 @@ class RunFinding:
         class_name: The class that the numbers `... of class` are of; empty without.
         protocol: `sound` takes p-values that are adjusted over their family, `published` those of
             the one-sided test and of relative spread, as they are.
-        alpha: Largest p called significant.
         costs: What lower bias costs; empty where there is no cost, or bias is not lower.
     """
 
@@ -49,7 +48,6 @@ class RunFinding:
     variant: str = ""
     class_name: str = ""
     protocol: StatisticsProtocol = "sound"
-    alpha: float = ALPHA
     costs: tuple[str, ...] = ()
 
     def __getitem__(self, what: str) -> Estimate:
@@ -72,7 +70,7 @@ class RunFinding:
     def moves(self, what: Moves) -> Sign:
         """`+` where the technique's is significantly higher than the base's, `-` lower, `NS`."""
         test, number, neither = MOVES[what]
-        if not self.p(test) <= self.alpha:
+        if not self.p(test) <= ALPHA:
             return "NS"
         return "+" if self.value(number) > neither else "-"
 

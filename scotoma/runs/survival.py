@@ -14,17 +14,17 @@ from scotoma.inputs import Floats, floats
 from scotoma.numbers import Estimate, check_level, undefined
 from scotoma.runs.comparing import flip_tests
 from scotoma.runs.effects import (
-    rests_on,
     bare,
     covariance_of_draws,
     fieller,
+    rests_on,
     two_level_mean,
     variance_of,
 )
 from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, VariantSets
 
-__all__ = ["LARGEST_GAP", "comparable", "collapsed", "equal_accuracy", "null_floor", "survival"]
+__all__ = ["LARGEST_GAP", "collapsed", "comparable", "equal_accuracy", "null_floor", "survival"]
 
 LARGEST_GAP = 0.01  # of accuracy, up to which two populations count as equally accurate
 MOST_ACCURACY_LOST = 0.02  # by the compressed baseline; beyond it everything collapses
@@ -199,17 +199,16 @@ def _survival(own: dict[str, Floats], drawn: dict[str, Floats], level: float) ->
     return undefined(A_LOSS, **rests_on(len(before), level=level, note=ratio.note))
 
 
-def null_floor(values: npt.ArrayLike, *, share: float = 0.95, seed: int = 0) -> float:
+def null_floor(values: npt.ArrayLike) -> float:
     """Measure how far the mean of one half of the seeds lies from that of the other.
 
     Args:
         values: One a seed, shape (R,), R >= 2; of an odd number one half has one more.
-        share: Of the ways to halve that lie nearer.
-        seed: Of random halvings, where there are more than 1,000.
 
     Returns:
-        The distance, in the unit of the values; nan where a value is. Halves are smaller than the
-        whole: the floor of a difference over all seeds lies lower.
+        The distance below which 95% of the ways to halve lie, in the unit of the values; nan where
+        a value is. Halves are smaller than the whole: the floor of a difference over all seeds lies
+        lower.
 
     >>> null_floor([1.0, 1.0, 1.0, 1.0]), null_floor([0.0, 1.0])
     (0.0, 1.0)
@@ -219,11 +218,11 @@ def null_floor(values: npt.ArrayLike, *, share: float = 0.95, seed: int = 0) -> 
     if math.comb(x.size, half) <= HALVINGS:
         halves = np.array(list(combinations(range(x.size), half)))
     else:
-        rng = np.random.Generator(np.random.Philox(key=seed))
+        rng = np.random.Generator(np.random.Philox(key=0))
         halves = rng.permuted(np.tile(np.arange(x.size), (HALVINGS, 1)), axis=1)[:, :half]
     inside = x[halves].sum(axis=1)
     distances = np.abs(inside / half - (x.sum() - inside) / (x.size - half))
-    return float(np.quantile(distances, share, method="higher"))
+    return float(np.quantile(distances, 0.95, method="higher"))
 
 
 def _check(sets: VariantSets, level: float) -> None:

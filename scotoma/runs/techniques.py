@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,11 +15,12 @@ from scotoma.printable import listed, quoted
 from scotoma.runs.comparing import compare_runs, spread
 from scotoma.runs.correlation import MetricCorrelation, correlate_metrics
 from scotoma.runs.effects import single_run_risk, two_level_mean
-from scotoma.runs.finding import ALPHA, RunFinding, Sign
+from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, RunSets
 
 __all__ = [
-    "COSTS", "FEWEST_RUNS", "Tournament", "baselines", "compare_techniques", "count_totals",
+    "COSTS", "FEWEST_RUNS", "Tournament", "baselines", "compare_techniques", "costs_of",
+    "count_totals",
 ]  # fmt: skip
 
 A_BASELINE = re.compile(r"(?:^|[-_ ])base(?:line)?$", re.IGNORECASE)
@@ -37,8 +38,9 @@ class Tournament:
         protocol: `sound` or `published`.
         level: Coverage of the intervals.
         sets: The runs.
-        cells: A technique in a metric each, in the order of the techniques, with what `compare_runs`
-            finds and `single-run risk`, the share of pairs of single runs that point the wrong way.
+        cells: A technique in a metric each, in the order of the techniques, with what
+            `compare_runs` finds and `single-run risk`, the share of pairs of single runs that point
+            the wrong way.
         accuracy: One a technique whose accuracy is known.
         spreads: Every technique, baselines too, in every metric and in accuracy: `mean`, and what
             `spread` finds.
@@ -56,6 +58,11 @@ class Tournament:
     undefined: Mapping[tuple[str, str], str]
 
     @property
+    def totals(self) -> dict[str, int]:
+        """What `count_totals` counts."""
+        return count_totals(self.cells, {one.technique for one in self.accuracy})
+
+    @property
     def bases(self) -> tuple[str, ...]:
         """The baselines, one a task."""
         return tuple(self.correlations)
@@ -71,7 +78,6 @@ def compare_techniques(
     *,
     protocol: StatisticsProtocol = "sound",
     level: float = 0.95,
-    alpha: float = ALPHA,
 ) -> Tournament:
     """Compare every technique with its baseline in every metric and in accuracy.
 
@@ -84,7 +90,6 @@ def compare_techniques(
             `published`: one-sided in the direction of the means, Levene's on values divided by
             their mean, corrected for nothing.
         level: Coverage of the intervals, which are not adjusted, a fraction in (0, 1).
-        alpha: Largest adjusted p called significant.
 
     Returns:
         The cells with their verdicts, and what they rest on.
@@ -120,10 +125,10 @@ def compare_techniques(
             undefined |= lacking
             pairs = {key: (sets[base, key[1]], sets[key]) for key in keys}
             for key, numbers in compare_runs(pairs, level=level).items():
-                found = RunFinding(*key, numbers, base, protocol=protocol, alpha=alpha)
+                found = RunFinding(*key, numbers, base, protocol=protocol)
                 if bias:
                     numbers["single-run risk"] = single_run_risk(*pairs[key], level)
-                    cells[key] = replace(found, costs=_costs(found, accuracy.get(key[0])))
+                    cells[key] = replace(found, costs=costs_of(found, accuracy.get(key[0])))
                 else:
                     accuracy[key[0]] = found
     order = list(baseline_of)
@@ -177,7 +182,8 @@ def _comparable(
     return keys, lacking if bias else {}
 
 
-def _costs(cell: RunFinding, accuracy: RunFinding | None) -> tuple[str, ...]:
+def costs_of(cell: RunFinding, accuracy: RunFinding | None) -> tuple[str, ...]:
+    """What a technique that lowers bias costs, of `COSTS`; empty where it does not lower it."""
     if cell.moves("mean") != "-":
         return ()
     paid = {
@@ -188,31 +194,31 @@ def _costs(cell: RunFinding, accuracy: RunFinding | None) -> tuple[str, ...]:
     return tuple(cost for cost in COSTS if paid[cost])
 
 
-def count_totals(tournament: Tournament) -> dict[str, int]:
+def count_totals(cells: Sequence[RunFinding], accuracy: Collection[str]) -> dict[str, int]:
     """Count cells as Qian et al. 2021 do in Findings 3 and 4: costs overlap.
+
+    Args:
+        cells: A technique in a metric each, with what it costs.
+        accuracy: Techniques whose accuracy is known.
 
     Returns:
         `cells`; those whose bias is significantly `lower`, `higher`, or `undecided`; of `lower`
         those whose Cohen's d is `huge`, 2 or more, those `with_cost`, with each cost and
         `all_three`; `without_accuracy`, cells whose accuracy is not known and costs nothing here.
     """
-    return dict(_counted(tournament))
-
-
-def _counted(tournament: Tournament) -> Iterator[tuple[str, int]]:
-    moves = [cell.moves("mean") for cell in tournament.cells]
-    lower = [cell for cell, moved in zip(tournament.cells, moves, strict=True) if moved == "-"]
-    known = {one.technique for one in tournament.accuracy}
-    yield "cells", len(moves)
-    named: dict[str, Sign] = {"lower": "-", "higher": "+", "undecided": "NS"}
-    for name, sign in named.items():
-        yield name, moves.count(sign)
-    yield "huge", sum(cell.effect == "huge" for cell in lower)
-    yield "with_cost", sum(bool(cell.costs) for cell in lower)
-    for cost in COSTS:
-        yield cost.replace(" ", "_"), sum(cost in cell.costs for cell in lower)
-    yield "all_three", sum(len(cell.costs) == len(COSTS) for cell in lower)
-    yield "without_accuracy", sum(cell.technique not in known for cell in tournament.cells)
+    moves = [cell.moves("mean") for cell in cells]
+    lower = [cell for cell, moved in zip(cells, moves, strict=True) if moved == "-"]
+    return {
+        "cells": len(moves),
+        "lower": len(lower),
+        "higher": moves.count("+"),
+        "undecided": moves.count("NS"),
+        "huge": sum(cell.effect == "huge" for cell in lower),
+        "with_cost": sum(bool(cell.costs) for cell in lower),
+        **{one.replace(" ", "_"): sum(one in cell.costs for cell in lower) for one in COSTS},
+        "all_three": sum(len(cell.costs) == len(COSTS) for cell in lower),
+        "without_accuracy": sum(cell.technique not in accuracy for cell in cells),
+    }
 
 
 def baselines(techniques: Sequence[str], named: Sequence[str] = ()) -> dict[str, str]:

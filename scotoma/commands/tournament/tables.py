@@ -12,7 +12,7 @@ from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.report.figures.figure import FigureTable
 from scotoma.report.tournament import correlation_sentence
 from scotoma.report.tournament_tables import TournamentResult, tournament_tables
-from scotoma.runs import RunFinding, Tournament, count_totals, finding_rows, table_of_runs
+from scotoma.runs import RunFinding, Tournament, finding_rows, table_of_runs
 
 __all__ = ["as_content", "as_rows", "as_tables"]
 
@@ -103,7 +103,7 @@ def as_content(result: TournamentResult) -> dict[str, Any]:
         "title": result.title,
         "protocol": tournament.protocol,
         "level": tournament.level,
-        "totals": count_totals(tournament),
+        "totals": tournament.totals,
         "published_totals": result.published,
         "cells": [_said(cell) | {"verdict": cell.verdict, "costs": cell.costs}
                   for cell in tournament.cells],
@@ -160,7 +160,7 @@ def _spread(cell: RunFinding) -> str:
 def _about_totals(result: TournamentResult) -> list[str]:
     tournament = result.tournament
     told = [f"{base}: {correlation_sentence(tournament, base)}" for base in tournament.bases]
-    if unknown := count_totals(tournament)["without_accuracy"]:
+    if unknown := tournament.totals["without_accuracy"]:
         told.append(f"{unknown} cells have no accuracy, which costs them nothing here.")
     lacking = tournament.undefined.items()
     return told + [f"{metric} of {name}: {why}." for (name, metric), why in lacking]

@@ -24,7 +24,7 @@ from scotoma.report.figures.grammar import (
 )
 from scotoma.report.tournament_tables import TournamentResult, shown_variant, tournament_tables
 from scotoma.runs import RunFinding
-from scotoma.runs.finding import Moves
+from scotoma.runs.finding import ALPHA, Moves
 from scotoma.runs.survival import collapsed
 
 __all__ = ["tournament_figures"]
@@ -183,7 +183,7 @@ def _survival(result: TournamentResult, table: FigureTable) -> Figure:
     rows = [
         (cell.metric, cell.technique, shown_variant(cell), *_inked(_eaten(cell))) for cell in cells
     ]
-    eaten = [c for c in cells if c.p("") <= c.alpha and c.value("interaction") > 0]
+    eaten = [c for c in cells if c.p("") <= ALPHA and c.value("interaction") > 0]
     read = [cell for cell in eaten if not collapsed(cell)]
     return Figure(
         slug="survival",
@@ -234,7 +234,7 @@ def _moved(moved: str, beside: str = "", up_is_better: bool = False) -> Mark:
 
 def _eaten(cell: RunFinding) -> Mark:
     size = cell.value("interaction in SD")
-    if not cell.p("") <= cell.alpha or math.isnan(size):
+    if not cell.p("") <= ALPHA or math.isnan(size):
         return NEITHER, 0.4, "·"
     strength = next(
         (STRENGTH[name] for name, least in (("huge", 2.0), ("large", 0.8), ("medium", 0.5))
