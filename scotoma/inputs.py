@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 
+Array = npt.NDArray[Any]
 Labels = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma.config import Config, Mitigation
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.group_keys import group_key
+from scotoma.inputs import Ints
 from scotoma.mitigation.learning.samplers import cell_sizes
 from scotoma.natural import natural_order
 from scotoma.printable import printable
@@ -32,8 +32,8 @@ class TrainingGroups:
     """
 
     values: tuple[str, ...]
-    codes: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    codes: Ints
+    counts: Ints
     positive: int = 1
 
 
@@ -70,7 +70,7 @@ def training_groups(config: Config, examples: AuditedExamples) -> TrainingGroups
 
 
 def _refuse_unfit(
-    asked: Mitigation, classes: tuple[str, ...], values: tuple[str, ...], counts: NDArray[np.int64]
+    asked: Mitigation, classes: tuple[str, ...], values: tuple[str, ...], counts: Ints
 ) -> None:
     attribute, technique, facts = str(asked.attribute), asked.technique, asked.facts
     shown = printable(attribute)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from scotoma.errors import DataError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from scotoma.inputs import Array, Flags, Ints
 
 __all__ = ["judged_half"]
 
 STREAM = 2_000_003  # of the seed: which clusters judge
 
 
-def judged_half(
-    strata: NDArray[Any], clusters: NDArray[np.int64] | None, seed: int
-) -> NDArray[np.bool_]:
+def judged_half(strata: Array, clusters: Ints | None, seed: int) -> Flags:
     """Draw the examples that judge; the others fit.
 
     Within each stratum, that of a cluster's first example, every second cluster of a seeded

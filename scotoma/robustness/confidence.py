@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from scotoma.answers.groups import Groups
-from scotoma.inputs import Floats
+from scotoma.inputs import Floats, Ints
 from scotoma.numbers import DENSE, Number, Units
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
@@ -120,7 +120,7 @@ def confidence_report(
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
     partition: Groups,
-    clusters: npt.NDArray[np.int64] | None,
+    clusters: Ints | None,
 ) -> dict[str, Any]:
     """Measure how sure every population is, and whether it notices other pictures.
 

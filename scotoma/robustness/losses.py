@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats, floats
+from scotoma.inputs import Flags, Floats, floats
 from scotoma.numbers import Estimate, Number, Variance, holm, undefined
 from scotoma.numbers.rates import UNKNOWN_VARIANCE
 from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
@@ -22,7 +22,6 @@ __all__ += ["relative_robustness", "variance_of_draws", "why_undefined"]
 Scale = Literal["absolute", "relative", "log_odds"]
 SCALES: tuple[Scale, ...] = ("absolute", "relative", "log_odds")
 FEWEST_EXAMPLES = 50  # of a group that is compared with the rest
-Mask = npt.NDArray[np.bool_]
 Key = TypeVar("Key")
 
 
@@ -90,7 +89,7 @@ def depends_on_scale(estimates: Iterable[Estimate]) -> bool:
     return any(value > 0 for value in values) and any(value < 0 for value in values)
 
 
-def group_contrast(dense: Answered, compressed: Answered, group: Mask) -> Estimate:
+def group_contrast(dense: Answered, compressed: Answered, group: Flags) -> Estimate:
     """Compare a group's absolute amplification with that of all other examples.
 
     Args:

@@ -13,7 +13,7 @@ from scotoma import progress
 from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
-from scotoma.inputs import Floats
+from scotoma.inputs import Flags, Floats, Ints
 from scotoma.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate
 from scotoma.published import common_corruptions
@@ -41,7 +41,6 @@ __all__ = ["Seen", "measure_robustness"]
 
 HALVES = 4  # dense members from which one half is compared with the other
 PICTURES = "of these pictures and models: the interval is over examples alone"
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +61,15 @@ class Seen:
     """
 
     partition: Groups
-    positives: Mask | None
-    clusters: NDArray[np.int64] | None
+    positives: Flags | None
+    clusters: Ints | None
     right: Mapping[str, RightAnswers]
     top5: Mapping[str, RightAnswers]
     distances: NDArray[np.float32]
     differing: Mapping[str, Mapping[int, Mapping[str, Floats]]]
     scores: Mapping[str, Mapping[str, Familiarity]]
 
-    def groups(self) -> Iterator[tuple[str, Mask]]:
+    def groups(self) -> Iterator[tuple[str, Flags]]:
         """Keys and members of the groups."""
         return zip(self.partition.keys, self.partition.masks, strict=True)
 
@@ -151,7 +150,7 @@ def _of_corrupted(plan: RobustnessPlan, seen: Seen) -> dict[str, Any]:
 def _losses(plan: RobustnessPlan, seen: Seen, variant: str) -> Iterator[dict[str, Any]]:
     """Compare losses of one variant with those of dense, with Holm over groups by families."""
     pair = seen.right["dense"], seen.right[variant]
-    everyone: Mask = np.ones(len(pair[0].clean), np.bool_)
+    everyone: Flags = np.ones(len(pair[0].clean), np.bool_)
     kinds = {"error": (pair, everyone)}
     if seen.positives is not None:  # a missed negative is a false positive
         kinds |= {"fpr": (pair, ~seen.positives), "fnr": (pair, seen.positives)}

@@ -13,6 +13,7 @@ from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config import Robustness
 from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
 from scotoma.errors import ConfigError
+from scotoma.inputs import Codes
 from scotoma.numbers import COMPRESSED, DENSE
 from scotoma.printable import nearest
 
@@ -64,7 +65,7 @@ class RobustnessPlan:
     kinds: tuple[str, ...]
     severities: tuple[int, ...]
     draws: int
-    rows: NDArray[np.intp]
+    rows: Codes
     members: dict[str, int]
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     paired: frozenset[str] = frozenset()

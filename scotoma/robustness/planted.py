@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
+from scotoma.inputs import Flags
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.losses import FEWEST_EXAMPLES, group_contrast
 from scotoma.robustness.right_answers import RightAnswers
@@ -45,7 +45,7 @@ class PlantedRobustness:
 
 def planted_robustness(
     truth: PlantedRobustness,
-    group: npt.NDArray[np.bool_],
+    group: Flags,
     *,
     members: int,
     families: tuple[int, ...],

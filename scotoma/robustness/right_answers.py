@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
+from scotoma.inputs import Flags, Floats
 from scotoma.numbers import DENSE, Estimate, Number, Units, Words
 
 __all__ = ["ACCURACY", "Answered", "RightAnswers", "Sides"]
@@ -34,7 +34,7 @@ class Answered:
     units: Units
     axis: str = DENSE
 
-    def means(self, at_risk: npt.NDArray[np.bool_] | None = None) -> Sides:
+    def means(self, at_risk: Flags | None = None) -> Sides:
         """Accuracy on clean and on corrupted pictures, of the examples at risk."""
         clean, corrupted = (
             self.units.mean(own, at_risk, axis=self.axis) for own in (self.clean, self.corrupted)
@@ -53,8 +53,8 @@ class RightAnswers:
         axis: As of `Answered`.
     """
 
-    clean: npt.NDArray[np.bool_]
-    corrupted: npt.NDArray[np.bool_]
+    clean: Flags
+    corrupted: Flags
     units: Units
     axis: str = DENSE
 

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from scotoma.errors import DataError
 from scotoma.mitigation import decide
 from scotoma.mitigation.decide.roc import roc_hull
-from scotoma.mitigation.decide.thresholds import fit_thresholds
+from scotoma.mitigation.decide.thresholds import Thresholds
 from scotoma.mitigation.held_out import judged_half
 
 pytestmark = pytest.mark.slow  # fairlearn imports pandas and scikit-learn
@@ -60,7 +60,7 @@ def expected(chance: NDArray[np.float64], y: NDArray[Any], a: NDArray[Any]) -> d
 def against_fairlearn(seed: int, equal: Any) -> tuple[float, bool]:
     """How much more accurate ours is than fairlearn's, and whether both chances are equal."""
     scores, y, a = table(seed)
-    rule = fit_thresholds(scores, y, a, equal=equal)
+    rule = Thresholds.fit(scores, y, a, equal=equal)
     ours = rule.probability(scores, a)
     optimizer = ThresholdOptimizer(
         estimator=Given(), constraints=FAIRLEARN[equal], prefit=False, predict_method="predict"
@@ -98,7 +98,7 @@ def test_thresholds_equal_those_of_fairlearn_on_1000_tables() -> None:
 
 def test_draws_have_the_chances_that_the_rule_says() -> None:
     scores, y, a = table(5)
-    rule = fit_thresholds(scores, y, a, equal="odds")
+    rule = Thresholds.fit(scores, y, a, equal="odds")
     many, groups = np.tile(scores, 4000), np.tile(a, 4000)
     drawn = rule(many, groups).reshape(4000, -1).mean(axis=0)
     assert np.abs(drawn - rule.probability(scores, a)).max() < 0.04  # 5 standard errors of 1/2

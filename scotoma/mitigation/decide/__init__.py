@@ -2,100 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.mitigation.decide.argmax import Argmax, fit_argmax
-from scotoma.mitigation.decide.ensemble import Ensemble, fit_ensemble
-from scotoma.mitigation.decide.group_heads import (
-    OwnHead,
-    SumOfHeads,
-    fit_own_head,
-    fit_sum_of_heads,
-)
-from scotoma.mitigation.decide.joint_softmax import (
+from scotoma.inputs import Array
+from scotoma.mitigation.decide.heads import (
+    Argmax,
+    Ensemble,
     JointSum,
+    OwnHead,
     PriorMaximum,
     PriorSum,
-    fit_joint_sum,
-    fit_prior_maximum,
-    fit_prior_sum,
+    SumOfHeads,
 )
-from scotoma.mitigation.decide.last_layer import LastLayer, fit_last_layer
-from scotoma.mitigation.decide.offsets import Offsets, fit_offsets
-from scotoma.mitigation.decide.reduce_amplification import (
-    NotBalancedWarning,
-    ReduceAmplification,
-    fit_reduce_amplification,
-)
+from scotoma.mitigation.decide.last_layer import LastLayer
+from scotoma.mitigation.decide.offsets import Offsets
+from scotoma.mitigation.decide.reduce_amplification import NotBalancedWarning, ReduceAmplification
 from scotoma.mitigation.decide.rule import Needs, Rule
-from scotoma.mitigation.decide.thresholds import Thresholds, fit_thresholds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from scotoma.mitigation.decide.thresholds import Thresholds
 
 __all__ = [
     "TECHNIQUES",
-    "AnyRule",
-    "Argmax",
-    "Ensemble",
-    "JointSum",
     "LastLayer",
-    "Needs",
     "NotBalancedWarning",
-    "Offsets",
-    "OwnHead",
-    "PriorMaximum",
-    "PriorSum",
     "ReduceAmplification",
     "Rule",
-    "SumOfHeads",
-    "Thresholds",
     "fit",
     "read_rule",
     "rule_needs",
 ]
 
-AnyRule: TypeAlias = Annotated[
-    Argmax
-    | Ensemble
-    | JointSum
-    | LastLayer
-    | Offsets
-    | OwnHead
-    | PriorMaximum
-    | PriorSum
-    | ReduceAmplification
-    | SumOfHeads
-    | Thresholds,
-    Field(discriminator="rule"),
-]
-_READ: TypeAdapter[Rule] = TypeAdapter(AnyRule)
-
-TECHNIQUES: dict[str, tuple[type[Rule], Callable[..., Rule]]] = {
-    "argmax": (Argmax, fit_argmax),
-    "DD1": (JointSum, fit_joint_sum),
-    "DD2": (PriorMaximum, fit_prior_maximum),
-    "DD3": (PriorSum, fit_prior_sum),
-    "DD4": (ReduceAmplification, fit_reduce_amplification),
-    "DI1": (OwnHead, fit_own_head),
-    "DI2": (SumOfHeads, fit_sum_of_heads),
-    "thresholds": (Thresholds, fit_thresholds),
-    "offsets": (Offsets, fit_offsets),
-    "ensemble": (Ensemble, fit_ensemble),
-    "dfr": (LastLayer, fit_last_layer),
+TECHNIQUES: dict[str, type[Rule]] = {
+    "argmax": Argmax,
+    "DD1": JointSum,
+    "DD2": PriorMaximum,
+    "DD3": PriorSum,
+    "DD4": ReduceAmplification,
+    "DI1": OwnHead,
+    "DI2": SumOfHeads,
+    "thresholds": Thresholds,
+    "offsets": Offsets,
+    "ensemble": Ensemble,
+    "dfr": LastLayer,
 }
+_ANY: Any = reduce(or_, TECHNIQUES.values())
+_READ: TypeAdapter[Rule] = TypeAdapter(Annotated[_ANY, Field(discriminator="rule")])
 
 
 def fit(
-    technique: str,
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    attributes: NDArray[Any] | None = None,
-    **options: Any,
+    technique: str, scores: Array, labels: Array, attributes: Array | None = None, **options: Any
 ) -> Rule:
     """Fit one technique's rule.
 
@@ -106,7 +65,7 @@ def fit(
             scores, (K, N, C), for ensembles; the last layer's inputs, (N, features), for DFR.
         labels: Class ids, shape (N,).
         attributes: Group ids from 0, shape (N,), or None for a technique that needs none.
-        **options: Passed to the technique's own function.
+        **options: Passed to the technique's own `fit`.
 
     Raises:
         ConfigError: No technique has this name.
@@ -117,7 +76,7 @@ def fit(
     >>> rule.needs.attributes, rule(np.array([[0.0, 2.0, 0.0, 0.0]]))
     ('fit', array([1]))
     """
-    return _technique(technique)[1](scores, labels, attributes, **options)
+    return _technique(technique).fit(scores, labels, attributes, **options)
 
 
 def rule_needs(technique: str) -> Needs:
@@ -126,7 +85,7 @@ def rule_needs(technique: str) -> Needs:
     >>> rule_needs("DI1").sentence
     "It reads each example's group whenever it decides."
     """
-    return _technique(technique)[0].needs
+    return _technique(technique).needs
 
 
 def read_rule(text: str | bytes) -> Rule:
@@ -146,7 +105,7 @@ def read_rule(text: str | bytes) -> Rule:
         ) from None
 
 
-def _technique(name: str) -> tuple[type[Rule], Callable[..., Rule]]:
+def _technique(name: str) -> type[Rule]:
     if name not in TECHNIQUES:
         raise ConfigError(f"technique must be one of {', '.join(TECHNIQUES)}, got {name!r}")
     return TECHNIQUES[name]

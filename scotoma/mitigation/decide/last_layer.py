@@ -6,7 +6,7 @@ Spurious Correlations". The features stay as they are, so it can follow compress
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
@@ -14,13 +14,11 @@ from scipy.special import logsumexp
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
+from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, check_scores
 from scotoma.mitigation.held_out import judged_half
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["LastLayer", "fit_last_layer"]
+__all__ = ["LastLayer"]
 
 DRAWS = 10
 MAX_ITERATIONS = 10_000
@@ -37,6 +35,65 @@ class LastLayer(Rule):
     bias: tuple[FiniteFloat, ...]
     inverse_penalty: FiniteFloat | None = Field(None, gt=0)  # of the fit, where there was one
 
+    @classmethod
+    def fit(
+        cls,
+        scores: Array,
+        labels: Array,
+        attributes: Array | None = None,
+        *,
+        classes: int | None = None,
+        inverse_penalty: float | None = None,
+        draws: int = DRAWS,
+        seed: int = 0,
+        balanced: bool = True,
+        tolerance: float = 1e-6,
+    ) -> Self:
+        """Fit a last layer on the same number of examples of every class and group.
+
+        Each draw takes as many examples of every class and group as the smallest has; the layer is
+        the mean of the draws' layers. Features are standardised by all examples passed, and the
+        layer returned takes them as they are.
+
+        Args:
+            scores: Features, the inputs of the last layer, shape (N, D).
+            labels: Class ids, shape (N,).
+            attributes: Group ids, shape (N,); may be None if not `balanced`.
+            classes: C, where the labels do not name all.
+            inverse_penalty: As scikit-learn's `C`; None: that of `PENALTIES` whose layer, fitted on
+                one half of every class and group, decides best for the worst group of the other.
+            draws: How many.
+            seed: Seed of the draws.
+            balanced: False: one fit on all examples.
+            tolerance: Largest slope of the mean loss at the end of a fit, as scikit-learn's `tol`.
+
+        Raises:
+            DataError: A class and group have no example, or the fit does not converge.
+            MissingExtra: scikit-learn is not installed.
+
+        >>> z = np.array([[0.0], [1.0], [0.2], [1.2]])
+        >>> LastLayer.fit(z, np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]))(z)
+        array([0, 1, 0, 1])
+        """
+        features = np.asarray(scores, np.float64)
+        labels = np.asarray(labels)
+        count = int(labels.max(initial=0)) + 1 if classes is None else classes
+        mean, spread = features.mean(axis=0), features.std(axis=0)
+        spread = np.where(spread > 1e-12 * (1 + np.abs(mean)), spread, 1.0)
+        standard = (features - mean) / spread
+        if inverse_penalty is None:
+            inverse_penalty = _chosen_penalty(
+                standard, labels, attributes if balanced else None, count, seed
+            )
+        chosen = (
+            _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
+        )
+        fitted = _Head(tolerance)
+        layers = [fitted(standard[rows], labels[rows], count, inverse_penalty) for rows in chosen]
+        weight = np.mean([weight for weight, _ in layers], axis=0) / spread
+        bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
+        return cls.of(weight, bias, inverse_penalty)
+
     @model_validator(mode="after")
     def _bias_of_each_class(self) -> LastLayer:
         if len(self.bias) != len(self.weight):
@@ -44,9 +101,7 @@ class LastLayer(Rule):
         return self
 
     @classmethod
-    def of(
-        cls, weight: NDArray[Any], bias: NDArray[Any], inverse_penalty: float | None = None
-    ) -> LastLayer:
+    def of(cls, weight: Array, bias: Array, inverse_penalty: float | None = None) -> Self:
         """Make a rule of a layer's arrays, shapes (C, features) and (C,)."""
         return cls.model_validate(
             {
@@ -56,75 +111,15 @@ class LastLayer(Rule):
             }
         )
 
-    def scores(self, features: NDArray[Any]) -> NDArray[np.float64]:
+    def scores(self, features: Array) -> Floats:
         """The layer's output, shape (N, C)."""
         weight = np.asarray(self.weight)
         table = check_scores(features, weight.shape[1], "DFR")
         return np.asarray(table @ weight.T + np.asarray(self.bias))
 
-    def decide(
-        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
+    def decide(self, scores: Floats, attributes: Array | None) -> Ints:
         """See `Rule.decide`; `scores` are features, shape (N, features)."""
         return np.asarray(self.scores(scores).argmax(axis=1))
-
-
-def fit_last_layer(
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    attributes: NDArray[Any] | None = None,
-    *,
-    classes: int | None = None,
-    inverse_penalty: float | None = None,
-    draws: int = DRAWS,
-    seed: int = 0,
-    balanced: bool = True,
-    tolerance: float = 1e-6,
-) -> LastLayer:
-    """Fit a last layer on the same number of examples of every class and group.
-
-    Each draw takes as many examples of every class and group as the smallest has; the layer is the
-    mean of the draws' layers. Features are standardised by all examples passed, and the layer
-    returned takes them as they are.
-
-    Args:
-        scores: Features, the inputs of the last layer, shape (N, D).
-        labels: Class ids, shape (N,).
-        attributes: Group ids, shape (N,); may be None if not `balanced`.
-        classes: C, where the labels do not name all.
-        inverse_penalty: As scikit-learn's `C`; None: that of `PENALTIES` whose layer, fitted on one
-            half of every class and group, decides best for the worst group of the other half.
-        draws: How many.
-        seed: Seed of the draws.
-        balanced: False: one fit on all examples.
-        tolerance: Largest slope of the mean loss at the end of a fit, as scikit-learn's `tol`.
-
-    Raises:
-        DataError: A class and group have no example, or the fit does not converge.
-        MissingExtra: scikit-learn is not installed.
-
-    >>> z = np.array([[0.0], [1.0], [0.2], [1.2]])
-    >>> fit_last_layer(z, np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]))(z)
-    array([0, 1, 0, 1])
-    """
-    features = np.asarray(scores, np.float64)
-    labels = np.asarray(labels)
-    count = int(labels.max(initial=0)) + 1 if classes is None else classes
-    mean, spread = features.mean(axis=0), features.std(axis=0)
-    spread = np.where(spread > 1e-12 * (1 + np.abs(mean)), spread, 1.0)
-    standard = (features - mean) / spread
-    if inverse_penalty is None:
-        inverse_penalty = _chosen_penalty(
-            standard, labels, attributes if balanced else None, count, seed
-        )
-    chosen = (
-        _draws(labels, attributes, count, draws, seed) if balanced else [np.arange(len(labels))]
-    )
-    fitted = _Head(tolerance)
-    layers = [fitted(standard[rows], labels[rows], count, inverse_penalty) for rows in chosen]
-    weight = np.mean([weight for weight, _ in layers], axis=0) / spread
-    bias = np.mean([bias for _, bias in layers], axis=0) - weight @ mean
-    return LastLayer.of(weight, bias, inverse_penalty)
 
 
 class _Head:
@@ -138,11 +133,11 @@ class _Head:
 
     def __call__(
         self,
-        features: NDArray[np.float64],
-        labels: NDArray[Any],
+        features: Floats,
+        labels: Array,
         classes: int,
         inverse_penalty: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """Fit weights (C, D) and biases (C,) that sum to 0 over classes.
 
         Raises:
@@ -164,9 +159,9 @@ class _Head:
 
 
 def _chosen_penalty(
-    standard: NDArray[np.float64],
-    labels: NDArray[Any],
-    attributes: NDArray[Any] | None,
+    standard: Floats,
+    labels: Array,
+    attributes: Array | None,
     classes: int,
     seed: int,
 ) -> float:
@@ -196,15 +191,15 @@ def _chosen_penalty(
     return min(scored)[2]
 
 
-def _cell_means(values: NDArray[Any], cell: NDArray[Any], cells: int) -> NDArray[np.float64]:
+def _cell_means(values: Array, cell: Array, cells: int) -> Floats:
     count = np.bincount(cell, minlength=cells)
     total = np.bincount(cell, weights=values, minlength=cells)
     return np.asarray(np.divide(total, count, out=np.full(cells, np.nan), where=count > 0))
 
 
 def _draws(
-    labels: NDArray[Any], attributes: NDArray[Any] | None, classes: int, draws: int, seed: int
-) -> list[NDArray[np.int64]]:
+    labels: Array, attributes: Array | None, classes: int, draws: int, seed: int
+) -> list[Ints]:
     groups = 1 if attributes is None else 1 + int(np.max(attributes, initial=0))
     counts = cell_counts(labels, attributes, classes, groups, "DFR")
     cell = np.asarray(attributes) * classes + labels

@@ -7,20 +7,18 @@ Corpus-level Constraints", as Wang et al. (2020) use it on scores of (group, cla
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 from scipy.special import softmax
 
 from scotoma.errors import DataError
-from scotoma.mitigation.decide.joint_softmax import Count, groups_and_classes, pair_scores
+from scotoma.inputs import Array, Floats, Ints
+from scotoma.mitigation.decide.heads import Count, groups_and_classes, pair_scores
 from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Balanced", "NotBalancedWarning", "ReduceAmplification", "fit_reduce_amplification"]
+__all__ = ["Balanced", "NotBalancedWarning", "ReduceAmplification"]
 
 SWEEPS = 100
 STEP, PUBLISHED_STEP = 0.003, 3.0
@@ -41,7 +39,7 @@ class Balanced(NamedTuple):
         outside: Classes outside the margin, ascending.
     """
 
-    predicted: NDArray[np.int64]
+    predicted: Ints
     converged: bool
     sweeps: int
     outside: tuple[int, ...]
@@ -62,9 +60,32 @@ class ReduceAmplification(Rule):
     margin: float = Field(0.05, gt=0, lt=0.5)
     protocol: Literal["sound", "published"] = "sound"
 
-    def decide(
-        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
+    @classmethod
+    def fit(
+        cls,
+        scores: Array,
+        labels: Array,
+        attributes: Array | None = None,
+        *,
+        classes: int | None = None,
+        margin: float = 0.05,
+        protocol: Literal["sound", "published"] = "sound",
+    ) -> Self:
+        """Fit S-DD4: nothing but the number of classes.
+
+        Raises:
+            DataError: There are not two groups.
+
+        >>> rule = ReduceAmplification.fit(np.zeros((2, 4)), np.array([0, 1]), margin=0.1)
+        >>> rule.needs.transductive, rule.margin
+        (True, 0.1)
+        """
+        groups, count = groups_and_classes(scores, labels, classes, "DD4")
+        if groups != 2:
+            raise DataError(f"DD4 balances two groups, got {groups}; take DD3 for more")
+        return cls(classes=count, margin=margin, protocol=protocol)
+
+    def decide(self, scores: Floats, attributes: Array | None) -> Ints:
         """See `Rule.decide`; warns (`NotBalancedWarning`) where `balance` does not converge."""
         result = self.balance(scores, attributes)
         if not result.converged:
@@ -78,7 +99,7 @@ class ReduceAmplification(Rule):
             )
         return result.predicted
 
-    def balance(self, scores: NDArray[np.float64], attributes: NDArray[Any] | None) -> Balanced:
+    def balance(self, scores: Floats, attributes: Array | None) -> Balanced:
         """Sweep over all examples at once.
 
         Args:
@@ -92,9 +113,9 @@ class ReduceAmplification(Rule):
         p = np.asarray(softmax(table, axis=(1, 2)))
         return self._sound(p.sum(axis=1), group)
 
-    def _sound(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
+    def _sound(self, potential: Floats, group: Ints) -> Balanced:
         price = np.zeros((2, self.classes))
-        best: tuple[float, NDArray[np.int64]] | None = None
+        best: tuple[float, Ints] | None = None
         for sweep in range(SWEEPS + 1):
             # (N, C): each class's prices times what one more prediction of this group adds
             predicted = (potential - self._effects()[:, group].T @ price).argmax(axis=1)
@@ -108,7 +129,7 @@ class ReduceAmplification(Rule):
         assert best is not None
         return self._result(best[1], group, sweep)
 
-    def _published(self, potential: NDArray[np.float64], group: NDArray[np.int64]) -> Balanced:
+    def _published(self, potential: Floats, group: Ints) -> Balanced:
         rows = np.arange(len(potential))
         price = np.zeros((2, self.classes))
         predicted = potential.argmax(axis=1)
@@ -125,45 +146,17 @@ class ReduceAmplification(Rule):
             sweep += 1
         return self._result(predicted, group, sweep)
 
-    def _effects(self) -> NDArray[np.float64]:
+    def _effects(self) -> Floats:
         """What one prediction of a class adds to its two violations, shape (2, groups)."""
         m = self.margin
         return np.array([[0.5 - m, -0.5 - m], [-0.5 - m, 0.5 - m]])
 
-    def _violations(
-        self, predicted: NDArray[np.int64], group: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _violations(self, predicted: Ints, group: Ints) -> Floats:
         """Too few and too many of group 1 among each class's predictions, shape (2, C)."""
         n = np.bincount(predicted, minlength=self.classes)
         ones = np.bincount(predicted[group == 1], minlength=self.classes)
         return np.stack([(0.5 - self.margin) * n - ones, ones - (0.5 + self.margin) * n])
 
-    def _result(
-        self, predicted: NDArray[np.int64], group: NDArray[np.int64], sweeps: int
-    ) -> Balanced:
+    def _result(self, predicted: Ints, group: Ints, sweeps: int) -> Balanced:
         outside = np.flatnonzero(self._violations(predicted, group).max(axis=0) > ROUNDING)
         return Balanced(predicted, not outside.size, sweeps, tuple(int(y) for y in outside))
-
-
-def fit_reduce_amplification(
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    attributes: NDArray[Any] | None = None,
-    *,
-    classes: int | None = None,
-    margin: float = 0.05,
-    protocol: Literal["sound", "published"] = "sound",
-) -> ReduceAmplification:
-    """Fit S-DD4: nothing but the number of classes.
-
-    Raises:
-        DataError: There are not two groups.
-
-    >>> rule = fit_reduce_amplification(np.zeros((2, 4)), np.array([0, 1]), margin=0.1)
-    >>> rule.needs.transductive, rule.margin
-    (True, 0.1)
-    """
-    groups, count = groups_and_classes(scores, labels, attributes, classes, "DD4")
-    if groups != 2:
-        raise DataError(f"DD4 balances two groups, got {groups}; take DD3 for more")
-    return ReduceAmplification(classes=count, margin=margin, protocol=protocol)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from scotoma.inputs import Array, Floats
 
 __all__ = ["RocHull", "roc_hull"]
 
@@ -23,17 +21,17 @@ class RocHull:
         threshold: A score above it is predicted positive, descending from infinity, shape (V,).
     """
 
-    false_positive_rate: NDArray[np.float64]
-    true_positive_rate: NDArray[np.float64]
-    threshold: NDArray[np.float64]
+    false_positive_rate: Floats
+    true_positive_rate: Floats
+    threshold: Floats
 
-    def lowest_false_positive_rate(self, true_positive_rate: NDArray[Any]) -> NDArray[np.float64]:
+    def lowest_false_positive_rate(self, true_positive_rate: Array) -> Floats:
         """The lowest rate of false positives at these rates of true positives."""
         last = int(np.argmax(self.true_positive_rate >= 1)) + 1
         rates = self.true_positive_rate[:last], self.false_positive_rate[:last]
         return np.asarray(np.interp(true_positive_rate, *rates))
 
-    def highest_true_positive_rate(self, false_positive_rate: NDArray[Any]) -> NDArray[np.float64]:
+    def highest_true_positive_rate(self, false_positive_rate: Array) -> Floats:
         """The highest rate of true positives at these rates of false positives."""
         first = int(np.flatnonzero(self.false_positive_rate <= 0)[-1])
         rates = self.false_positive_rate[first:], self.true_positive_rate[first:]
@@ -51,7 +49,7 @@ class RocHull:
         return pair, min(1.0, max(0.0, share))
 
 
-def roc_hull(scores: NDArray[np.float64], labels: NDArray[Any]) -> RocHull:
+def roc_hull(scores: Floats, labels: Array) -> RocHull:
     """Compute the hull of one group's ROC curve.
 
     Args:
@@ -80,6 +78,6 @@ def roc_hull(scores: NDArray[np.float64], labels: NDArray[Any]) -> RocHull:
     return RocHull(x[hull] / x[-1], y[hull] / y[-1], cuts[hull])
 
 
-def _left_of(x: NDArray[Any], y: NDArray[Any], a: int, b: int, c: int) -> float:
+def _left_of(x: Array, y: Array, a: int, b: int, c: int) -> float:
     """Whether c lies left of the line from a to b (> 0), on it (0) or right of it."""
     return float((x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a]))

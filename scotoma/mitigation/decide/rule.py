@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from scotoma.errors import DataError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from scotoma.inputs import Array, Floats, Ints
 
 __all__ = ["EqualRows", "Needs", "Rule", "cell_counts", "check_groups", "check_scores"]
 
@@ -59,9 +57,7 @@ class Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
     needs: ClassVar[Needs]
 
-    def __call__(
-        self, scores: NDArray[Any], attributes: NDArray[Any] | None = None
-    ) -> NDArray[np.int64]:
+    def __call__(self, scores: Array, attributes: Array | None = None) -> Ints:
         """Decide.
 
         Args:
@@ -88,14 +84,17 @@ class Rule(BaseModel):
             )
         return self.decide(scores, np.asarray(attributes))
 
+    @classmethod
     @abstractmethod
-    def decide(
-        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
+    def fit(cls, scores: Array, labels: Array, attributes: Array | None = None) -> Self:
+        """Fit the rule: arguments as for `scotoma.mitigation.decide.fit`, and its own options."""
+
+    @abstractmethod
+    def decide(self, scores: Floats, attributes: Array | None) -> Ints:
         """Decide on checked scores: see `__call__`."""
 
 
-def check_scores(scores: NDArray[Any], width: int, who: str) -> NDArray[np.float64]:
+def check_scores(scores: Array, width: int, who: str) -> Floats:
     """Take an (N, width) table.
 
     Raises:
@@ -109,7 +108,7 @@ def check_scores(scores: NDArray[Any], width: int, who: str) -> NDArray[np.float
     return np.asarray(scores, np.float64)
 
 
-def check_groups(attributes: NDArray[Any] | None, examples: int, groups: int) -> NDArray[np.int64]:
+def check_groups(attributes: Array | None, examples: int, groups: int) -> Ints:
     """Take one group id from 0 to G - 1 an example.
 
     Raises:
@@ -127,8 +126,8 @@ def check_groups(attributes: NDArray[Any] | None, examples: int, groups: int) ->
 
 
 def cell_counts(
-    labels: NDArray[Any], attributes: NDArray[Any] | None, classes: int, groups: int, who: str
-) -> NDArray[np.int64]:
+    labels: Array, attributes: Array | None, classes: int, groups: int, who: str
+) -> Ints:
     """Count the examples of every group and class, shape (G, C).
 
     Raises:

@@ -7,19 +7,17 @@ expectation over the rule's random draws, on the examples that it was fitted on.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from scotoma.errors import DataError
+from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.roc import RocHull, roc_hull
 from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_groups
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Equal", "GroupThresholds", "Thresholds", "fit_thresholds", "margins"]
+__all__ = ["Equal", "GroupThresholds", "Thresholds", "margins"]
 
 Equal = Literal["true positive rate", "odds"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -35,7 +33,7 @@ class GroupThresholds(BaseModel):
     ignored: Share = 0.0
     constant: Share = 0.0
 
-    def probability(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probability(self, scores: Floats) -> Floats:
         """The chance of a positive, shape (N,)."""
         above = [(scores > threshold).astype(np.float64) for threshold in self.thresholds]
         drawn = (1 - self.second) * above[0] + self.second * above[1]
@@ -51,9 +49,44 @@ class Thresholds(Rule):
     groups: tuple[GroupThresholds, ...] = Field(min_length=1)
     seed: NonNegativeInt = 0
 
-    def probability(
-        self, scores: NDArray[Any], attributes: NDArray[Any] | None
-    ) -> NDArray[np.float64]:
+    @classmethod
+    def fit(
+        cls,
+        scores: Array,
+        labels: Array,
+        attributes: Array | None = None,
+        *,
+        equal: Equal = "true positive rate",
+        seed: int = 0,
+    ) -> Self:
+        """Fit the thresholds of highest accuracy among those that give each group equal rates.
+
+        Args:
+            scores: Shape (N,), (N, 1) or (N, 2).
+            labels: 0 or 1, shape (N,); every group needs both.
+            attributes: Group ids, shape (N,).
+            equal: Only the true positive rate, or the false positive rate too (equalized odds).
+            seed: Seed of the draws.
+
+        Raises:
+            DataError: More than two classes, or a group without one of the labels.
+
+        >>> scores = np.array([0.2, 0.6, 0.9, 0.1, 0.3, 0.4])
+        >>> groups = np.array([0, 0, 0, 1, 1, 1])
+        >>> rule = Thresholds.fit(scores, np.array([0, 1, 1, 0, 1, 1]), groups)
+        >>> rule(scores, groups)
+        array([0, 1, 1, 0, 1, 1])
+        """
+        margin = margins(np.asarray(scores, np.float64))
+        labels = np.asarray(labels)
+        groups = 1 + int(np.max(attributes, initial=0)) if attributes is not None else 1
+        counts = cell_counts(labels, attributes, 2, groups, "thresholds")
+        group = np.asarray(attributes)
+        hulls = [roc_hull(margin[group == g], labels[group == g]) for g in range(groups)]
+        fitted = _equal_odds(hulls, counts) if equal == "odds" else _equal_rate(hulls, counts)
+        return cls(equal=equal, groups=fitted, seed=seed)
+
+    def probability(self, scores: Array, attributes: Array | None) -> Floats:
         """The chance that each example is predicted positive, shape (N,)."""
         margin = margins(np.asarray(scores, np.float64))
         group = check_groups(attributes, len(margin), len(self.groups))
@@ -63,16 +96,14 @@ class Thresholds(Rule):
             chance[rows] = thresholds.probability(margin[rows])
         return chance
 
-    def decide(
-        self, scores: NDArray[np.float64], attributes: NDArray[Any] | None
-    ) -> NDArray[np.int64]:
+    def decide(self, scores: Floats, attributes: Array | None) -> Ints:
         """See `Rule.decide`; the same seed and the same order of examples, the same draws."""
         chance = self.probability(scores, attributes)
         drawn = np.random.default_rng(self.seed).random(len(chance))
         return (drawn < chance).astype(np.int64)
 
 
-def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def margins(scores: Floats) -> Floats:
     """How far class 1 leads, shape (N,), from scores of shape (N,), (N, 1) or (N, 2).
 
     Raises:
@@ -91,42 +122,7 @@ def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
 
 
-def fit_thresholds(
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    attributes: NDArray[Any] | None = None,
-    *,
-    equal: Equal = "true positive rate",
-    seed: int = 0,
-) -> Thresholds:
-    """Fit the thresholds of highest accuracy among those that give each group equal rates.
-
-    Args:
-        scores: Shape (N,), (N, 1) or (N, 2).
-        labels: 0 or 1, shape (N,); every group needs both.
-        attributes: Group ids, shape (N,).
-        equal: Only the true positive rate, or the false positive rate too (equalized odds).
-        seed: Seed of the draws.
-
-    Raises:
-        DataError: More than two classes, or a group without one of the labels.
-
-    >>> scores = np.array([0.2, 0.6, 0.9, 0.1, 0.3, 0.4])
-    >>> rule = fit_thresholds(scores, np.array([0, 1, 1, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1]))
-    >>> rule(scores, np.array([0, 0, 0, 1, 1, 1]))
-    array([0, 1, 1, 0, 1, 1])
-    """
-    margin = margins(np.asarray(scores, np.float64))
-    labels = np.asarray(labels)
-    groups = 1 + int(np.max(attributes, initial=0)) if attributes is not None else 1
-    counts = cell_counts(labels, attributes, 2, groups, "thresholds")
-    group = np.asarray(attributes)
-    hulls = [roc_hull(margin[group == g], labels[group == g]) for g in range(groups)]
-    fitted = _equal_odds(hulls, counts) if equal == "odds" else _equal_rate(hulls, counts)
-    return Thresholds(equal=equal, groups=fitted, seed=seed)
-
-
-def _equal_rate(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupThresholds, ...]:
+def _equal_rate(hulls: list[RocHull], counts: Ints) -> tuple[GroupThresholds, ...]:
     """Equal true positive rates: accuracy is concave between corners, so one of them is best."""
     rates = np.unique(np.concatenate([hull.true_positive_rate for hull in hulls]))
     false = np.stack([hull.lowest_false_positive_rate(rates) for hull in hulls])
@@ -139,7 +135,7 @@ def _equal_rate(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupT
     return tuple(fitted)
 
 
-def _equal_odds(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupThresholds, ...]:
+def _equal_odds(hulls: list[RocHull], counts: Ints) -> tuple[GroupThresholds, ...]:
     """Equal rates of both kinds: the best point under every group's hull."""
     corners = np.unique(np.concatenate([hull.false_positive_rate for hull in hulls]))
     rates = np.unique(np.concatenate([corners, _crossings(hulls, corners)]))
@@ -156,7 +152,7 @@ def _equal_odds(hulls: list[RocHull], counts: NDArray[np.int64]) -> tuple[GroupT
     return tuple(fitted)
 
 
-def _crossings(hulls: list[RocHull], corners: NDArray[np.float64]) -> NDArray[np.float64]:
+def _crossings(hulls: list[RocHull], corners: Floats) -> Floats:
     """Where two hulls cross between corners, rates of false positives."""
     true = np.stack([hull.highest_true_positive_rate(corners) for hull in hulls])
     crossings = [np.zeros(0)]
@@ -168,5 +164,5 @@ def _crossings(hulls: list[RocHull], corners: NDArray[np.float64]) -> NDArray[np
     return np.concatenate(crossings)
 
 
-def _first_of_the_highest(accuracy: NDArray[np.float64]) -> int:
+def _first_of_the_highest(accuracy: Floats) -> int:
     return int(np.argmax(accuracy >= accuracy.max() - TIE))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.inputs import Flags, Ints
+
 __all__ = [
     "balanced_batch",
     "balanced_draw",
@@ -22,9 +24,7 @@ __all__ = [
 SUBSAMPLE, DRAW, SIZE_MATCHED = 2**34, 2**35, 2**36
 
 
-def cell_sizes(
-    labels: NDArray[np.int64], groups: NDArray[np.int64], shape: tuple[int, int]
-) -> NDArray[np.int64]:
+def cell_sizes(labels: Ints, groups: Ints, shape: tuple[int, int]) -> Ints:
     """Count the examples of every (group, class).
 
     Args:
@@ -41,7 +41,7 @@ def cell_sizes(
     return np.bincount(groups * shape[1] + labels, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def repeated_rows(labels: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+def repeated_rows(labels: Ints, groups: Ints) -> Ints:
     """Repeat every example of a class's smaller groups: S-RS.
 
     Args:
@@ -60,9 +60,7 @@ def repeated_rows(labels: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArr
     return np.repeat(np.arange(len(labels)), times[groups, labels])
 
 
-def subsampled_rows(
-    labels: NDArray[np.int64], groups: NDArray[np.int64], seed: int
-) -> NDArray[np.int64]:
+def subsampled_rows(labels: Ints, groups: Ints, seed: int) -> Ints:
     """Draw as many examples of every (class, group) as the smallest has: SUBG.
 
     Args:
@@ -89,7 +87,7 @@ def subsampled_rows(
     return np.sort(np.concatenate(drawn))
 
 
-def rows_with_repeats(repeated: NDArray[np.bool_], times: int) -> NDArray[np.int64]:
+def rows_with_repeats(repeated: Flags, times: int) -> Ints:
     """List all rows once and some so often: the second training of JTT.
 
     Args:
@@ -102,9 +100,7 @@ def rows_with_repeats(repeated: NDArray[np.bool_], times: int) -> NDArray[np.int
     return np.repeat(np.arange(len(repeated)), np.where(repeated, times, 1))
 
 
-def balanced_draw(
-    cells: NDArray[np.int64], seed: int, step: int, batch_size: int
-) -> NDArray[np.int64]:
+def balanced_draw(cells: Ints, seed: int, step: int, batch_size: int) -> Ints:
     """Draw a batch in which every cell is as likely as any other, with replacement.
 
     Args:
@@ -127,9 +123,7 @@ def balanced_draw(
     return np.asarray(order[starts[chosen] + rng.integers(0, counts[chosen])])
 
 
-def balanced_batch(
-    groups: NDArray[np.int64], drawn: NDArray[np.int64], per_group: int = 16
-) -> NDArray[np.int64] | None:
+def balanced_batch(groups: Ints, drawn: Ints, per_group: int = 16) -> Ints | None:
     """Keep the first rows of each of two groups: the batches of A4 and A5.
 
     Args:
@@ -150,9 +144,7 @@ def balanced_batch(
     return np.concatenate(kept)
 
 
-def balanced_halves(
-    groups: NDArray[np.int64], seed: int, step: int, batch_size: int
-) -> NDArray[np.int64]:
+def balanced_halves(groups: Ints, seed: int, step: int, batch_size: int) -> Ints:
     """Draw a batch with as many rows of one group as of the other, without replacement.
 
     The published code draws 80 rows, keeps the first 16 of each group, and skips a batch in which a
@@ -181,9 +173,7 @@ def balanced_halves(
     return kept
 
 
-def ratio_subset(
-    labels: NDArray[np.integer], groups: NDArray[np.int64], ratio: float
-) -> NDArray[np.int64]:
+def ratio_subset(labels: NDArray[np.integer], groups: Ints, ratio: float) -> Ints:
     """Remove rows until each label's two groups are within a ratio: R1, R2, R3.
 
     Args:
@@ -220,9 +210,7 @@ def ratio_subset(
         counts[groups[row]] -= held[row]
 
 
-def ratio_rows(
-    labels: NDArray[np.int64], groups: NDArray[np.int64], ratio: float
-) -> NDArray[np.int64]:
+def ratio_rows(labels: Ints, groups: Ints, ratio: float) -> Ints:
     """Choose the rows of R1, R2 and R3, of one label or several; see `ratio_subset`.
 
     Args:
@@ -237,7 +225,7 @@ def ratio_rows(
     return ratio_subset(held, groups, ratio)
 
 
-def size_matched_subset(examples: int, size: int, seed: int) -> NDArray[np.int64]:
+def size_matched_subset(examples: int, size: int, seed: int) -> Ints:
     """Draw rows at random, as many as a balanced subset has: the control of R1 to R3.
 
     Args:

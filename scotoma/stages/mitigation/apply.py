@@ -12,6 +12,7 @@ from scotoma.config import Config
 from scotoma.config.techniques import AFTERWARDS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
+from scotoma.inputs import Flags, Ints
 from scotoma.machine import cores
 from scotoma.mitigation import decide
 from scotoma.mitigation.held_out import judged_half
@@ -50,9 +51,9 @@ class Mitigated:
     technique: str
     attribute: str
     rules: tuple[decide.Rule, ...]
-    judged: NDArray[np.bool_]
+    judged: Flags
     clusters: tuple[int, int]
-    predicted: NDArray[np.int64]
+    predicted: Ints
     paired: bool
 
 
@@ -103,7 +104,7 @@ def apply_technique(
     )
 
 
-def judged_examples(run: Run, examples: AuditedExamples) -> NDArray[np.bool_]:
+def judged_examples(run: Run, examples: AuditedExamples) -> Flags:
     """Draw the test examples that judge: the same half, whatever is chosen on the other.
 
     Args:
@@ -118,7 +119,7 @@ def judged_examples(run: Run, examples: AuditedExamples) -> NDArray[np.bool_]:
     return judged_half(strata, examples.clusters, run.config.population.seed)
 
 
-def clusters_of_halves(examples: AuditedExamples, judged: NDArray[np.bool_]) -> tuple[int, int]:
+def clusters_of_halves(examples: AuditedExamples, judged: Flags) -> tuple[int, int]:
     """Count the clusters among the examples that fit or choose, and among those that judge."""
     ids = np.arange(len(judged)) if examples.clusters is None else examples.clusters
     return len(np.unique(ids[~judged])), len(np.unique(ids[judged]))
@@ -127,10 +128,10 @@ def clusters_of_halves(examples: AuditedExamples, judged: NDArray[np.bool_]) -> 
 def _decided(
     technique: str,
     judged: NDArray[np.float32],
-    group: NDArray[np.int64],
-    fits: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]],
+    group: Ints,
+    fits: tuple[NDArray[np.float32], Ints, Ints],
     together: int,
-) -> tuple[NDArray[np.int64], tuple[decide.Rule, ...]]:
+) -> tuple[Ints, tuple[decide.Rule, ...]]:
     """Class ids of the judging half, shape (judged, models), and the rules that gave them."""
     outputs, labels, groups = fits
     if technique == "ensemble":
@@ -162,9 +163,9 @@ def _decided(
 
 def _fit_member(
     technique: str,
-    fits: tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]],
-    judged: tuple[NDArray[np.float32], NDArray[np.int64]],
-) -> tuple[decide.Rule, NDArray[np.int64]]:
+    fits: tuple[NDArray[np.float32], Ints, Ints],
+    judged: tuple[NDArray[np.float32], Ints],
+) -> tuple[decide.Rule, Ints]:
     """Fit one member's rule, and decide with it."""
     rule = decide.fit(technique, *fits)
     return rule, rule(*judged)
@@ -208,7 +209,7 @@ def _attributes(examples: AuditedExamples, asked: str | None, technique: str) ->
     return chosen
 
 
-def group_codes(examples: AuditedExamples, by: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def group_codes(examples: AuditedExamples, by: list[str]) -> tuple[list[str], Ints]:
     """Names of the groups that attributes form, and each example's."""
     rows = examples.table.select(by).iter_rows() if by else [()] * len(examples.ids)
     values = [",".join(f"{a}={v}" for a, v in zip(by, row, strict=True)) for row in rows]
@@ -217,8 +218,8 @@ def group_codes(examples: AuditedExamples, by: list[str]) -> tuple[list[str], ND
 
 
 def refuse_empty(
-    labels: NDArray[np.int64],
-    group: NDArray[np.int64],
+    labels: Ints,
+    group: Ints,
     names: list[str],
     classes: tuple[str, ...],
     technique: str,

@@ -14,6 +14,7 @@ from scotoma.inference import Network, PixelArray
 from scotoma.inference.engines import OnnxEngine, TorchEngine, open_engine, runs_as_graph
 from scotoma.inference.population import images_at_once
 from scotoma.inference.weights import read_weights
+from scotoma.inputs import Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +125,7 @@ def _features_in_torch(member: Path, images: PixelArray, network: Network) -> ND
     return _of_picture(_batched(features, images), convolution=convolution)
 
 
-def _of_picture(features: NDArray[Any], *, convolution: bool) -> NDArray[np.float32]:
+def _of_picture(features: Array, *, convolution: bool) -> NDArray[np.float32]:
     """One row of features a picture; those of a convolution are averaged over its pixels."""
     if convolution:
         features = features.mean(axis=tuple(range(2, features.ndim)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
+from scotoma.inputs import Ints
 from scotoma.machine import cores
 from scotoma.mitigation import decide
 from scotoma.processes import worker_pool
@@ -27,7 +28,6 @@ from scotoma.storage.files import file_digest
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from numpy.typing import NDArray
 
 __all__ = ["refit_last_layers"]
 
@@ -75,7 +75,7 @@ def refit_last_layers(
 
 
 def _decided(
-    run: Run, labels: NDArray[np.int64], groups: NDArray[np.int64], *, kept: bool
+    run: Run, labels: Ints, groups: Ints, *, kept: bool
 ) -> tuple[dict[str, Decided], list[decide.Rule]]:
     """What the members of every variant say, and the rules by which they do."""
     decided: dict[str, Decided] = {}

@@ -15,14 +15,13 @@ import yaml
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
 from scotoma.datasets import AuditedExamples
+from scotoma.inputs import Array, Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from scotoma.mitigation.decide import Rule
     from scotoma.stages.mitigation.apply import Mitigated
 
@@ -38,7 +37,7 @@ class Decided:
         paired: Whether model k is made of dense member k.
     """
 
-    predicted: NDArray[np.int64]
+    predicted: Ints
     paired: bool
 
 
@@ -51,7 +50,7 @@ def write_mitigated(run: Run, mitigated: Mitigated, folder: Path) -> tuple[Path,
     )  # fmt: skip
 
 
-def as_audited(run: Run, judged: NDArray[np.bool_]) -> dict[str, Decided]:
+def as_audited(run: Run, judged: Flags) -> dict[str, Decided]:
     """Read what every variant of an audit says of the examples that judge."""
     variants = run.config.resolved_variants
     run.fetch(*(run.predictions(variant.name) for variant in variants))
@@ -64,7 +63,7 @@ def as_audited(run: Run, judged: NDArray[np.bool_]) -> dict[str, Decided]:
 
 def write_tables(
     run: Run,
-    judged: NDArray[np.bool_],
+    judged: Flags,
     decided: Mapping[str, Decided],
     rules: Sequence[Rule],
     folder: Path,
@@ -107,9 +106,7 @@ def write_tables(
     return folder / "audit.yaml", folder / "gate.yaml"
 
 
-def _long(
-    variant: str, predicted: NDArray[Any], classes: tuple[str, ...], ids: list[str]
-) -> pl.DataFrame:
+def _long(variant: str, predicted: Array, classes: tuple[str, ...], ids: list[str]) -> pl.DataFrame:
     """One row an example and model."""
     n, models = predicted.shape
     return pl.DataFrame(

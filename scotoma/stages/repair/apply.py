@@ -14,6 +14,7 @@ from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.inference.model_process import runtime_on_demand
+from scotoma.inputs import Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import labels_network
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
@@ -85,9 +86,9 @@ class Repaired:
     tried: dict[str, float]
     layers: tuple[str, ...]
     sensitivities: tuple[LayerSensitivity, ...]
-    judged: NDArray[np.bool_]
+    judged: Flags
     clusters: tuple[int, int]
-    predicted: NDArray[np.int64]
+    predicted: Ints
     paired: bool
     members: tuple[Path, ...]
     measured: tuple[dict[str, Any], dict[str, Any]]
@@ -165,7 +166,7 @@ def _choosing(
     run: Run,
     variant: str,
     examples: AuditedExamples,
-    rows: NDArray[np.bool_],
+    rows: Flags,
     images: NDArray[np.uint8],
 ) -> Half:
     """Collect what the half that chooses knows of a variant and of dense."""

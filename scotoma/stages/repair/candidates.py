@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Variant
 from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Network, predict_members
+from scotoma.inputs import Ints
 from scotoma.processes import IsolatedProcess
 from scotoma.quantization.calibration import Ranges, calibrated_tensors
 from scotoma.quantization.compress import put_in_order, static_ranges
@@ -123,9 +124,7 @@ class RepairChoices:
             onnx.save_model(self.member(index, ranges, float32), path)
         return paths
 
-    def predict(
-        self, images: NDArray[np.uint8], ranges: str, float32: Collection[int]
-    ) -> NDArray[np.int64]:
+    def predict(self, images: NDArray[np.uint8], ranges: str, float32: Collection[int]) -> Ints:
         """Class ids that all members give some images, a row a label, shape (n * L, K)."""
         paths = self.write(self.folder, ranges, float32)
         return predicted_by(paths, images, self.network, self.process)
@@ -136,7 +135,7 @@ def predicted_by(
     images: NDArray[np.uint8],
     network: Network,
     process: IsolatedProcess | None = None,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Class ids that some files of members give some images, a row a label, shape (n * L, K)."""
     labels = len(network.thresholds) or 1
     predicted = np.empty((len(images), len(paths), labels), np.int64)

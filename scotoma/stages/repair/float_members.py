@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,6 +16,7 @@ from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, Preprocessing
 from scotoma.inference.external import image_input
 from scotoma.inference.weights import read_weights
+from scotoma.inputs import Array
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run
@@ -41,7 +41,7 @@ class FloatMembers:
 
     count: int
     load: Callable[[int], onnx.ModelProto]
-    calibration: NDArray[Any]
+    calibration: Array
     reduce_range: bool
 
 

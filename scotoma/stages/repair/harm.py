@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scotoma.bias.subgroup import amplification
+from scotoma.inputs import Array, Flags, Floats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from scotoma.numbers import Estimate
 
 __all__ = ["OTHERS", "Harm", "error_change"]
@@ -20,9 +19,9 @@ OTHERS = 0.1  # weight of the mean rise: of two groups alike, either may be mend
 
 
 def error_change(
-    before: NDArray[np.bool_],
-    after: NDArray[np.bool_],
-    clusters: NDArray[Any] | None,
+    before: Flags,
+    after: Flags,
+    clusters: Array | None,
     *,
     paired: bool = True,
 ) -> Estimate:
@@ -64,19 +63,19 @@ class Harm:
     """
 
     groups: tuple[str, ...]
-    masks: NDArray[np.bool_]
-    baseline: NDArray[np.bool_]
-    reach: NDArray[np.float64]
+    masks: Flags
+    baseline: Flags
+    reach: Floats
     worst: int
 
     @classmethod
     def of(
         cls,
         groups: tuple[str, ...],
-        masks: NDArray[np.bool_],
-        baseline: NDArray[np.bool_],
-        wrong: NDArray[np.bool_],
-        clusters: NDArray[Any] | None,
+        masks: Flags,
+        baseline: Flags,
+        wrong: Flags,
+        clusters: Array | None,
         *,
         paired: bool = True,
     ) -> Harm:
@@ -101,16 +100,16 @@ class Harm:
         worst = int(np.argmax(one.rises(wrong) - one.reach))
         return cls(groups, masks, baseline, one.reach, worst)
 
-    def rises(self, wrong: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def rises(self, wrong: Flags) -> Floats:
         """Rise of each group's error against dense, a fraction, shape (G,)."""
         change = wrong.astype(np.float64).mean(axis=1) - self.baseline.mean(axis=1)
         return np.asarray(self.masks @ change / self.masks.sum(axis=1))
 
-    def shown(self, wrong: NDArray[np.bool_]) -> float:
+    def shown(self, wrong: Flags) -> float:
         """The largest rise beyond its reach: above 0 where harm is shown."""
         return float((self.rises(wrong) - self.reach).max())
 
-    def __call__(self, wrong: NDArray[np.bool_]) -> float:
+    def __call__(self, wrong: Flags) -> float:
         """The number that a repair lowers: `shown`, and a tenth of the mean rise of all groups.
 
         The reach stays that of the variant that is repaired, so that a candidate cannot win by

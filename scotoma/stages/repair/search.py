@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scotoma import progress
+from scotoma.inputs import Flags, Ints
 from scotoma.quantization.choose_layers import choose_layers
 from scotoma.stages.repair.candidates import AUDITED, RepairChoices
 from scotoma.stages.repair.harm import Harm, error_change
@@ -34,10 +35,10 @@ class Half:
     """
 
     images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    clusters: NDArray[np.int64] | None
+    labels: Ints
+    clusters: Ints | None
     harm: Harm
-    wrong: NDArray[np.bool_]
+    wrong: Flags
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def search_choices(candidates: RepairChoices, half: Half, most: float) -> Found:
     own, choices = candidates.audited, candidates.ranges
     known = {(own, none): half.wrong}
 
-    def wrong(ranges: str, layers: frozenset[int]) -> NDArray[np.bool_]:
+    def wrong(ranges: str, layers: frozenset[int]) -> Flags:
         if (ranges, layers) not in known:
             predicted = candidates.predict(half.images, ranges, layers)
             known[ranges, layers] = predicted != half.labels[:, None]

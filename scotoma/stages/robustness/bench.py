@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scotoma.datasets import AuditedExamples
 from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
+from scotoma.inputs import Array, Ints
 from scotoma.machine import versions
 from scotoma.predictions import kept_classes, smallest_type
 from scotoma.robustness.confidence import energy
@@ -33,7 +34,7 @@ __all__ = ["Bench", "Columns", "said_by", "write"]
 # `top5` whether the label is among five, `score` the probability of the predicted class, `energy`
 # minus the energy, the same shape; beside corrupted ones `change` in grey levels and structural
 # `similarity`, shape (n,).
-Columns: TypeAlias = dict[str, NDArray[Any]]
+Columns: TypeAlias = dict[str, Array]
 
 
 def said_by(
@@ -42,8 +43,8 @@ def said_by(
     network: Network,
     *,
     sure: bool = False,
-    labels: NDArray[np.int64] | None = None,
-    among: NDArray[np.int64] | None = None,
+    labels: Ints | None = None,
+    among: Ints | None = None,
     workers: int | None = None,
 ) -> Columns:
     """Run every member on every picture.

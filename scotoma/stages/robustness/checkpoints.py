@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma.errors import ConfigError
+from scotoma.inputs import Array, Ints
 from scotoma.predictions import Predictions
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run, read_record
@@ -49,7 +48,7 @@ def checkpoint_members(run: Run, count: int, members: int) -> dict[str, list[Pat
     return files
 
 
-def read_checkpoints(run: Run, names: Collection[str]) -> dict[str, NDArray[Any]]:
+def read_checkpoints(run: Run, names: Collection[str]) -> dict[str, Array]:
     """Read what some populations of checkpoints predict of the clean pictures.
 
     Args:
@@ -66,7 +65,7 @@ def read_checkpoints(run: Run, names: Collection[str]) -> dict[str, NDArray[Any]
 
 
 def with_checkpoints(
-    run: Run, plan: RobustnessPlan, names: Collection[str], labels: NDArray[np.int64]
+    run: Run, plan: RobustnessPlan, names: Collection[str], labels: Ints
 ) -> RobustnessPlan:
     """Add to a plan, for every compressed variant, the dense models of the nearest clean accuracy.
 

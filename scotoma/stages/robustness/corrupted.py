@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
@@ -18,6 +17,7 @@ from scotoma.gpu import free_gpu_bytes
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.population import BATCHES, images_at_once
 from scotoma.inference.workers import sharers
+from scotoma.inputs import Ints
 from scotoma.machine import cores
 from scotoma.processes import worker_pool
 from scotoma.robustness.distortion import distortion
@@ -45,7 +45,7 @@ class Suite:
     members: tuple[Path, ...]
     images: Path
     example_ids: tuple[str, ...]
-    labels: NDArray[np.int64]
+    labels: Ints
     network: Network
     profile: Profile
     seed: int

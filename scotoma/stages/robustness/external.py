@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma import progress
 from scotoma.config import Config, PredictionsSource
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
+from scotoma.inputs import Array, Codes
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import files_of_tables, find_tables
 from scotoma.predictions.reruns import example_of_row
@@ -50,7 +49,7 @@ class Conditions:
 
     kinds: tuple[str, ...]
     severities: tuple[int, ...]
-    rows: NDArray[np.intp]
+    rows: Codes
 
 
 def find_conditions(
@@ -155,7 +154,7 @@ def import_corrupted(
             each = [answers[_called(called, condition)] for called in models]
             nothing = np.full(len(examples.ids), np.nan, np.float32)
 
-            def of_rows(parts: list[NDArray[Any]]) -> NDArray[Any]:
+            def of_rows(parts: list[Array]) -> Array:
                 return np.concatenate(parts, axis=1).repeat(again, axis=0)
 
             frame = {

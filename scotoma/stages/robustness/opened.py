@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
+from scotoma.inputs import Array, Floats
 from scotoma.numbers import Units
 from scotoma.predictions import Predictions
 from scotoma.robustness.confidence import Familiarity
@@ -26,8 +24,7 @@ from scotoma.stages.robustness.files import clean_energies_file, corrupted_file,
 
 __all__ = ["open_seen", "open_sets"]
 
-Labels = NDArray[Any]
-Populations = Mapping[str, NDArray[Any]]
+Populations = Mapping[str, Array]
 
 
 def open_seen(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> Seen | None:
@@ -42,13 +39,13 @@ def open_seen(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> Seen
         return None
     kept = examples.keep(np.isin(np.arange(len(examples.ids)), plan.rows))
     said = {name: Predictions.read(run.predictions(name), top5=True) for name in plan.members}
-    clean: dict[str, Labels] = {
+    clean: dict[str, Array] = {
         name: said[name].predicted[plan.rows, :members] for name, members in plan.members.items()
     }
     clean |= read_checkpoints(run, plan.on_the_way)
     corrupted, units = _corrupted(run, plan, "predicted"), Units.of(len(kept.ids), kept.clusters)
 
-    def right(name: str, of_clean: Labels, of_corrupted: Labels) -> RightAnswers:
+    def right(name: str, of_clean: Array, of_corrupted: Array) -> RightAnswers:
         return RightAnswers(of_clean, of_corrupted, units, plan.axis(name))
 
     truth, top5 = kept.labels[:, None], {}
@@ -79,7 +76,7 @@ def open_seen(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> Seen
     )
 
 
-def _conditions(run: Run, plan: RobustnessPlan, column: str) -> NDArray[Any]:
+def _conditions(run: Run, plan: RobustnessPlan, column: str) -> Array:
     """A column under each corruption and severity, shape (C, S, n, ...)."""
     paths = [corrupted_file(run, condition) for condition in plan.conditions]
     each = [pl.read_parquet(path, columns=[column])[column].to_numpy() for path in paths]
@@ -88,7 +85,7 @@ def _conditions(run: Run, plan: RobustnessPlan, column: str) -> NDArray[Any]:
     return every.reshape(len(plan.kinds), len(plan.severities) * plan.draws, *every.shape[1:])
 
 
-def _corrupted(run: Run, plan: RobustnessPlan, column: str) -> dict[str, NDArray[Any]]:
+def _corrupted(run: Run, plan: RobustnessPlan, column: str) -> dict[str, Array]:
     """The same by population."""
     return plan.by_population(_conditions(run, plan, column))
 
@@ -111,7 +108,7 @@ def _differing(
         yield severity, {name: np.mean([one[name] for one in each], axis=0) for name in each[0]}
 
 
-def _apart(dense: Labels, compressed: Labels, classes: int, *, paired: bool) -> dict[str, Floats]:
+def _apart(dense: Array, compressed: Array, classes: int, *, paired: bool) -> dict[str, Floats]:
     """How far two populations differ on each picture, fractions; flips by pair of members."""
     scores = score(dense, compressed, classes)
     if not paired:
@@ -154,7 +151,7 @@ def _scores(
     return found
 
 
-def _clean_scores(plan: RobustnessPlan, name: str, said: Predictions) -> NDArray[Any]:
+def _clean_scores(plan: RobustnessPlan, name: str, said: Predictions) -> Array:
     if said.scores is None:
         raise DataError(
             f"predictions of {name} hold no scores, which robustness.confidence needs; repeat "

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
@@ -18,6 +17,7 @@ from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
+from scotoma.inputs import Ints
 from scotoma.printable import nearest, printable
 from scotoma.readers.tables import scan_table
 from scotoma.run import Run
@@ -43,8 +43,8 @@ class SetPictures:
     """
 
     names: tuple[str, ...]
-    labels: NDArray[np.int64]
-    present: NDArray[np.int64]
+    labels: Ints
+    present: Ints
 
 
 def set_pictures(asked: OtherTestSet, classes: Sequence[str]) -> SetPictures:
