@@ -270,7 +270,7 @@ class Number:
         """Members of the smallest population."""
         return min(len(terms[0][1].column_sums) for terms in self.terms.values())
 
-    @property
+    @cached_property
     def variance(self) -> Variance:
         """Its variance over units and members, crossed, with its floor."""
         members = [self._of_members(terms) for terms in self.terms.values()]

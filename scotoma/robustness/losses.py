@@ -80,7 +80,8 @@ def amplified_loss(dense: Sides, compressed: Sides, scale: Scale) -> tuple[Estim
         members = min(side[0].members for side in (dense, compressed))
         return undefined(reason, n=dense[0].n, members=members), UNKNOWN_VARIANCE
     change = loss(compressed, scale).since(loss(dense, scale))
-    return replace(change, events=change.changed).estimate(), change.variance
+    carried = replace(change, events=change.changed)
+    return carried.estimate(), carried.variance
 
 
 def depends_on_scale(estimates: Iterable[Estimate]) -> bool:

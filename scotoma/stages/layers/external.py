@@ -25,13 +25,13 @@ from scotoma.processes import IsolatedProcess
 from scotoma.quantization.layers import layers_of, products_of
 from scotoma.run import Run
 from scotoma.stages.layers.pruned import PrunedLayers, zero_shares
+from scotoma.stages.members.files import refuse_absent
 from scotoma.stages.repair.candidates import CALIBRATORS, SCALES, RepairChoices, predicted_by
 from scotoma.stages.repair.float_members import (
     EXTERNAL_IMAGES,
     FloatMembers,
     as_taken,
     prepared,
-    refuse_absent,
 )
 from scotoma.stages.repair.refusals import int8_mode
 from scotoma.storage.regular import bytes_on_disk

@@ -15,8 +15,9 @@ from scotoma.inference.weights import read_weights
 from scotoma.quantization.layers import products_of
 from scotoma.run import Run
 from scotoma.stages.layers.pruned import PrunedLayers, zero_shares
+from scotoma.stages.members.files import refuse_absent
 from scotoma.stages.repair.candidates import RepairChoices, predicted_by
-from scotoma.stages.repair.float_members import float_members, refuse_absent
+from scotoma.stages.repair.float_members import float_members
 
 __all__ = ["TrainedLayers", "trained_layers"]
 

@@ -6,15 +6,18 @@ from pathlib import Path
 
 from scotoma.config import Config, Variant
 from scotoma.datasets.parts import part_digest
+from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.stages.members.shards import Shard
 
 __all__ = [
     "calibration_digest",
     "graph_files",
+    "held_members",
     "member_files",
     "members_of",
     "quantized_variants",
+    "refuse_absent",
     "score_files",
 ]
 
@@ -33,6 +36,28 @@ def member_files(run: Run, variants: list[str], shard: Shard) -> list[Path]:
         for index in members_of(run.config, variant, shard)
         for path in (run.member(variant, index), run.member(variant, index).with_suffix(".json"))
     ]
+
+
+def held_members(run: Run, variant: str, count: int | None = None) -> list[Path]:
+    """The files of a variant's members, or of the first of them.
+
+    Raises:
+        DataError: One is gone.
+    """
+    many = run.config.models_of(variant) if count is None else count
+    members = [run.member(variant, index) for index in range(many)]
+    run.fetch(*members)
+    refuse_absent(members, variant)
+    return members
+
+
+def refuse_absent(members: list[Path], variant: str) -> None:
+    """Refuse a variant of which a member is gone."""
+    if absent := [path for path in members if not path.is_file()]:
+        raise DataError(
+            f"{variant} must have its members to run or compress them again, got no "
+            f"{absent[0].name}; repeat the audit, which makes them again"
+        )
 
 
 def quantized_variants(run: Run) -> list[Variant]:

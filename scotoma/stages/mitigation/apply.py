@@ -20,6 +20,7 @@ from scotoma.printable import nearest, printable
 from scotoma.processes import worker_pool
 from scotoma.run import Run
 from scotoma.stages.mitigation.outputs import member_outputs
+from scotoma.stages.repair.refusals import compressed_variant, refuse_heads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,17 +178,8 @@ def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
             f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
             f"{nearest(technique, AFTERWARDS)}"
         )
-    if config.mitigation is not None and config.mitigation.heads:
-        raise ConfigError(
-            f"members trained with {config.mitigation.technique} have a head a group and a rule of "
-            "their own; mitigate an audit without mitigation.technique DD or DI"
-        )
-    names = [one.name for one in config.resolved_variants[1:]]
-    if variant not in names:
-        raise ConfigError(
-            f"--variant must be a compressed variant of the audit, got {printable(variant)!r}; "
-            f"they are {', '.join(names)}{nearest(variant, names)}"
-        )
+    refuse_heads(config, "mitigate")
+    compressed_variant(config, variant)
 
 
 def _attributes(examples: AuditedExamples, asked: str | None, technique: str) -> list[str]:

@@ -17,6 +17,7 @@ from scotoma.errors import DataError
 from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
 from scotoma.stages.external.network import network_of
+from scotoma.stages.members.files import held_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ def _external_features(run: Run, variant: str) -> Iterator[NDArray[np.float32]]:
     from scotoma.inference.population import images_at_once
 
     examples = AuditedExamples.read(run.examples, split="test")
-    members = _members(run, variant)
+    members = held_members(run, variant)
     network = network_of(run.config, len(examples.classes))
     progress.start("run members", len(members))
     with tempfile.TemporaryDirectory(prefix="scotoma-") as folder, runtime_process() as process:
@@ -163,7 +164,7 @@ def outputs_by_member(
     from scotoma.stages.mitigation.member_outputs import all_scores, last_features
 
     examples = AuditedExamples.read(run.examples, split=split)
-    members = _members(run, variant)
+    members = held_members(run, variant)
     graph = run.path("shards", "000", "graph.onnx")
     run.fetch(graph)
     network = network_of(run.config, len(examples.several) or len(examples.classes))
@@ -176,15 +177,3 @@ def outputs_by_member(
         for member in members:
             yield (last_features if features else all_scores)(member, images, network)
             progress.advance("run members")
-
-
-def _members(run: Run, variant: str) -> list[Path]:
-    """The files of a variant's members."""
-    members = [run.member(variant, index) for index in range(run.config.models_of(variant))]
-    run.fetch(*members)
-    if absent := [path for path in members if not path.is_file()]:
-        raise DataError(
-            f"{variant} must have its members to run them again, got no {absent[0].name}; repeat "
-            "the audit, which makes them again"
-        )
-    return members

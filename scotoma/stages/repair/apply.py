@@ -17,9 +17,10 @@ from scotoma.inference.model_process import runtime_on_demand
 from scotoma.inputs import Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import labels_network
+from scotoma.stages.members.files import held_members
 from scotoma.stages.mitigation.apply import clusters_of_halves, judged_examples
 from scotoma.stages.repair.candidates import AUDITED, RepairChoices, predicted_by
-from scotoma.stages.repair.float_members import float_members, refuse_absent
+from scotoma.stages.repair.float_members import float_members
 from scotoma.stages.repair.harm import Harm, error_change
 from scotoma.stages.repair.refusals import refuse_few, refuse_run
 from scotoma.stages.repair.search import Found, Half, search_choices
@@ -115,9 +116,7 @@ def repair_variant(
     clusters = clusters_of_halves(examples, judged)
     refuse_few(clusters)
     network = labels_network(run.config, examples)
-    audited = [run.member(variant.name, k) for k in range(run.config.models_of(variant.name))]
-    run.fetch(*audited)
-    refuse_absent(audited, variant.name)
+    audited = held_members(run, variant.name)
     with tempfile.TemporaryDirectory(prefix="scotoma-") as temporary, runtime_on_demand() as runs:
         file = Path(temporary, "images.npy")
         decode_images_to(file, AuditedExamples.read(run.examples, split="test").pictured)

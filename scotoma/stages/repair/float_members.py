@@ -21,8 +21,9 @@ from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run
 from scotoma.stages.members.calibration_images import calibration_images
+from scotoma.stages.members.files import held_members
 
-__all__ = ["FloatMembers", "as_taken", "float_members", "prepared", "refuse_absent"]
+__all__ = ["FloatMembers", "as_taken", "float_members", "prepared"]
 
 EXTERNAL_IMAGES = 100  # of the half that chooses, which calibrate external models
 STREAM = 3_000_017  # of the seed: which of these
@@ -61,9 +62,7 @@ def float_members(
         DataError: A member is gone.
     """
     count = run.config.models_of(variant.name)
-    base = [run.member(variant.derived_from, index) for index in range(count)]
-    run.fetch(*base)
-    refuse_absent(base, variant.derived_from)
+    base = held_members(run, variant.derived_from, count)
     if isinstance(run.config.source, OnnxSource):
         random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
         some = random.permutation(len(choosing))[:EXTERNAL_IMAGES]
@@ -92,15 +91,6 @@ def as_taken(path: Path, network: Network) -> Preprocessing:
     """The preprocessing of images that an external model of a file takes."""
     images = image_input(onnx.load(path, load_external_data=False))
     return network.preprocessing if images is None else network.preprocessing.fitted(*images)
-
-
-def refuse_absent(members: list[Path], variant: str) -> None:
-    """Refuse a variant of which a member is gone."""
-    if absent := [path for path in members if not path.is_file()]:
-        raise DataError(
-            f"{variant} must have its members to compress them again, got no {absent[0].name}; "
-            "repeat the audit, which makes them again"
-        )
 
 
 def prepared(path: Path) -> onnx.ModelProto:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scotoma.bias.subgroup import amplification
 from scotoma.inputs import Array, Flags, Floats
-
-if TYPE_CHECKING:
-    from scotoma.numbers import Estimate
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units
 
 __all__ = ["OTHERS", "Harm", "error_change"]
 
@@ -36,17 +32,9 @@ def error_change(
     Returns:
         After less before, a fraction, with its interval.
     """
-    (change, *_) = amplification(
-        np.zeros(len(before), np.int64),
-        before.astype(np.int64),
-        after.astype(np.int64),
-        np.ones((1, len(before)), bool),
-        ["all"],
-        n_classes=2,
-        clusters=clusters,
-        paired=paired,
-    )
-    return change.absolute
+    units = Units.of(len(before), clusters)
+    after_it = units.mean(after, axis=DENSE if paired else COMPRESSED)
+    return after_it.since(units.mean(before)).estimate()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from scotoma.datasets import AuditedExamples
     from scotoma.run import Run
 
-__all__ = ["FEWEST", "external_mode", "int8_mode", "refuse_few", "refuse_run", "repairable"]
+__all__ = [
+    "FEWEST",
+    "compressed_variant",
+    "external_mode",
+    "int8_mode",
+    "refuse_few",
+    "refuse_heads",
+    "refuse_run",
+    "repairable",
+]
 
 FEWEST = 20  # clusters in each half: fewer choose and judge by chance
 STATIC = ("QuantizeLinear", "QLinear", "QGemm")  # beginnings of operators
@@ -51,13 +60,7 @@ def repairable(run: Run, name: str | None) -> Variant:
                 "--variant must name an int8 variant, got none; this audit has "
                 f"{', '.join(fit) or 'none: add int8: [static] to its variants and audit again'}"
             )
-    names = [one.name for one in config.resolved_variants]
-    if name not in names[1:]:
-        raise ConfigError(
-            f"--variant must be a compressed variant of the audit, got {printable(name)!r}; "
-            f"they are {', '.join(names[1:])}{nearest(name, names[1:])}"
-        )
-    variant = config.variant(name)
+    variant = compressed_variant(config, name)
     if variant.kind == "prune":
         raise ConfigError(
             f"repair leaves layers of int8 in float32, and {name} is pruned; take scotoma mitigate "
@@ -78,6 +81,26 @@ def repairable(run: Run, name: str | None) -> Variant:
             f"mitigate RUN --variant {name}"
         )
     return variant.model_copy(update={"mode": mode})
+
+
+def compressed_variant(config: Config, name: str) -> Variant:
+    """The compressed variant that an option names."""
+    names = [one.name for one in config.resolved_variants[1:]]
+    if name not in names:
+        raise ConfigError(
+            f"--variant must be a compressed variant of the audit, got {printable(name)!r}; "
+            f"they are {', '.join(names)}{nearest(name, names)}"
+        )
+    return config.variant(name)
+
+
+def refuse_heads(config: Config, todo: str) -> None:
+    """Refuse members that decide by a head a group; `todo` is done to another audit."""
+    if config.mitigation is not None and config.mitigation.heads:
+        raise ConfigError(
+            f"members trained with {config.mitigation.technique} have a head a group and a rule of "
+            f"their own; {todo} an audit without mitigation.technique DD or DI"
+        )
 
 
 def _fits(config: Config, variant: Variant) -> bool:
@@ -116,12 +139,7 @@ def refuse_run(run: Run, examples: AuditedExamples) -> None:
         run: The audit.
         examples: Its test examples, without images.
     """
-    mitigation = run.config.mitigation
-    if mitigation is not None and mitigation.heads:
-        raise ConfigError(
-            f"members trained with {mitigation.technique} have a head a group and a rule of their "
-            "own; repair an audit without mitigation.technique DD or DI"
-        )
+    refuse_heads(run.config, "repair")
     if not examples.labelled:
         raise DataError(
             "layers are chosen by error rates, and this audit has no labels; add label.column"
