@@ -21,6 +21,7 @@ __all__ = [
     "free_gpu_bytes",
     "gpu_at_hand",
     "gpu_facts",
+    "gpu_readings",
     "gpu_watched",
     "missing_gpus",
     "refuse_without_gpus",
@@ -182,6 +183,35 @@ def _read(use: GpuUse, text: str) -> None:
         use.busy = sum(share for share, _ in readings) / len(readings)
         use.memory_bytes = int(max(memory for _, memory in readings))
         use.readings = len(readings)
+
+
+def gpu_readings() -> dict[str, float]:
+    """How busy each GPU is now, and its memory, under MLflow's names; empty without a driver."""
+    if not has_gpu_driver():
+        return {}
+    fields = "index,utilization.gpu,memory.used,memory.total"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    with suppress(OSError, subprocess.SubprocessError):
+        answered = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return _readings(answered.stdout)
+    return {}
+
+
+def _readings(text: str) -> dict[str, float]:
+    r"""Read what nvidia-smi prints of each GPU: index, percent, used and all memory in MiB.
+
+    >>> list(_readings("0, 50, 1024, 4096\n1, [N/A], 0, 4096").values())
+    [50.0, 1073.741824, 25.0]
+    """
+    values: dict[str, float] = {}
+    for line in text.splitlines():
+        with suppress(ValueError):
+            busy, used, total = (float(part) for part in line.split(",")[1:])
+            gpu = f"gpu_{line.split(',')[0].strip()}"
+            values[f"{gpu}_utilization_percentage"] = busy
+            values[f"{gpu}_memory_usage_megabytes"] = used * 2**20 / 10**6
+            values[f"{gpu}_memory_usage_percentage"] = 100 * used / total
+    return values
 
 
 def _driver() -> str:

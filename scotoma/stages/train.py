@@ -7,6 +7,7 @@ from pathlib import Path
 from scotoma.extras import home_of
 from scotoma.machine import versions
 from scotoma.own_code import is_code, module_digest
+from scotoma.processes.machine_samples import machine_sampled
 from scotoma.processes.used import Workers
 from scotoma.run import Run
 from scotoma.run.workers import leave_workers, say
@@ -51,7 +52,9 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
 
             run.fetch(*outputs)  # of members that an earlier try has finished
             used = Workers()
-            train_populations(run, variants, shard.members, used)
+            with machine_sampled() as samples:
+                train_populations(run, variants, shard.members, used)
             say(step, used.kinds.values())
-            leave_workers(run, step, shard.index, used)
+            machine = {"members": list(shard.members), "samples": samples}
+            leave_workers(run, step, shard.index, used, {"machine": machine})
     return outputs

@@ -75,6 +75,7 @@ class RunRecord:
         metrics: Name, value and step, in the order in which MLflow's page of the run shows them.
         examples: Number of examples of each split that it rests on.
         rows: Name, value, low, high, n and reason of each number, for metrics.csv.
+        samples: How busy the machine was over time, see `machine_sampled`.
 
     >>> record = RunRecord("dense", {"variant": "dense"}, {})
     >>> record.number("accuracy", 0.9), record.number("cie_share", None, "no examples")
@@ -89,6 +90,7 @@ class RunRecord:
     metrics: list[tuple[str, float, int]] = field(default_factory=list)
     examples: dict[str, int] = field(default_factory=dict)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    samples: Sequence[Mapping[str, float]] = ()
 
     def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
         """Identify the run by its tags, or by others."""

@@ -61,7 +61,7 @@ ARTIFACTS = (
 # With a server that answers, but slowly; that it is silent ends the first request.
 PATIENCE_S, PATIENCE_A_RUN_S = 300.0, 5.0
 MOST_METRICS = 1000  # that MLflow takes in one request
-MADE_BY = {"train": "dense", "prune": "prune", "quantize": "int8"}  # step: kind of variant
+MADE_BY = {"train": "dense", "prune": "prune"}  # step: kind of the variants that it trains
 MOST_MONTHS = 24  # audits that the chart of an audit's run goes back
 
 Draw = Callable[[Sequence[LoggedAudit]], Mapping[str, bytes]]
@@ -227,20 +227,12 @@ def _records(
     members = member_records(audit, recipe, manifests, date, tags)
     kinds = {variant.name: variant.kind for variant in audit.variants}
     for step, measured in workers_left(run).items():
-        made = MADE_BY.get(step.rpartition("-")[0], "")
-        for record in members:
-            if made and kinds[record.tags["scotoma.variant"]] == made:
-                _system_metrics(record, f"system/{step}", measured)
+        made, machine = MADE_BY.get(step.rpartition("-")[0]), measured.get("machine")
+        for record in members if made and machine else ():
+            trained = kinds[record.tags["scotoma.variant"]] == made
+            if trained and int(record.tags["scotoma.member"]) in machine["members"]:
+                record.samples = machine["samples"]
     return whole, variants, members
-
-
-def _system_metrics(record: RunRecord, name: str, measured: Any) -> None:
-    """How busy processors and GPUs were where models were trained, for MLflow's page of systems."""
-    if isinstance(measured, Mapping):
-        for key, value in measured.items():
-            _system_metrics(record, f"{name}/{key}", value)
-    elif isinstance(measured, (int, float)) and not isinstance(measured, bool):
-        record.metrics.append((name, float(measured), 0))
 
 
 def _repeated(client: Any, home: str, whole: RunRecord) -> str:
@@ -394,6 +386,12 @@ class _Writer:
         metrics = [
             self.entities.Metric(name, value, now, step, model_id=model)
             for name, value, step in record.metrics
+        ]
+        metrics += [  # where MLflow's page of a run shows its system metrics
+            self.entities.Metric(f"system/{name}", value, round(1000 * sample["time"]), step)
+            for step, sample in enumerate(record.samples)
+            for name, value in sample.items()
+            if name != "time"
         ]
         params = [self.entities.Param(key, str(value)) for key, value in record.params.items()]
         self.client.log_batch(run_id, metrics[: MOST_METRICS - len(params)], params)

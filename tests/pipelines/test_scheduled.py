@@ -156,6 +156,7 @@ def test_a_run_with_nothing_new_is_no_failure_and_says_since_when(
     schedule.audit(first)
     assert schedule.begin(second) == scheduled.NOTHING
     schedule.fail(second, hook_state("SKIPPED"))
+    assert (schedule.failures, f"audits/{second}/error.json" in schedule.s3.names()) == ([], False)
     kfp.store.elapsed_s = 9999.0
     code, out, err = scotoma("pipeline", "status", second)
     assert (code, err) == (0, "")
