@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from scotoma.config import parse_config
 from scotoma.config.pod_environment import NEEDS, RESERVED, VALUES, launcher_fault
 from scotoma.errors import ConfigError
-from scotoma.pipelines import build_pipeline, build_scheduled
-from scotoma.pipelines.preflight import compile_preflight
 from tests.commands import scotoma
+from tests.conftest import Storage
+from tests.kfp_server.server import KfpServer
 from tests.kfp_server.store import RECORDED, recorded
-from tests.pipelines.ir import documents
-from tests.pipelines.test_audit import CLUSTER, MODELS, PREDICTIONS, executors
+from tests.pipelines.test_audit import CLUSTER, MODELS, executors
+from tests.test_sources_in_storage import cache, in_both_places, predictions
+
+__all__ = ["cache"]
 
 ENVIRONMENT = (RECORDED / "launcher-environment.md").read_text(encoding="utf-8").split("##")[0]
 # The variables that the launcher and Argo read; ARGO_ stands for all that begin with it.
@@ -34,30 +37,45 @@ def refuses(value: str, name: str = "AWS_RETRY_MODE") -> str:
     return ""
 
 
-def compiled_documents(kind: str, path: Path) -> Any:
-    import yaml
-
-    text = {"predictions": PREDICTIONS, "models": MODELS}.get(kind, BARE)
-    text = text.replace("kubeflow:", "tracking: {uri: 'http://mlflow:5000'}\nkubeflow:")
-    config = parse_config(text, "cluster.yaml")
-    kubeflow: Any = config.kubeflow
-    if kind == "preflight":
-        compile_preflight(config, path, kubeflow)
-        return next(yaml.safe_load_all(path.read_text()))
-    if kind == "scheduled":
-        return documents(build_scheduled(config, "s3://b/audits", kubeflow=kubeflow))[0]
-    return documents(build_pipeline(config, kubeflow=kubeflow))[0]
+COMMANDS = {
+    "audit": ("compile", BARE),
+    "models": ("compile", MODELS),
+    "predictions": ("compile", ""),  # which are read where they lie
+    "scheduled": ("schedule", BARE + 'retraining: {cron: "0 30 2 1 * *"}\n'),
+    "preflight": ("submit", BARE),
+}
 
 
-@pytest.mark.parametrize("kind", ["audit", "scheduled", "predictions", "models", "preflight"])
-def test_no_step_is_given_a_variable_that_the_launcher_reads(kind: str, tmp_path: Path) -> None:
+def sent(kind: str, kfp: KfpServer, home: Path, s3: Storage) -> list[Any]:
+    """The pipelines that a command writes or uploads."""
+    command, text = COMMANDS[kind]
+    config, out = home / "cluster.yaml", home / "pipeline.yaml"
+    text = text or in_both_places(predictions, home, s3)[1].read_text()
+    text = re.sub("tracking: .*\n", "", text)
+    config.write_text(text + "tracking: {uri: 'http://mlflow:5000'}\n")
+    words = {"submit": ["--preflight"]}.get(command, [])
+    place = out if command == "compile" else "/audits/run"
+    code, _, err = scotoma("pipeline", command, config, "--out", place, *words)
+    assert code == 0, err
+    if command == "compile":
+        return [next(yaml.load_all(out.read_text(), yaml.CSafeLoader))]
+    return [version["pipeline_spec"]["pipeline_spec"] for version in kfp.store.versions.values()]
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_no_step_is_given_a_variable_that_the_launcher_reads(
+    kind: str, kfp: KfpServer, tmp_path: Path, s3: Storage, cache: Path
+) -> None:
     assert {"AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS", "KFP_POD_NAME", "ARGO_"} <= READ
-    ir = compiled_documents(kind, tmp_path / "pipeline.yaml")
-    names = {
-        one["name"] for spec in executors(ir).values() for one in spec["container"].get("env", ())
-    }
-    assert {"TMPDIR", "SCOTOMA_CACHE", "SCOTOMA_STORAGE_ATTEMPTS"} <= names
-    assert {name for name in names if name in READ or name.startswith(("AWS_", "ARGO_"))} == set()
+    pipelines = sent(kind, kfp, tmp_path, s3)
+    names = {ir["pipelineInfo"]["name"] for ir in pipelines}
+    also = {"scheduled": {"scotoma-scheduled"}, "preflight": {"scotoma-audit", "scotoma-preflight"}}
+    assert names == also.get(kind, {"scotoma-audit"})
+    for ir in pipelines:
+        for spec in executors(ir).values():
+            names = {one["name"] for one in spec["container"].get("env", ())}
+            assert {"TMPDIR", "SCOTOMA_CACHE", "SCOTOMA_STORAGE_ATTEMPTS"} <= names
+            assert {n for n in names if n in READ or n.startswith(("AWS_", "ARGO_"))} == set()
 
 
 def test_the_names_on_file_are_those_that_were_published(shared: Path) -> None:

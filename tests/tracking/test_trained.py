@@ -128,7 +128,9 @@ def test_how_busy_the_machine_was_is_a_series_under_mlflows_names(
         assert began.stat().st_mtime - 60 < times[0] < times[-1] < ended.stat().st_mtime + 1
         if name.endswith("_percentage"):
             assert all(0 <= point.value <= 100 for point in points)
-    assert not any(name.startswith("system/") for name in logged.members["int8-dynamic 0"].data.metrics)
+    assert not any(
+        name.startswith("system/") for name in logged.members["int8-dynamic 0"].data.metrics
+    )
 
 
 def test_samples_of_a_long_training_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
