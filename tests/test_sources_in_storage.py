@@ -6,6 +6,7 @@ The right values are those of the folder on this machine, which other tests hold
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import shutil
 from collections.abc import Callable
@@ -154,6 +155,15 @@ def predictions(here: Path) -> str:
     return PREDICTED.replace("FILES", "{variant}/{model}.csv").replace("EXAMPLES", "examples.csv")
 
 
+def predictions_with_pictures(here: Path) -> str:
+    text = predictions(here)
+    table = pl.read_csv(here / "examples.csv")
+    names = pictures(here / "pictures", len(table), (8, 8))
+    table = table.with_columns(image=pl.Series([f"pictures/{name}" for name in names]))
+    table.write_csv(here / "examples.csv")
+    return text
+
+
 def in_parts(here: Path, suffix: str) -> None:
     """Make each table a folder of parts, as Spark writes it."""
     external_predictions.write(here)
@@ -248,6 +258,7 @@ EXTERNAL = (
     predictions_in_csv_of_spark,
     predictions_with_training,
     predictions_on_corrupted_pictures,
+    predictions_with_pictures,
     detections,
     detections_of_yolo,
     scores,
@@ -325,5 +336,7 @@ def test_an_audit_of_s3_finds_what_that_of_the_folder_finds(
         assert code == 0, err
         content = plain(json.loads((out / "audit.json").read_text()), tmp_path, s3)
         del content["inputs"], content["fingerprint"]["setup"]  # digests, which these objects lack
-        audits.append(content)
+        shown = len(re.findall("data:image/png", (out / "report.html").read_text()))
+        assert shown or case is not predictions_with_pictures
+        audits.append((content, shown))
     assert audits[0] == audits[1]

@@ -52,7 +52,8 @@ def test_wait_ends_with_7_and_a_retry_logs_alone(
     }.items():
         monkeypatch.setenv(name, value)
     path = predictions_made_elsewhere(tmp_path)
-    path.write_text(path.read_text().replace('tracking: {uri: "off"}\n', ""))
+    text = path.read_text().replace('tracking: {uri: "off"}\n', "")
+    path.write_text(text + "kubeflow: {endpoint: https://kubeflow.example/pipeline/}\n")
     config, _ = resolved(
         configuration(path, deterministic=True, seed=None, data=None), str(tmp_path)
     )
@@ -91,7 +92,9 @@ def test_wait_ends_with_7_and_a_retry_logs_alone(
     assert states[-1] == ["FAILED", "log"]
     assert {state for state, _ in states[1:-1]} == {"SUCCEEDED"}
 
-    monkeypatch.setenv("SCOTOMA_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    database = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("SCOTOMA_TRACKING_URI", database)
+    monkeypatch.setenv("KFP_POD_NAME", "scotoma-audit-t88kl-system-container-impl-1")
     kfp.store.elapsed_s = None
     before = {
         name: (run.path("steps") / f"{name}.json").read_bytes() for name in ("bias", "report")
@@ -102,3 +105,13 @@ def test_wait_ends_with_7_and_a_retry_logs_alone(
     code, out, _ = scotoma("pipeline", "status", run_id, "--wait")
     assert (code, out) == (verdict, summary)
     assert "log.0.2.log" in "".join(s3.names())
+
+    from mlflow import MlflowClient
+
+    store = MlflowClient(tracking_uri=database)
+    logged = store.search_runs([store.get_experiment_by_name("killed").experiment_id])
+    assert len(logged) == 3
+    for one in logged:  # says where it lies, and which run of Kubeflow it is
+        assert (one.data.tags["scotoma.place"], one.data.tags["kfp.run_id"]) == (place, run_id)
+        page = f"https://kubeflow.example/pipeline/#/runs/details/{run_id}"
+        assert f"](<{page}>)" in one.data.tags["mlflow.note.content"]

@@ -166,6 +166,11 @@ def test_a_run_with_nothing_new_is_no_failure_and_says_since_when(
     assert scotoma(*wait, "--quiet") == (0, "nothing new since 2026-11-01\n", "")
     told = json.loads(scotoma(*wait, "--json")[1])
     assert told == {"nothing_new_since": "2026-11-01"}
+    code, _, err = scotoma("pipeline", "logs", second)
+    assert (code, err.rpartition(": ")[2]) == (2, "begin-scheduled\n")
+    out = scotoma("pipeline", "logs", second, "--step", "begin-scheduled")[1]
+    assert "begin-scheduled.0: " in out
+    assert " begin-scheduled ended after " in out
     rows = json.loads(scotoma("pipeline", "list", "--json")[1])
     assert (rows[0]["run_id"], rows[0]["verdict"]) == (second, "nothing new")
 

@@ -86,21 +86,6 @@ def test_a_step_waits_for_mlflow_says_so_fails_and_logs_when_it_is_retried(
         assert "- files of the audit: " in note
 
 
-def test_the_place_in_object_storage_and_a_link_to_kubeflow_are_in_the_run(
-    cluster: Cluster, server: str, mlflow: Any
-) -> None:
-    from scotoma.config import Kubeflow
-    from scotoma.tracking.kubeflow import KubeflowRun
-
-    named = cluster.run.config.model_copy(
-        update={"kubeflow": Kubeflow(endpoint="https://kubeflow.example/pipeline/")}
-    )
-    pipeline = KubeflowRun(named, JOB, None)
-    assert pipeline.tags() == {"kfp.run_id": JOB}
-    (line,) = pipeline.links()
-    assert line.endswith(f"(<https://kubeflow.example/pipeline/#/runs/details/{JOB}>)")
-
-
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SCOTOMA_TRACKING_URI", "MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):

@@ -36,11 +36,12 @@ def logs(
     from scotoma.commands.gate import print_out
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.errors import ConfigError
+    from scotoma.pipelines.progress import ORDER
     from scotoma.printable import printable
     from scotoma.run.step_logs import last_tries
     from scotoma.stages.steps import named
 
-    if step is not None:
+    if step is not None and step != "begin-scheduled":
         named(step)
     connection = Connection(endpoint, namespace, as_json, quiet)
     cluster = connection.cluster()
@@ -57,7 +58,8 @@ def logs(
             progress, {(one.log.step, one.log.shard) for one in last}
         )
         if absent is None:
-            steps = ", ".join(dict.fromkeys(one.log.step for one in last)) or "none has a log"
+            ordered = sorted({one.log.step for one in last}, key=lambda name: ORDER.get(name, 0))
+            steps = ", ".join(ordered) or "none has a log"
             raise ConfigError(f"no step has failed; name one with --step: {steps}")
         labels = f"pipeline/runid={progress.run_id},scotoma/step={absent}"
         where = f"-n {cluster.namespace} " if cluster.namespace else ""
