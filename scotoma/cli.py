@@ -7,6 +7,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from copy import copy
 from typing import Annotated, Any
 
 import typer
@@ -97,8 +98,13 @@ app.add_typer(study_cli.app)
 
 
 @functools.cache
-def _every_command() -> Callable[[], Any]:
-    """All commands, built once in a process: that takes as long as many of them."""
+def _commands(asked: str) -> Callable[[], Any]:
+    """The command that is asked for, or all: they take as long to build as many of them to run."""
+    for info in app.registered_commands:
+        if info.callback is not None and info.callback.__name__ == asked:
+            own = copy(app)
+            own.registered_commands, own.registered_groups = [info], []
+            return get_command(own)
     return get_command(app)
 
 
@@ -107,7 +113,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal interrupts, too
         signal.signal(number, signal.default_int_handler)
     try:
-        _every_command()()
+        _commands(sys.argv[1] if len(sys.argv) > 1 else "")()
     except ScotomaError as error:
         sys.stderr.write(f"scotoma: {printable(masked(str(error)))}\n")
         sys.exit(error.exit_code)

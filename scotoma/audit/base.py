@@ -31,7 +31,7 @@ class Plain(Protocol):
 class Part(BaseModel):
     """A part of a file that a program writes: frozen, and without keys that nobody knows."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, defer_build=True)
 
 
 class Quantity(Part):

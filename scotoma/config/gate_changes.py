@@ -24,7 +24,9 @@ Id = Annotated[str, Field(min_length=1, max_length=200)]
 class FrozenGatePart(BaseModel):
     """A part of a gate file: no unknown keys, no other types, no infinity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class MaxIncrease(FrozenGatePart):

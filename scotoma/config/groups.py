@@ -13,7 +13,7 @@ __all__ = ["GroupSection"]
 class GroupSection(BaseModel):
     """Attributes by name, and the intersections to look at beside them."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
     __pydantic_extra__: dict[str, GroupColumn]
 
     intersections: list[list[str]] = Field(

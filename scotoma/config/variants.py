@@ -32,7 +32,9 @@ __all__ = [
 class Frozen(BaseModel):
     """A section of a configuration: no unknown key, no guess at a type, no change afterwards."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 NAME_BYTES = 200  # of the 255 of a file's name

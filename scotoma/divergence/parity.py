@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv, stdtrit
 
 from scotoma.inputs import Codes, Flags, booleans, cluster_ids, populations
 from scotoma.numbers import check_level, cluster_sums
@@ -123,20 +124,16 @@ def _effective(differ: Flags, codes: Codes | None, n: int, level: float) -> floa
     share = differ.mean()
     if codes is None or n < 2 or not 0 < share < 1:
         return float(n)
-    from scipy.stats import t
-
     residuals = cluster_sums((differ - share)[:, None], codes)[:, 0]
     variance = n / (n - 1) * (residuals**2).sum() / differ.size**2
     if variance == 0:  # every cluster has the share of the whole
         return float(n)
-    of_rows, of_clusters = (t.ppf((1 + level) / 2, freedom) for freedom in (differ.size - 1, n - 1))
+    of_rows, of_clusters = stdtrit([differ.size - 1, n - 1], (1 + level) / 2)
     return min(float(n), float(share * (1 - share) / variance * (of_rows / of_clusters) ** 2))
 
 
 def _exact(share: float, n: float, level: float) -> tuple[float, float]:
-    from scipy.stats import beta
-
     tail, events = (1 - level) / 2, share * n
-    low = float(beta.ppf(tail, events, n - events + 1)) if share > 0 else 0.0
-    high = float(beta.ppf(1 - tail, events + 1, n - events)) if share < 1 else 1.0
+    low = float(betaincinv(events, n - events + 1, tail)) if share > 0 else 0.0
+    high = float(betaincinv(events + 1, n - events, 1 - tail)) if share < 1 else 1.0
     return low, high

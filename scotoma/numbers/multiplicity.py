@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
@@ -60,11 +58,15 @@ def benjamini_hochberg(p: npt.ArrayLike, *, dependence: bool = False) -> npt.NDA
     >>> benjamini_hochberg([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.04, 0.04,  nan])
     """
-    from scipy.stats import false_discovery_control  # costly to import
-
+    # scipy.stats has this, and takes half a second of processor time to import.
     values, tested = _tested(p)
-    method: Literal["by", "bh"] = "by" if dependence else "bh"
-    return _spread(false_discovery_control(values[tested], method=method), tested)
+    kept = values[tested]
+    order = np.argsort(kept)
+    ranks = np.arange(1, kept.size + 1)
+    steps = kept[order] * (kept.size / ranks) * ((1 / ranks).sum() if dependence else 1)
+    adjusted = np.empty_like(kept)
+    adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1)
+    return _spread(adjusted, tested)
 
 
 def _tested(p: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -6,10 +6,12 @@ import base64
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from scotoma.audit import Audit, GateResult
@@ -132,14 +134,24 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
+class _Compiled(FileSystemBytecodeCache):
+    """Compiled templates, in a folder that may be missing, full or read-only."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template, if that can be."""
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
 @functools.cache
 def environment() -> Environment:
     """Build the templates: what goes in is text, and what is missing raises an error.
 
-    They are compiled once in a process, which takes as long as the drawings of a page.
+    Compiled they lie beside what Python compiles, which takes as long as the drawings of a page.
     """
     templates = Environment(
         loader=FileSystemLoader(FOLDER),
+        bytecode_cache=_Compiled(str(FOLDER / "__pycache__")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import is_not
 from typing import Any, TypeVar
 
 from scotoma.audit import Audit
@@ -61,11 +62,14 @@ def in_names(audit: Audit, part: Value) -> Value:
 
     def named(value: Any, field: str = "") -> Any:
         if isinstance(value, Part):
-            return value.model_copy(update={name: named(part, name) for name, part in value})
+            parts = {name: new for name, part in value if (new := named(part, name)) is not part}
+            return value.model_copy(update=parts) if parts else value
         if isinstance(value, tuple):
-            return tuple(named(item) for item in value)
+            items = tuple(map(named, value))
+            return items if any(map(is_not, items, value)) else value
         if isinstance(value, dict):
-            return {key: named(item) for key, item in value.items()}
+            parts = {key: named(item) for key, item in value.items()}
+            return parts if any(map(is_not, parts.values(), value.values())) else value
         return text(field, value) if isinstance(value, str) else value
 
     worded: Value = named(part)
