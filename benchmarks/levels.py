@@ -27,13 +27,13 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from scotoma.audit import Audit
-from scotoma.audit.document import GroupSize, TestData
+from scotoma.audit.document import AuditedVariant, GroupSize, TestData
 from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.members import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.jsonable import jsonable
-from scotoma.verdict import Finding, decide, questions
+from scotoma.verdict import AuditRows, Finding, decide, questions
 
 NEXT = 16
 SHARED = 0.8  # of the variance of a model's opinion of an example, common to all models
@@ -142,9 +142,10 @@ def findings_of(
     ]
     examples = TestData.model_construct(clusters=len(women), unlabelled="")
     audit = Audit.model_construct(
-        clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples
-    )
-    return decide(questions(audit, "int8", rules), rules)
+        clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples,
+        variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
+    )  # fmt: skip
+    return decide(questions(AuditRows(audit), "int8", rules), rules)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.bias.results import GroupChange
 from scotoma.commands.check.forecast_scores import smallest_worsening
 from scotoma.comparison.effects import affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.config.gate import default_rules
+from scotoma.verdict import Rise
 from scotoma.verdict.deciding import decide
 from scotoma.verdict.question import Question
 
@@ -136,10 +136,9 @@ def audited(world: World, seed: int, planted: float) -> tuple[bool, bool, bool, 
         score = one.score
         assert score.variance is not None
         assert score.log_variance is not None
-        change = GroupChange(
-            one.group, "mean_score", None, score.before, score.after,
-            score.worsening(lower_is_better=True), score.change, score.log_variance,
-            score.variance,
+        change = Rise(
+            score.change, score.worsening(lower_is_better=True), score.before, score.after,
+            score.variance, score.log_variance,
         )  # fmt: skip
         questions.append(
             Question("mean", "mean_score", one.group, None, one.group, MARGIN, None, change)

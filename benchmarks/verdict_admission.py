@@ -27,7 +27,7 @@ from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import ChangeEvidence, Tally
-from scotoma.verdict import Question, decide
+from scotoma.verdict import Question, Rise, decide
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]
 
@@ -137,7 +137,11 @@ def failed(harm: Harm, audits: int, seed: int = 0) -> float:
         dense = _events(rng, harm.n, harm.dense, harm.models, hard)
         compressed = _events(rng, harm.n, harm.compressed, harm.models, other)
         known = ChangeEvidence.of_tally(Tally.of(dense, compressed))
-        change = change_at(known, (), "g", metric, 0.95)
+        rise = change_at(known, (), "g", metric, 0.95)
+        change = Rise(
+            rise.absolute, rise.relative, rise.dense, rise.compressed, rise.absolute_variance,
+            rise.relative_variance,
+        )  # fmt: skip
         question = Question("e", "error", "g", None, "error g", 0.2, 0.005, change)
         count += decide([question], rules)[0].verdict == "FAIL"
     return count / audits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,8 +19,8 @@ __all__ = [
     "SCHEMA",
     "Row",
     "audit_rows",
-    "rows_of",
-    "table_rows",
+    "estimate_rows",
+    "stored_rows",
 ]
 
 NUMBERS = "numbers.parquet"
@@ -35,7 +34,8 @@ QUESTIONS = {
 # What tells the rows of a section apart beside variant, metric, group and class.
 CONDITIONS = (
     "attribute", "disadvantaged", "advantaged", "group_a", "group_b", "split", "subset", "text",
-    "label", "name", "kind", "family", "severity", "share", "pictures", "measure", "matched",
+    "label", "name", "kind", "family", "severity", "share", "pictures", "other_set", "measure",
+    "matched",
 )  # fmt: skip
 ADDRESS = ("question", "variant", "metric", "group", "class", "condition", "what")
 VARIANCE = tuple(f"variance_{part}" for part in Spread.model_fields)
@@ -107,35 +107,29 @@ def audit_rows(audit: Audit) -> pl.DataFrame:
     rows = [
         row.cells
         for question in dict.fromkeys(QUESTIONS.values())
-        for row in rows_of(audit, question)
+        for row in estimate_rows(audit, question)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def rows_of(audit: Audit, question: str) -> Iterator[Row]:
+def estimate_rows(audit: Audit, question: str) -> Iterator[Row]:
     """Yield the estimates that answer a question, in the order of audit.json."""
-    models = {variant.name: variant.members for variant in audit.variants}
+    variants = {variant.name for variant in audit.variants}
     for section, own in QUESTIONS.items():
         if own == question:
-            yield from _below(getattr(audit, section), _Place(question), models)
+            yield from _below(getattr(audit, section), _Place(question), variants)
 
 
-def table_rows(table: pl.DataFrame) -> Iterator[Row]:
+def stored_rows(table: pl.DataFrame) -> Iterator[Row]:
     """Yield the rows of a table of `SCHEMA` that no condition tells apart, such as rates."""
     for cells in table.rename({"models": "members"}).iter_rows(named=True):
         number = {name: cells[name] for name in Quantity.model_fields}
         spread = {part: cells[f"variance_{part}"] for part in Spread.model_fields}
-        yield Row(
-            *(cells[name] for name in ADDRESS[:5]),
-            facts=(),
-            what=cells["what"],
-            number=Quantity.model_construct(**number),
-            spread=Spread.model_construct(**spread),
-        )
+        place = _Place(*[cells[name] for name in ADDRESS[:5]], (), cells["what"])
+        yield Row(*place, Quantity.model_construct(**number), Spread.model_construct(**spread))
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where an estimate stands."""
 
     question: str
@@ -146,65 +140,65 @@ class _Place:
     facts: tuple[tuple[str, str | int | float], ...] = ()
     what: str = ""
 
-    def named(self, part: Part) -> _Place:
+    def named(self, part: Part, names: list[str], conditions: list[str]) -> _Place:
         """The place of the estimates of a part, by its fields that are no estimates."""
-        names, conditions, _ = _fields(type(part))
         own = {name: value for name in names if isinstance(value := getattr(part, name), str)}
         facts = tuple(
             (name, value)
             for name in conditions
-            if isinstance(value := getattr(part, name), str | int | float)
+            if isinstance(value := getattr(part, name), str | int | float) and value is not False
         )
-        return replace(self, **own, facts=self.facts + facts)
+        return self._replace(**own, facts=self.facts + facts)
 
     def within(self, name: str) -> _Place:
-        return replace(self, what=f"{self.what}.{name}" if self.what else name)
-
-    def row(self, number: Quantity, spread: Spread | None = None) -> Row:
-        return Row(
-            self.question, self.variant, self.metric, self.group, self.class_name, self.facts,
-            self.what, number, spread,
-        )  # fmt: skip
+        return self._replace(what=f"{self.what}.{name}" if self.what else name)
 
 
 @cache
-def _fields(kind: type[Part]) -> tuple[list[str], list[str], list[str]]:
-    """Fields that name, that tell apart, and that may hold estimates."""
-    own = list(kind.model_fields)
-    names = [name for name in ("variant", "metric", "group", "class_name") if name in own]
+def _fields(kind: type[Part]) -> tuple[list[str], list[str], list[tuple[str, str | None]]]:
+    """Fields that name, that tell apart, and that may hold estimates, with that of its variance."""
+    own: list[str] = list(kind.model_fields)
+    names = [name for name in own if name in ("variant", "metric", "group", "class_name")]
     facts = [name for name in CONDITIONS if name in own]
-    return names, facts, [name for name in own if name not in (*names, *facts)]
+    spreads = {name: f"{'absolute' if name == 'worse' else name}_variance" for name in own}
+    others = [
+        (name, spreads[name] if spreads[name] in own else None)
+        for name in own
+        if name not in (*names, *facts)
+    ]
+    return names, facts, others
 
 
-def _below(node: Any, place: _Place, models: Mapping[str, int]) -> Iterator[Row]:
+def _below(node: Any, place: _Place, variants: set[str]) -> Iterator[Row]:
     if isinstance(node, Quantity):
-        yield place.row(node)
+        yield Row(*place, node, None)
     elif isinstance(node, ClassRow):
         yield from _of_class(node, place)
     elif isinstance(node, Part):
-        own = place.named(node)
-        for name in _fields(type(node))[2]:
+        names, conditions, others = _fields(type(node))
+        own = place.named(node, names, conditions)
+        for name, spread in others:
             value = getattr(node, name)
             if isinstance(value, Quantity):
-                spread = getattr(node, f"{'absolute' if name == 'worse' else name}_variance", None)
-                yield own.within(name).row(value, spread)
+                yield Row(*own.within(name), value, getattr(node, spread) if spread else None)
             elif isinstance(value, Part | Mapping | tuple):
-                yield from _below(value, own.within(name), models)
+                yield from _below(value, own.within(name), variants)
     elif isinstance(node, Mapping):
         for key, value in node.items():
-            of_variant = replace(place, variant=key) if key in models else place.within(str(key))
-            yield from _below(value, of_variant, models)
+            of_variant = place._replace(variant=key) if key in variants else place.within(str(key))
+            yield from _below(value, of_variant, variants)
     elif isinstance(node, tuple):
         for value in node:
-            yield from _below(value, place, models)
+            yield from _below(value, place, variants)
 
 
 def _of_class(row: ClassRow, place: _Place) -> Iterator[Row]:
     """The recall of a class before and after, and what it loses beyond accuracy: fractions."""
-    at = replace(place, metric="recall", class_name=row.class_name)
+    at = place._replace(metric="recall", class_name=row.class_name)
     alone = dict.fromkeys(("low", "high", "se", "df", "effective_events")) | {
         "note": "", "reason": "only its change has an interval",
     }  # fmt: skip
     for what, recall in (("dense", row.dense_recall), ("compressed", row.compressed_recall)):
-        yield replace(at, what=what).row(row.loss.model_copy(update={"value": recall} | alone))
-    yield replace(at, what="beyond accuracy").row(row.loss, row.loss_variance)
+        number = row.loss.model_copy(update={"value": recall} | alone)
+        yield Row(*at._replace(what=what), number, None)
+    yield Row(*at._replace(what="beyond accuracy"), row.loss, row.loss_variance)

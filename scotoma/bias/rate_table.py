@@ -13,13 +13,13 @@ from scotoma.bias.counting import RateMetric
 from scotoma.inputs import Flags
 from scotoma.numbers import ChangeEvidence, Variance
 from scotoma.numbers.crossed import no_interval
-from scotoma.numbers.estimate import few_runs, inverse_link, link
+from scotoma.numbers.estimate import IntervalScale, few_runs, inverse_link, link
 from scotoma.numbers.rates import FEW, FEW_EVENTS, FEWEST, relative_reason
 
 __all__ = ["WHATS", "rate_columns"]
 
 WHATS = ("dense", "compressed", "relative", "absolute")
-SCALES = ("logit", "logit", "log", "identity")
+SCALES: tuple[IntervalScale, ...] = ("logit", "logit", "log", "identity")
 PARTS = tuple(field.name for field in fields(Variance))
 Table = dict[str, Any]
 

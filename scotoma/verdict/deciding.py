@@ -12,10 +12,8 @@ import numpy.typing as npt
 
 from scotoma.config.gate import GateRules, Waiver
 from scotoma.numbers import Estimate
-from scotoma.verdict.level import Level
-from scotoma.verdict.next_runs import level_outlook
 from scotoma.verdict.outlook import Outlook, outlook
-from scotoma.verdict.question import Question
+from scotoma.verdict.question import Bound, Kind, Level, Question
 
 __all__ = ["Correction", "Deciding", "Finding", "Outcome", "Verdict", "decide", "multipliers"]
 
@@ -41,10 +39,15 @@ class Deciding:
         subject: Of a level: what has the number; else empty.
     """
 
-    kind: Literal["relative", "absolute", "score", "level"]
+    kind: Kind
     margin: float
     estimate: Estimate
     subject: str = ""
+
+    @classmethod
+    def of(cls, bound: Bound, estimate: Estimate) -> Deciding:
+        """The interval of a bound, at the level that decides."""
+        return cls(bound.kind, bound.limit, estimate, bound.subject)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,10 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
         Berger (1982), Technometrics 24:295-300; Holm (1979), Scandinavian Journal of Statistics
         6:65-70.
     """
-    harm = np.array([_harm_p(question, rules) for question in family])
+    least = rules.min.effective_events
+    harm = np.array(
+        [math.nan if _too_few_models(one, rules) else one.harm_p(least) for one in family]
+    )
     times = multipliers(harm, rules.correct)
     findings = [
         _answer(question, rules, float(p), float(multiplier))
@@ -107,14 +113,12 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[Finding]:
     return [
         replace(
             finding,
-            outlook=level_outlook(finding.question.level, alpha=rules.alpha, together=opened)
-            if finding.question.level is not None
-            else outlook(
+            outlook=outlook(
                 finding.question,
                 alpha=rules.alpha,
                 multiplier=1.0 if math.isnan(multiplier) else float(multiplier),
                 together=opened,
-                min_events=rules.min.effective_events,
+                min_events=least,
             ),
         )
         if finding.verdict == "UNSURE" and finding.deciding is not None
@@ -161,121 +165,61 @@ def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64
     return factors
 
 
-def _harm_p(question: Question, rules: GateRules) -> float:
-    """P-value of harm; nan where too little is known to show any."""
-    if question.level is not None:
-        few = _too_few_models(question, rules)
-        return math.nan if few else question.level.harm_p(rules.min.effective_events)
-    change = question.change
-    if change is None or _too_few_models(question, rules):
-        return math.nan
-    least = rules.min.effective_events
-    if question.events < least:
-        return math.nan
-    p = [estimate.p_above(margin) for _, estimate, margin in question.harm_margins(least)]
-    return math.nan if not p or any(map(math.isnan, p)) else max(p)
-
-
 def _answer(question: Question, rules: GateRules, harm: float, multiplier: float) -> Finding:
-    tail = rules.alpha / 2
+    tail, least = rules.alpha / 2, rules.min.effective_events
     adjusted = min(harm * multiplier, 1.0)  # in this order nan stays nan
-    if question.level is not None:
-        return _of_level(question, question.level, rules, harm, multiplier)
-    if adjusted <= tail:
-        clear = min((e.p_below(m) for _, e, m in question.clearing_margins), default=math.nan)
-        return Finding(
-            question, "FAIL", harm, adjusted, clear, _harmful(question, rules, tail / multiplier)
-        )
-    cleared = [] if _too_few_models(question, rules) else question.clearing_margins
-    best = min(cleared, key=lambda margin: margin[1].p_below(margin[2]), default=None)
-    clear = math.nan if best is None else best[1].p_below(best[2])
+    clears = [] if _too_few_models(question, rules) else question.clears
+    best = min(clears, key=lambda one: one.p_within, default=None)
+    clear = math.nan if best is None else best.p_within
     finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
+    if question.level is not None and (counted := _counted(question.level)) is not None:
+        verdict: Outcome = "FAIL" if counted.broken else "PASS"
+        return replace(finding, verdict=verdict, deciding=Deciding.of(counted, counted.estimate))
+    shown = None
+    if adjusted <= tail or (question.beyond and not math.isnan(harm)):
+        bound = question.harm(least)
+        shown = Deciding.of(bound, bound.at(tail / multiplier))
+    if adjusted <= tail:
+        return replace(finding, verdict="FAIL", deciding=shown)
     if question.not_judged:
         return replace(finding, verdict="NOT JUDGED", reason=question.not_judged)
     if best is None:
         return replace(finding, reason=_unknown(question, rules))
-    kind, estimate, margin = best
-    finding = replace(finding, deciding=Deciding(kind, margin, _at(estimate, tail)))
+    finding = replace(finding, deciding=Deciding.of(best, best.at(tail, jointly=True)))
     if finding.verdict == "PASS" or not question.beyond:
         return finding
     # What decides is whether harm is shown: its interval, or why there can be none.
-    if math.isnan(harm):
-        return replace(finding, reason=_unshown(question, rules))
-    return replace(finding, deciding=_harmful(question, rules, tail / multiplier))
-
-
-def _of_level(
-    question: Question, level: Level, rules: GateRules, harm: float, multiplier: float
-) -> Finding:
-    tail = rules.alpha / 2
-    adjusted = min(harm * multiplier, 1.0)
-    few = _too_few_models(question, rules)
-    clear = math.nan if few else level.clear_p
-    finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
-    if level.of == "labels" and level.mean is not None and not math.isnan(level.mean.value):
-        # The training data are what they are: counted, not estimated.
-        value = replace(level.mean, low=math.nan, high=math.nan, note="counted, not estimated")
-        counted = Deciding("level", level.limit, value, "the training data")
-        verdict: Outcome = "FAIL" if level.breaks(level.mean.value) else "PASS"
-        return replace(finding, verdict=verdict, deciding=counted)
-    if adjusted <= tail:
-        bound = level.harm
-        assert bound is not None
-        deciding = Deciding("level", level.limit, bound.at(tail / multiplier), bound.subject)
-        return replace(finding, verdict="FAIL", deciding=deciding)
-    if level.clearing is None or level.outside or few:
-        return replace(finding, reason=_unknown(question, rules))
-    held = level.clearing.at(tail, jointly=True)
-    return replace(finding, deciding=Deciding("level", level.limit, held, level.clearing.subject))
-
-
-def _harmful(question: Question, rules: GateRules, chance: float) -> Deciding:
-    """The interval that shows harm, or would: of the margins the one that is hardest to exceed."""
-    margins = question.harm_margins(rules.min.effective_events)
-    kind, estimate, margin = max(margins, key=lambda one: one[1].p_above(one[2]))
-    return Deciding(kind, margin, _at(estimate, chance))
-
-
-def _unshown(question: Question, rules: GateRules) -> str:
-    """Say why no harm can be shown of a rise that lies beyond its margins."""
-    events = question.events
-    if events < rules.min.effective_events:
-        return (
-            f"{math.floor(events):,} effective events are too few to show harm "
-            f"({rules.min.effective_events:g} are needed)"
+    if shown is None:
+        few = (
+            f"{math.floor(question.events):,} effective events are too few to show harm "
+            f"({least:g} are needed)"
         )
-    return ""
+        return replace(finding, reason=few if question.events < least else "")
+    return replace(finding, deciding=shown)
+
+
+def _counted(level: Level) -> Bound | None:
+    """The number of the training data, which are what they are: counted, not estimated."""
+    if level.of != "labels" or level.mean is None or math.isnan(level.mean.value):
+        return None
+    value = replace(level.mean, low=math.nan, high=math.nan, note="counted, not estimated")
+    return Bound("level", value, level.limit, level.side, subject="the training data")
 
 
 def _too_few_models(question: Question, rules: GateRules) -> bool:
-    members = _members(question)
-    return members is not None and members < rules.min.models
-
-
-def _members(question: Question) -> int | None:
-    """Models that a question rests on; None where it rests on none."""
-    if question.level is not None:
-        return None if question.level.of == "labels" else question.level.members
-    return None if question.change is None else question.change.absolute.members
+    return question.members is not None and question.members < rules.min.models
 
 
 def _unknown(question: Question, rules: GateRules) -> str:
     """Say why a question has no interval to judge by."""
-    change = question.change
+    change, members = question.change, question.members
     if question.level is not None and question.reason:
         return question.reason
     if change is not None and math.isnan(change.absolute.value):
         return change.absolute.reason
     if _too_few_models(question, rules):
-        members = _members(question)
         noun = "model" if members == 1 else "models"
         return f"{members} {noun} a variant, min.models asks for {rules.min.models}"
     if change is None:
         return question.reason
-    return next((e.reason for _, e, _ in question.margins if e.reason), "no interval")
-
-
-def _at(estimate: Estimate, chance: float) -> Estimate:
-    """Give the interval whose end meets a margin where the p-value meets `chance`."""
-    # Bounds where nothing was seen hold one side at their level, t intervals each side at half.
-    return estimate.at(1 - (chance if estimate.scale == "rule of three" else 2 * chance))
+    return next((r for one in question.margins if (r := one.estimate.reason)), "no interval")

@@ -99,16 +99,14 @@ def _numbers(finding: Finding) -> str:
     name = "margin" if question.level is None else "limit"
     parts = [f"{name} {margin_words(finding)}"] if margin_words(finding) else []
     parts += [
-        f"{name} change {interval(estimate, name)} at {level_words(estimate.level)}"
-        for name, estimate, _ in question.margins
+        f"{one.kind} change {interval(one.estimate, one.kind)} at {level_words(one.estimate.level)}"
+        for one in question.margins
     ]
     if not math.isnan(finding.harm_p):
         parts.append(f"harm p {finding.harm_p:.3g}, adjusted {finding.harm_p_adjusted:.3g}")
-    if question.level is not None and question.level.mean is not None:
-        parts.append(f"n {question.level.mean.n}, members {question.level.members}")
-    if question.change is not None:
-        absolute = question.change.absolute
-        parts.append(f"n {absolute.n}, members {absolute.members}")
+    if (number := question.number) is not None:
+        members = number.members if question.level is None else question.level.members
+        parts.append(f"n {number.n}, members {members}")
     return "; ".join(parts)
 
 
@@ -210,13 +208,12 @@ def _tests(gate: Gate) -> list[str]:
 
 def _plain(finding: Finding) -> str:
     """Write the change with its pointwise interval, on the scale of the margin that decides."""
-    margins, level = finding.question.margins, finding.question.level
-    if level is not None and level.mean is not None:
-        return interval(level.mean, "level")
-    if not margins:
+    question = finding.question
+    if question.level is not None:
+        return "" if question.level.mean is None else interval(question.level.mean, "level")
+    if question.change is None or not question.margins:
         return ""
-    chosen = finding.deciding.kind if finding.deciding else margins[-1][0]
-    change = finding.question.change
-    assert change is not None
+    kind = finding.deciding.kind if finding.deciding else question.margins[-1].kind
     # A rule that names a relative margin alone may hang on the sampling margin, which is absolute.
-    return interval(change.relative if chosen == "relative" else change.absolute, chosen)
+    relative = question.change.relative if kind == "relative" else None
+    return interval(relative or question.change.absolute, kind)

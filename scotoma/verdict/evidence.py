@@ -1,36 +1,100 @@
-"""What does an audit know of a change? Its numbers, as numbers to compute with."""
+"""What does an audit know of a change? The rows of one address, as numbers to compute with."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from scotoma.audit import Quantity, Spread
-from scotoma.bias.results import GroupChange
+from scotoma.audit import Audit, Quantity, Spread
+from scotoma.audit.rows import Row, estimate_rows
 from scotoma.numbers import Estimate, Variance
 
-__all__ = ["difference_alone", "known", "read_estimate", "read_variance"]
+__all__ = ["At", "AuditRows", "Rise", "known", "read_estimate"]
 
-UNKNOWN = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+At = Mapping[str, Row]  # the rows of one address, by what they are
 
 
-def difference_alone(
-    metric: str, group: str, difference: Estimate, variance: Variance = UNKNOWN
-) -> GroupChange:
-    """Wrap a difference that has no rates beside it, as a change.
+@dataclass(frozen=True)
+class Rise:
+    """What is known of a change: how far the compressed models rise above the dense ones.
 
-    >>> from scotoma.numbers import undefined
-    >>> nothing = undefined("nothing varies", n=9, members=5)
-    >>> change = difference_alone("classes_hurt", "all", nothing)
-    >>> change.relative.reason
-    'nothing varies'
+    Attributes:
+        absolute: compressed - dense; positive is harm.
+        relative: 100 (compressed / dense - 1), in per cent; None where nobody has it.
+        dense: The number of the dense models; None where the change stands alone.
+        compressed: That of the compressed ones.
+        absolute_variance: Variance of `absolute`; None where its parts are not known.
+        relative_variance: Variance of log(compressed / dense).
     """
-    nothing = replace(difference, value=math.nan, low=math.nan, high=math.nan, se=math.nan)
-    return GroupChange(
-        group=group, metric=metric, class_id=None, dense=nothing, compressed=nothing,
-        relative=nothing, absolute=difference, relative_variance=UNKNOWN,
-        absolute_variance=variance,
-    )  # fmt: skip
+
+    absolute: Estimate
+    relative: Estimate | None = None
+    dense: Estimate | None = None
+    compressed: Estimate | None = None
+    absolute_variance: Variance | None = None
+    relative_variance: Variance | None = None
+
+    @classmethod
+    def of(cls, at: At, whats: Mapping[str, str]) -> Rise:
+        """Read rows of one address.
+
+        Args:
+            at: The rows.
+            whats: Which of them are `absolute`, `relative`, `dense`, `compressed`.
+        """
+        rows = {name: at[what] for name, what in whats.items()}
+        numbers = {name: read_estimate(row.number) for name, row in rows.items()}
+        parts = {
+            f"{name}_variance": _read_variance(row.spread)
+            for name, row in rows.items()
+            if row.spread is not None and name in ("absolute", "relative")
+        }
+        return cls(**numbers, **parts)  # type: ignore[arg-type]
+
+    @property
+    def events(self) -> float:
+        """Effective events that harm rests on: those of the compressed population."""
+        return (self.compressed or self.absolute).events
+
+    def negated(self) -> Rise:
+        """The same of a difference alone that is harm where it is negative."""
+        return replace(self, absolute=self.absolute.negated())
+
+
+class AuditRows:
+    """The rows of an audit by address: each question is laid out once, when it is first asked."""
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit = audit
+        self._questions: dict[str, dict[tuple[str | None, str], list[At]]] = {}
+
+    def at(self, question: str, variant: str | None, what: str) -> list[At]:
+        """List the addresses of a variant that have a number, in the order of the audit."""
+        if question not in self._questions:
+            self._questions[question] = self._laid_out(question)
+        return self._questions[question].get((variant, what), [])
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Test examples of each group."""
+        return {group.key: group.n for group in self.audit.groups}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What readers call each group."""
+        return self.audit.group_names
+
+    def _laid_out(self, question: str) -> dict[tuple[str | None, str], list[At]]:
+        addresses: dict[tuple[object, ...], dict[str, Row]] = {}
+        for row in estimate_rows(self.audit, question):
+            addresses.setdefault(row[1:6], {})[row.what] = row
+        index: dict[tuple[str | None, str], list[At]] = {}
+        for (variant, *_), rows in addresses.items():
+            for what in rows:
+                index.setdefault((variant, what), []).append(rows)  # type: ignore[arg-type]
+        return index
 
 
 def read_estimate(quantity: Quantity) -> Estimate:
@@ -56,21 +120,9 @@ def read_estimate(quantity: Quantity) -> Estimate:
     )
 
 
-def read_variance(spread: Spread) -> Variance:
-    """Convert a variance of the file to one to compute with: null is nan.
-
-    >>> parts = {"examples": 3.0, "members": 2.0, "residual": 1.0, "floor": 0.5}
-    >>> read_variance(Spread(total=4.5, df=None, **parts)).floor
-    0.5
-    """
-    return Variance(
-        total=known(spread.total),
-        examples=known(spread.examples),
-        members=known(spread.members),
-        residual=known(spread.residual),
-        floor=known(spread.floor),
-        df=known(spread.df),
-    )
+def _read_variance(spread: Spread) -> Variance:
+    parts = ("total", "examples", "members", "residual", "floor", "df")
+    return Variance(**{part: known(getattr(spread, part)) for part in parts})
 
 
 def known(value: float | None) -> float:

@@ -17,9 +17,9 @@ from scotoma.config.gate import GateRules, SincePreviousRule, Waiver, default_ru
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
-from scotoma.verdict.evidence import known
+from scotoma.verdict.evidence import AuditRows, known
 from scotoma.verdict.question import Question
-from scotoma.verdict.questions import questions
+from scotoma.verdict.rules import questions
 from scotoma.verdict.since_previous import compared_with, earlier_look, not_compared, since_previous
 
 __all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge", "rules_without_file"]
@@ -201,9 +201,10 @@ def judge(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
+    rows = AuditRows(audit)
     by_variant = {
         variant.name: [
-            *questions(audit, variant.name, rules),
+            *questions(rows, variant.name, rules),
             *since_previous(audit, variant.name, rules, previous),
         ]
         for variant in audit.compressed

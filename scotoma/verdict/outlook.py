@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from scotoma.inputs import Floats
 from scotoma.numbers import FEWEST_RUNS, Variance
-from scotoma.verdict.question import Margin, Question
+from scotoma.numbers.estimate import link
+from scotoma.verdict.question import Bound, Level, LevelSpread, Question
 
 __all__ = ["MOST_MODELS", "Outlook", "first_numbers", "numbers_to", "outlook"]
 
@@ -170,24 +171,25 @@ def outlook(
     Returns:
         The forecast; None where there is no interval to start from.
     """
-    change = question.change
-    margins = question.clearing_margins
-    if change is None or not margins:
+    if question.level is not None:
+        return level_outlook(question.level, alpha=alpha, together=together)
+    change, clears = question.change, question.clears
+    if change is None or not clears:
         return None
     upper = change.absolute.at(1 - alpha).high
     harmful = question.beyond
     beyond = question.harm_margins(min_events)
     ways = [
         way
-        for margin in (beyond if harmful else margins)
-        if (way := _way(question, margin, alpha, multiplier, harmful=harmful)) is not None
+        for bound in (beyond if harmful else clears)
+        if (way := _way(question, bound, alpha, multiplier, harmful=harmful)) is not None
     ]
     leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
     members = change.absolute.members
     scored = question.unit == "score"
     none = Outlook(leaning, None, math.nan, math.nan, members, upper, score=scored)
     wanted = len(beyond) if harmful else 1
-    if len(ways) < wanted or (question.events if harmful else change.events) == 0:
+    if len(ways) < wanted or (change.events if harmful else change.absolute.events) == 0:
         return none
     sure = SURE if harmful else SURE ** (1 / together)
     # Harm exceeds every margin, a PASS keeps one of them.
@@ -206,15 +208,11 @@ def outlook(
 
 
 def _way(
-    question: Question, margin: Margin, alpha: float, multiplier: float, *, harmful: bool
+    question: Question, bound: Bound, alpha: float, multiplier: float, *, harmful: bool
 ) -> _Way | None:
     """One margin that could be left; None where the estimate does not lie on that side of it."""
-    kind, estimate, limit = margin
-    change = question.change
-    assert change is not None
-    variance = change.relative_variance if kind == "relative" else change.absolute_variance
-    sampling = 0.0
-    if kind == "relative":
+    estimate, limit, variance, sampling = bound.estimate, bound.limit, bound.variance, 0.0
+    if bound.kind == "relative":
         if not estimate.value > -100:
             return None
         distance = math.log1p(limit / 100) - math.log1p(estimate.value / 100)
@@ -222,11 +220,55 @@ def _way(
         distance = limit - estimate.value
         sampling = limit - (question.absolute or 0.0)
     distance = -distance if harmful else distance
-    if not variance.total > 0 or not distance > 0:
+    if variance is None or not variance.total > 0 or not distance > 0:
         return None
     widest = limit if sampling > 0 else 0.0
     quantile = alpha / 2 / (multiplier if harmful else 1.0)
     return _Way(distance, sampling, widest, variance, estimate.members, estimate.n, quantile)
+
+
+def level_outlook(level: Level, *, alpha: float, together: int) -> Outlook | None:
+    """Forecast how many models settle a level that is UNSURE.
+
+    Args:
+        level: The limit and what is known.
+        alpha: Of the gate.
+        together: Number of UNSURE tests that must all be settled for a PASS.
+
+    Returns:
+        The forecast; None where there is no interval to start from.
+    """
+    bound, k = level.clearing, level.members
+    if bound is None or level.outside:
+        return None
+    held = bound.at(alpha / 2)
+    today = held.low if level.side == "at least" else held.high
+    leaning: Literal["PASS", "FAIL"] = "FAIL" if bound.broken else "PASS"
+    none = Outlook(leaning, None, math.nan, math.nan, k, today, limit=True)
+    if leaning == "FAIL" or level.spread is None:
+        return none
+    more, sure = numbers_to(k, MOST_MODELS), SURE ** (1 / together)
+    chances = (_settled(level.spread, bound, int(members), alpha / 2) for members in more)
+    models = first_numbers(more, chances, sure)
+    return none if models is None else Outlook("PASS", "models", *models, k, today, limit=True)
+
+
+def _settled(spread: LevelSpread, bound: Bound, members: int, chance: float) -> float:
+    """Chance that so many models settle it, the present ones among them.
+
+    The variance between runs is itself an estimate: the mean over what it may be.
+    """
+    from scipy.special import chdtri, ndtr, stdtrit
+
+    now, distance = spread.members, abs(link(bound.limit, bound.estimate.scale) - spread.centre)
+    settled = []
+    for scale in max(now - 1, 2) / chdtri(max(now - 1, 2), QUANTILES):
+        runs = spread.runs * float(scale)
+        total, df = replace(spread, runs=runs).at(members)
+        clear = distance - float(stdtrit(df, 1 - chance / bound.tries)) * math.sqrt(total)
+        moves = math.sqrt(runs * (1 / now - 1 / members))
+        settled.append(float(ndtr(clear / moves)) if moves > 0 else float(clear >= 0))
+    return float(np.mean(settled))
 
 
 @cache

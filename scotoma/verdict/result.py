@@ -17,8 +17,8 @@ from scotoma.audit.gate import (
 from scotoma.numbers import Estimate
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.level import Level
 from scotoma.verdict.outlook import Outlook
+from scotoma.verdict.question import Level
 from scotoma.verdict.words import sentences, size_of
 
 __all__ = ["gate_file", "gate_result"]
@@ -90,8 +90,8 @@ def _test(finding: Finding) -> TestResult:
         ),
         relative=None
         if change is None or question.relative is None
-        else Quantity.of(change.relative),
-        absolute=None if change is None else Quantity.of(change.absolute),
+        else _quantity(change.relative),
+        absolute=None if change is None else _quantity(change.absolute),
         level=None if question.level is None else _level(question.level),
         harm_p=_known(finding.harm_p),
         harm_p_adjusted=_known(finding.harm_p_adjusted),
@@ -113,9 +113,6 @@ def _deciding(deciding: Deciding | None) -> DecidingInterval | None:
 
 
 def _level(level: Level) -> LevelTest:
-    def quantity(estimate: Estimate | None) -> Quantity | None:
-        return None if estimate is None else Quantity.of(estimate)
-
     return LevelTest(
         attribute=level.attribute,
         side=level.side,
@@ -123,11 +120,15 @@ def _level(level: Level) -> LevelTest:
         neutral=level.neutral,
         of=level.of,
         next_runs=level.next_runs,
-        mean=quantity(level.mean),
+        mean=_quantity(level.mean),
         worst_member="" if level.worst is None else level.worst.subject,
-        worst=None if level.worst is None else quantity(level.worst.estimate),
-        dense=quantity(level.dense),
+        worst=None if level.worst is None else _quantity(level.worst.estimate),
+        dense=_quantity(level.dense),
     )
+
+
+def _quantity(estimate: Estimate | None) -> Quantity | None:
+    return None if estimate is None else Quantity.of(estimate)
 
 
 def _forecast(outlook: Outlook) -> Forecast:

@@ -20,7 +20,7 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.numbers import Estimate, holm, undefined
-from scotoma.verdict.evidence import difference_alone, read_estimate
+from scotoma.verdict.evidence import Rise, read_estimate
 from scotoma.verdict.question import Question
 
 __all__ = [
@@ -230,7 +230,7 @@ def since_previous(
                 )
                 yield Question(
                     rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
-                    None, rule.margin, difference_alone(change.metric, change.group, change.change),
+                    None, rule.margin, Rise(change.change),
                 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from scotoma.numbers import Estimate
 from scotoma.printable import printable
 from scotoma.verdict.deciding import Deciding, Finding
 from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.level import Level
+from scotoma.verdict.question import Level
 
 __all__ = [
     "admission_lines",
@@ -179,8 +179,8 @@ def size_of(finding: Finding) -> str:
     >>> size_of(Finding(question, "NOT JUDGED", math.nan, math.nan, math.nan))
     'error IS (no examples)'
     """
-    change = finding.question.change
-    n = 0 if change is None else change.absolute.n
+    number = finding.question.number
+    n = 0 if number is None else number.n
     size = "no examples" if n == 0 else f"{n:,} example{'' if n == 1 else 's'}"
     return f"{finding.question.where} ({size})"
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.bias.results import GroupChange
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import Estimate, Variance, benjamini_hochberg, holm, undefined
 from scotoma.numbers.estimate import none_seen
 from scotoma.verdict import (
     Finding,
     Question,
+    Rise,
     decide,
     multipliers,
 )
@@ -44,10 +44,7 @@ def question(
     """A rate of 5% that rose by a ratio, known to a standard error of its logarithm."""
     common: dict[str, Any] = {"n": 2000, "members": members, "events": events}
     log = Variance(se**2, 0.6 * se**2, 0.6 * se**2, 0.2 * se**2, df)
-    change = GroupChange(
-        group="old",
-        metric="fpr",
-        class_id=None,
+    change = Rise(
         dense=Estimate.on_scale(rate, 0.1, df, scale="logit", **common),
         compressed=Estimate.on_scale(rate * ratio, 0.1, df, scale="logit", **common),
         relative=Estimate.on_scale(100 * (ratio - 1), se, df, scale="log", **common),
@@ -108,7 +105,7 @@ def test_p_values_are_those_of_student() -> None:
 @pytest.mark.parametrize("kind", ["relative", "absolute"])
 def test_a_single_margin_has_its_own_p_value(kind: str) -> None:
     asked = question(1.35, 0.12, **{"relative": None, "absolute": None} | {kind: 0.004})
-    estimate = asked.margins[0][1]
+    estimate = asked.margins[0].estimate
     bound = 0.4 if kind == "relative" else 0.004
     found = one(asked)
     assert found.harm_p == pytest.approx(estimate.p_above(bound))
@@ -168,7 +165,7 @@ def test_a_number_without_interval_is_unsure_with_its_reason() -> None:
     assert asked.change is not None
     gone = undefined("relative change not estimable", n=9, members=10, events=40.0)
     both = {"dense": gone, "relative": gone}
-    values = {**vars(asked), "change": GroupChange(**{**vars(asked.change), **both})}
+    values = {**vars(asked), "change": Rise(**{**vars(asked.change), **both})}
     del values["absolute"]
     found = one(Question(**values, absolute=None), "min: {effective_events: 0}")
     assert (found.verdict, found.reason) == ("UNSURE", "relative change not estimable")
@@ -180,10 +177,7 @@ def rare(dense: float, compressed: float, n: int = 100, events: float | None = N
     moved = math.sqrt(compressed / n) + 0.01
     common: dict[str, Any] = {"n": n, "members": 1}
     nothing = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
-    change = GroupChange(
-        group="old",
-        metric="error",
-        class_id=None,
+    change = Rise(
         dense=none_seen(0.0, lowest=0.0, highest=1.0, events=0.0, **common)
         if dense == 0
         else Estimate.on_scale(dense, 0.3, math.inf, scale="logit", events=own["dense"], **common),
@@ -244,7 +238,7 @@ def test_the_same_predictions_on_both_sides_pass() -> None:
     assert asked.change is not None
     same = none_seen(0.0, n=2000, members=10, lowest=-1.0, highest=1.0, events=40.0)
     ratio = none_seen(0.0, n=2000, members=10, lowest=-100.0, events=40.0, unit=100 / 0.05)
-    change = GroupChange(**{**vars(asked.change), "absolute": same, "relative": ratio})
+    change = Rise(**{**vars(asked.change), "absolute": same, "relative": ratio})
     found = one(Question(**{**vars(asked), "change": change}))
     assert found.verdict == "PASS"
     assert found.deciding is not None
@@ -258,7 +252,7 @@ def test_picture_and_verdict_agree_where_no_example_differs(n: int, alpha: float
     common: dict[str, Any] = {"n": n, "members": 10, "events": 12.0}
     same = none_seen(0.0, lowest=-1.0, highest=1.0, **common)
     ratio = none_seen(0.0, lowest=-100.0, unit=100 / 0.05, **common)
-    change = GroupChange(**{**vars(asked.change), "absolute": same, "relative": ratio})
+    change = Rise(**{**vars(asked.change), "absolute": same, "relative": ratio})
     found = one(Question(**{**vars(asked), "change": change}), f"alpha: {alpha}")
     assert found.deciding is not None
     inside = found.deciding.estimate.high < found.deciding.margin

@@ -26,7 +26,7 @@ from scotoma.report.judged import open_tests
 from scotoma.tracking.records import audit_records
 from scotoma.verdict import Finding, gate_file, gate_result
 from scotoma.verdict.documents import junit, markdown
-from scotoma.verdict.next_runs import mean_of_runs, next_run, spread_of
+from scotoma.verdict.levels import mean_of_runs, next_run, spread_of
 from tests.audits import judge, whole
 
 TODAY = datetime.date(2027, 3, 1)

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.bias.results import GroupChange
 from scotoma.numbers import Estimate, Variance
+from scotoma.verdict import Rise
 from scotoma.verdict.outlook import MOST_MODELS, Outlook, outlook
 from scotoma.verdict.question import Question
 
@@ -34,10 +34,7 @@ def question(
     variance = Variance(examples + members, examples, members, 0.0, df, 0.0)
     scaled = variance.scaled(1 / dense)
     rests = {"n": N, "members": k, "events": 30.0}
-    change = GroupChange(
-        group="sex=male",
-        metric="error",
-        class_id=None,
+    change = Rise(
         dense=Estimate.on_scale(dense, 0.1, 9.0, scale="logit", **rests),
         compressed=Estimate.on_scale(dense + rise, 0.1, 9.0, scale="logit", **rests),
         relative=Estimate.on_scale(

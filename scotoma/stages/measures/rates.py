@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import polars as pl
 from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
-from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, table_rows
+from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, stored_rows
 from scotoma.bias.counting import RateMetric, metrics
 from scotoma.bias.rate_table import WHATS, rate_columns
 from scotoma.bias.results import GroupChange
@@ -108,9 +108,9 @@ class RateTable:
 
 def _block(part: Any, block: Any) -> Any:
     """The same of some groups and metrics: every array of evidence."""
-    if is_dataclass(part):
-        own = {field.name: _block(getattr(part, field.name), block) for field in fields(part)}
-        return type(part)(**own)  # type: ignore[operator]
+    if is_dataclass(part) and not isinstance(part, type):
+        names = [field.name for field in fields(part)]
+        return replace(part, **{name: _block(getattr(part, name), block) for name in names})
     return part[block] if isinstance(part, np.ndarray) and part.ndim else part
 
 
@@ -207,7 +207,7 @@ def with_class_rates(
 def _changes(table: pl.DataFrame) -> dict[str, list[RateChange]]:
     """Rates by variant."""
     found: dict[str, list[RateChange]] = {}
-    for own in zip(*[table_rows(table)] * len(WHATS), strict=True):
+    for own in zip(*[stored_rows(table)] * len(WHATS), strict=True):
         first, numbers = own[0], {row.what: row for row in own}
         assert first.variant is not None
         change = RateChange.model_construct(

@@ -1,0 +1,520 @@
+"""What does a gate ask of an audit? Each kind of rule is an entry of one table.
+
+An entry says which rows of the audit a rule asks about, with which words and margins, when a number
+rests on too little to be judged, and what to say where the audit has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scotoma.audit.groups import RATE_NAMES
+from scotoma.audit.robustness import ALL_KINDS
+from scotoma.audit.rows import Row
+from scotoma.config.gate import (
+    ChangedRule,
+    ChangeRule,
+    CieRule,
+    ClassesRule,
+    GateRules,
+    LevelRule,
+    Rule,
+    SincePreviousRule,
+    SlicesRule,
+)
+from scotoma.config.gate_groups import (
+    refuse_rules_about_labels,
+    refuse_rules_of_other_kind,
+    refuse_unknown_groups,
+)
+from scotoma.config.gate_scores import ScoreRule
+from scotoma.config.robustness import PicturesRule, RobustnessRule
+from scotoma.group_keys import parse_group_key
+from scotoma.numbers import Estimate, heterogeneity, undefined
+from scotoma.verdict.evidence import At, AuditRows, Rise, known
+from scotoma.verdict.levels import level_questions
+from scotoma.verdict.margins import clearing_margin, why_too_small
+from scotoma.verdict.question import Question
+
+__all__ = ["FEWEST_SCORES", "questions"]
+
+MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
+FEWEST_SCORES = 30  # examples, or clusters, of a group that a PASS may rest on
+FEWEST_PICTURES = 50  # corrupted examples of a group that is judged
+UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
+NO_PICTURES = (
+    "the audit ran no model on corrupted pictures; add robustness to its configuration, and repeat "
+    "the whole audit"
+)
+NO_TOP5 = "the audit does not know the five best classes; top: 5 is for more than ten classes"
+NOT_ASKED = "the audit did not measure it for such groups; add confidence: true to robustness"
+ANSWERED = "every example has an answer"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One rule that asks about one variant.
+
+    Attributes:
+        rows: The rows of the audit.
+        variant: Name of a compressed variant.
+        rule: The rule.
+        rules: The gate.
+    """
+
+    rows: AuditRows
+    variant: str
+    rule: Any
+    rules: GateRules
+
+    def over(self, row: Row) -> bool:
+        """Whether a rule over groups or all asks about a group."""
+        everyone = self.rows.audit.groups[0].key
+        return bool(((row.group or everyone) == everyone) == (self.rule.over == "all"))
+
+    def chosen(self, key: str) -> bool:
+        """Whether a rule that names attributes and groups asks about a group."""
+        parts = set(parse_group_key(key))
+        of = self.rule.attributes
+        if of is not None and not {attribute for attribute, _ in parts} <= set(of):
+            return False
+        return not any(set(parse_group_key(one)) <= parts for one in self.rule.exclude)
+
+    def must(self, key: str | None) -> bool:
+        """Whether a group must be judged, however small: by its key, or its one attribute."""
+        if key is None:
+            return False
+        attributes = [attribute for attribute, _ in parse_group_key(key)]
+        must = self.rules.must
+        return key in must or (len(attributes) == 1 and attributes[0] in must)
+
+    def name(self, row: Row) -> str:
+        """What readers call the group of a row."""
+        return self.rows.names[row.group or self.rows.audit.groups[0].key]
+
+
+def _every(asking: Asking, row: Row) -> bool:
+    return True
+
+
+def _as_it_is(asking: Asking, change: Rise) -> Rise:
+    return change
+
+
+def _large_enough(asking: Asking, row: Row, change: Rise) -> str:
+    return ""
+
+
+def _no_reason(asking: Asking) -> str:
+    return ""
+
+
+def _metric(asking: Asking) -> str:
+    metric: str = asking.rule.metric
+    return RATE_NAMES.get(metric, metric)
+
+
+Margins = tuple[float | None, float | None]  # relative, absolute
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleKind:
+    """One kind of rule.
+
+    Attributes:
+        question: Question of the rows that it asks about.
+        whats: Which rows of an address are the evidence.
+        words: Name the number.
+        margins: Read the margins of the rule.
+        asks: Whether the rule asks about an address.
+        harm: Turn the evidence so that harm is positive.
+        sampled: Dense rate that a PASS is sure of up to sampling, and its n; None for no such rate.
+        finest: Whether a PASS has to rule out that sampling margin too.
+        small: Say why an address rests on too little; empty where it does not.
+        nothing: Say why the audit has nothing of the kind.
+        label: What it asks about, where the audit has nothing.
+        refused: Say why the numbers that it has are not judged; empty where they are.
+        instead: What is asked where there is no such address.
+        together: Judge all addresses by one question more.
+    """
+
+    question: str
+    whats: Mapping[str, str]
+    words: Callable[[Asking, Row], str]
+    margins: Callable[[Any], Margins]
+    asks: Callable[[Asking, Row], bool] = _every
+    harm: Callable[[Asking, Rise], Rise] = _as_it_is
+    sampled: Callable[[At, Rise], tuple[float, int]] | None = None
+    finest: bool = True
+    small: Callable[[Asking, Row, Rise], str] = _large_enough
+    nothing: Callable[[Asking], str] = _no_reason
+    label: Callable[[Asking], str] = _metric
+    refused: Callable[[Asking], str] = _no_reason
+    instead: RuleKind | None = None
+    together: Callable[[Asking, list[At], list[Question]], list[Question]] | None = None
+
+
+def questions(rows: AuditRows, variant: str, rules: GateRules) -> list[Question]:
+    """List the questions that the rules ask about one variant, in the order of the rules.
+
+    Args:
+        rows: The rows of the audit.
+        variant: Name of a compressed variant.
+        rules: The gate.
+
+    Returns:
+        At least one question a rule: one without evidence where the audit holds none. None for
+        `since_previous`, which needs another audit.
+
+    Raises:
+        DataError: The rules name an attribute or a group that the audit does not have, or need
+            labels that it does not have.
+    """
+    audit = rows.audit
+    refuse_unknown_groups(rules, audit.group_names)
+    refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
+    if not audit.labelled and audit.scores is None:
+        refuse_rules_about_labels(rules)
+    return [one for rule in rules.rules for one in _of_rule(rows, variant, rule, rules)]
+
+
+def _of_rule(rows: AuditRows, variant: str, rule: Rule, rules: GateRules) -> list[Question]:
+    if isinstance(rule, LevelRule):
+        return level_questions(rows, variant, rule)
+    if isinstance(rule, SincePreviousRule):
+        return []
+    asking = Asking(rows, variant, rule, rules)
+    kind = KINDS[type(rule)]
+    kind = kind(asking) if callable(kind) else kind
+    if why := kind.refused(asking):
+        return [_unasked(asking, kind, why)]
+    return _asked(asking, kind) or [_unasked(asking, kind, kind.nothing(asking))]
+
+
+def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
+    what = kind.whats["absolute"]
+    chosen = [
+        at
+        for at in asking.rows.at(kind.question, asking.variant, what)
+        if kind.asks(asking, at[what])
+    ]
+    if not chosen and kind.instead is not None:
+        return _asked(asking, kind.instead)
+    own = [_question(asking, kind, at) for at in chosen]
+    return own if kind.together is None else kind.together(asking, chosen, own)
+
+
+def _question(asking: Asking, kind: RuleKind, at: At) -> Question:
+    row, (relative, absolute) = at[kind.whats["absolute"]], kind.margins(asking.rule)
+    change = kind.harm(asking, Rise.of(at, kind.whats))
+    small, clearing = kind.small(asking, row, change), None
+    if kind.sampled is not None:
+        rate, n = kind.sampled(at, change)
+        clearing = clearing_margin(rate, n, absolute) if kind.finest else None
+        widest = max((relative or 0.0) * rate, absolute or 0.0)
+        if not asking.must(row.group):
+            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
+    return Question(
+        asking.rule.id, asking.rule.metric, row.group or "all", row.class_name,
+        kind.words(asking, row), relative, absolute, change, clearing=clearing, not_judged=small,
+        too_small=bool(small),
+    )  # fmt: skip
+
+
+def _unasked(asking: Asking, kind: RuleKind, reason: str) -> Question:
+    return Question(
+        asking.rule.id, asking.rule.metric, "all", None, kind.label(asking), None, None, None,
+        reason, not_judged=reason if reason == ANSWERED else "",
+    )  # fmt: skip
+
+
+# --- rates of groups and classes ------------------------------------------------------------------
+
+
+def _asks_rate(asking: Asking, row: Row) -> bool:
+    rule, in_group, of_class = asking.rule, row.group != "all", row.class_name is not None
+    over = "groups" if in_group else "classes" if of_class else "all"
+    if (row.metric, over) != (rule.metric, rule.over):
+        return False
+    key = row.group or "all"
+    return not in_group or (asking.chosen(key) and asking.rows.sizes[key] >= rule.min_examples)
+
+
+def _rate_words(asking: Asking, row: Row) -> str:
+    parts = [f"class {row.class_name}"] if row.class_name is not None else []
+    if row.group != "all" or not parts:
+        parts.insert(0, asking.name(row))
+    return f"{RATE_NAMES[asking.rule.metric]} {', '.join(parts)}"
+
+
+def _no_rates(asking: Asking) -> str:
+    rule, audit = asking.rule, asking.rows.audit
+    if rule.metric == "unanswered":
+        return ANSWERED
+    if rule.over == "groups":
+        return (
+            "the audit has no such groups" if len(audit.groups) > 1 else "the audit has no groups"
+        )
+    if rule.over == "classes" and audit.examples.positive is not None:
+        return f"label.positive makes the {rule.metric} one rate; ask over groups or all"
+    return f"without label.positive each class has its own {rule.metric}; ask over classes"
+
+
+RATES = RuleKind(
+    question="rates",
+    whats={what: what for what in ("absolute", "relative", "dense", "compressed")},
+    asks=_asks_rate,
+    words=_rate_words,
+    margins=lambda rule: (rule.max_increase.relative, rule.max_increase.absolute),
+    sampled=lambda at, change: (known(at["dense"].number.value), at["dense"].number.n),
+    nothing=_no_rates,
+)
+
+# --- examples that change -------------------------------------------------------------------------
+
+EXCESS = RuleKind(
+    question="divergence",
+    whats={"absolute": "cie.excess"},
+    words=lambda asking, row: "CIE excess",
+    margins=lambda rule: (None, rule.max),
+)
+CHANGED = RuleKind(
+    question="divergence",
+    whats={"absolute": "ledger.changed"},
+    asks=Asking.over,
+    words=lambda asking, row: f"changed labels of {asking.name(row)}",
+    margins=lambda rule: (None, rule.max),
+    sampled=lambda at, change: (0.0, change.absolute.n),
+    finest=False,
+    nothing=lambda asking: "the audit has no groups",
+)
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def _with_spread(asking: Asking, chosen: list[At], own: list[Question]) -> list[Question]:
+    """Of more than 20 classes no single one has to be cleared, though each can fail.
+
+    The spread of their true losses is judged instead, which is the first question.
+    """
+    if len(own) <= MANY_CLASSES:
+        return own
+    together = f"judged with the other {len(own) - 1:,} classes by the spread of their losses"
+    where = f"spread of the recall losses of {len(own):,} classes beyond accuracy's"
+    rule = asking.rule
+    spread = Question(
+        rule.id, rule.metric, "all", None, where, None, rule.margin, Rise(_spread(chosen))
+    )
+    return [spread, *(replace(one, not_judged=together, too_small=False) for one in own)]
+
+
+def _spread(chosen: list[At]) -> Estimate:
+    """How much the true losses of many classes differ: their standard deviation, tau."""
+    losses = [(at, row) for at in chosen if (row := at["beyond accuracy"]).number.n > 1
+              and row.number.value is not None]  # fmt: skip
+    missed = [
+        1 - (known(at["dense"].number.value) + known(at["compressed"].number.value)) / 2
+        for at, _ in losses
+    ]
+    n = sum(row.number.n for _, row in losses)
+    members = chosen[0]["beyond accuracy"].number.members
+    if len(losses) <= MANY_CLASSES:
+        return undefined(f"{len(losses)} classes have examples enough", n=n, members=members)
+    # By binomial shares, with one error and one hit more, so that no class has none.
+    expected = [
+        (row.number.n * p + 1) / (row.number.n + 2)
+        for (_, row), p in zip(losses, missed, strict=True)
+    ]
+    return heterogeneity(
+        [known(row.number.value) for _, row in losses],
+        [_by_chance(row) for _, row in losses],
+        [p * (1 - p) / row.number.n for (_, row), p in zip(losses, expected, strict=True)],
+        n=n,
+        members=members,
+    )
+
+
+def _by_chance(row: Row) -> float:
+    """The variance of a class's loss, a fraction squared, without its floor."""
+    spread = row.spread
+    if spread is None:
+        return math.nan
+    examples, members = known(spread.examples), known(spread.members)
+    return max(examples + members - known(spread.residual), examples, members)
+
+
+CLASSES = RuleKind(
+    question="impact",
+    whats={"absolute": "beyond accuracy"},
+    words=lambda asking, row: f"recall loss of class {row.class_name} beyond accuracy's",
+    margins=lambda rule: (None, rule.margin),
+    sampled=lambda at, change: (1 - known(at["dense"].number.value), change.absolute.n),
+    together=_with_spread,
+)
+
+# --- slices ---------------------------------------------------------------------------------------
+
+
+def _unconfirmed(asking: Asking) -> str:
+    search = asking.rows.audit.slices.get(asking.variant)
+    if search is None or search.settings.get("confirm", True):
+        return ""
+    return UNCONFIRMED.format(search.settings.get("mode"))
+
+
+NO_SLICE = RuleKind(
+    question="slices",
+    whats={"absolute": "change"},
+    words=lambda asking, row: "error of all examples, as no slice stands out",
+    margins=lambda rule: (None, rule.margin),
+    refused=_unconfirmed,
+    nothing=lambda asking: "the audit measured no slices",
+)
+SLICES = replace(
+    NO_SLICE,
+    whats={"absolute": "slices.effect"},
+    words=lambda asking, row: f"error of slice {row.fact('text')}",
+    instead=NO_SLICE,
+)
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def _score(asking: Asking) -> str:
+    scores = asking.rows.audit.scores
+    assert scores is not None  # other audits refuse the rule
+    return scores.name
+
+
+def _worse(asking: Asking, change: Rise) -> Rise:
+    scores = asking.rows.audit.scores
+    return change if scores is None or scores.lower_is_better else change.negated()
+
+
+def _few_scores(asking: Asking, row: Row, change: Rise) -> str:
+    n = change.absolute.n
+    if n >= FEWEST_SCORES or asking.must(row.group):
+        return ""
+    return f"too small to judge: {n} examples, {FEWEST_SCORES} are needed"
+
+
+MEANS = RuleKind(
+    question="scores",
+    whats={
+        "absolute": "means.worse", "relative": "means.relative", "dense": "means.dense",
+        "compressed": "means.compressed",
+    },
+    asks=lambda asking, row: asking.over(row) and asking.chosen(row.group or "all"),
+    words=lambda asking, row: f"mean {_score(asking)} of {asking.name(row)}",
+    margins=lambda rule: (rule.max_worse.relative, rule.max_worse.absolute),
+    small=_few_scores,
+    nothing=lambda asking: "there are no groups",
+    label=_score,
+)  # fmt: skip
+NO_SLICE_OF_SCORES = replace(
+    NO_SLICE,
+    words=lambda asking, row: f"mean {_score(asking)} of all examples, as no slice stands out",
+    margins=lambda rule: (None, rule.max_worse.absolute),
+    harm=_worse,
+    label=lambda asking: "slices" if asking.variant in asking.rows.audit.slices else _score(asking),
+)
+SLICES_OF_SCORES = replace(
+    NO_SLICE_OF_SCORES,
+    whats={"absolute": "slices.effect"},
+    words=lambda asking, row: f"mean {_score(asking)} of slice {row.fact('text')}",
+    instead=NO_SLICE_OF_SCORES,
+)
+
+# --- corrupted pictures ---------------------------------------------------------------------------
+
+
+def _few_pictures(asking: Asking, row: Row, change: Rise) -> str:
+    n = change.absolute.n
+    if n >= FEWEST_PICTURES or asking.must(row.group):
+        return ""
+    return f"{n} corrupted examples, {FEWEST_PICTURES} are needed"
+
+
+def _family(row: Row) -> str:
+    family = str(row.fact("family") or row.fact("pictures"))
+    return "corruption" if family == ALL_KINDS else family
+
+
+def _asks_pictures(asking: Asking, row: Row) -> bool:
+    family, kinds = row.fact("family") or row.fact("pictures"), asking.rule.kinds
+    among = family not in (ALL_KINDS, "clean") if kinds is None else family in kinds
+    if row.fact("other_set") or row.fact("measure") not in (None, "confidence"):
+        return False
+    return among and (row.group == "all") is (asking.rule.over == "all")
+
+
+def _asks_loss(asking: Asking, row: Row) -> bool:
+    metric = "top5" if asking.rule.top == 5 else "error"
+    return row.metric == metric and _asks_pictures(asking, row)
+
+
+def _loss_words(asking: Asking, row: Row) -> str:
+    rule = asking.rule
+    what = "relative robustness" if rule.scale == "relative" else "accuracy"
+    top5 = "top-5 " * (rule.top == 5)
+    return f"{top5}{what} lost under {_family(row)} by {asking.name(row)}"
+
+
+def _no_losses(asking: Asking) -> str:
+    """Say why the audit has nothing on corrupted pictures that a rule asks for."""
+    found, rule = asking.rows.audit.robustness, asking.rule
+    if found is None or not found.corruptions:
+        return NO_PICTURES
+    if isinstance(rule, PicturesRule):
+        return NOT_ASKED
+    if rule.top == 5 and all(row.top5_accuracy is None for row in found.by_corruption):
+        return NO_TOP5
+    return "the audit has no such groups or corruptions"
+
+
+def _of_pictures(asking: Asking, row: Row) -> str:
+    return f" of {asking.name(row)}" if row.group != "all" else ""
+
+
+OVERCONFIDENCE = RuleKind(
+    question="robustness",
+    whats={"absolute": "confidence.rows.gap_change"},
+    asks=_asks_pictures,
+    words=lambda asking, row: (
+        f"confidence less accuracy{_of_pictures(asking, row)} under {_family(row)}"
+    ),
+    margins=lambda rule: (None, rule.max_increase.points / 100),
+    small=_few_pictures,
+    nothing=_no_losses,
+)
+UNNOTICED = replace(
+    OVERCONFIDENCE,
+    whats={"absolute": "confidence.detection.auroc_change"},
+    words=lambda asking, row: (
+        f"corrupted pictures that pass as familiar{_of_pictures(asking, row)} under {_family(row)}"
+    ),
+    harm=lambda asking, change: change.negated(),
+)
+LOSSES = {
+    scale: replace(
+        OVERCONFIDENCE, whats={"absolute": f"losses.{scale}"}, asks=_asks_loss, words=_loss_words
+    )
+    for scale in ("absolute", "relative")
+}
+
+# A rule's class: its kind, or how its settings choose one.
+KINDS: dict[type, RuleKind | Callable[[Asking], RuleKind]] = {
+    ChangeRule: RATES,
+    CieRule: EXCESS,
+    ChangedRule: CHANGED,
+    ClassesRule: CLASSES,
+    SlicesRule: SLICES,
+    ScoreRule: lambda asking: SLICES_OF_SCORES if asking.rule.over == "slices" else MEANS,
+    RobustnessRule: lambda asking: LOSSES[asking.rule.scale],
+    PicturesRule: lambda asking: (
+        OVERCONFIDENCE if asking.rule.metric == "overconfidence" else UNNOTICED
+    ),
+}
