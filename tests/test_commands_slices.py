@@ -140,7 +140,7 @@ def two_slices(seed: int, n: int = 4000) -> dict[str, np.ndarray]:
         "dense": (label ^ (rng.random(n) < 0.1)).astype(int),
         "wrong": (rng.random(n) < 0.1 + 0.3 * first + 0.1 * second).astype(int),
         "loss": loss,
-        "dense_loss": loss - 60 * first * rng.random(n) - 12 * second,
+        "dense_loss": loss - 60 * first * rng.random(n) - 12 * second * (1 + loss % 1 / 10),
         "score": label + rng.normal(0, 1 + 2 * first + second),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,8 +77,7 @@ def find_slices(
     [('colour = blue', 200)]
     """
     asked = settings or SearchSettings()
-    compared = baseline is not None
-    told = asked.as_dict(baseline=compared)
+    told = asked.as_dict(baseline=baseline is not None)
     encoded = encode(features, max_categories=asked.max_categories, bins=asked.bins)
     total = encoded.codes.shape[1]
     prepared = prepare_outcome(
@@ -87,6 +87,7 @@ def find_slices(
     cluster_names = None if clusters is None else _names(clusters, "clusters", total)
     cluster_ids = (names if cluster_names is None else cluster_names)[prepared.rows]
     codes = None if cluster_names is None else np.unique(cluster_ids, return_inverse=True)[1]
+    prepared = replace(prepared, clusters=codes)
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
     evidence = evidence_of(prepared, cluster_ids, asked, codes)
     possible = candidates(own, asked.max_cross)
@@ -102,7 +103,8 @@ def find_slices(
         return len(search_in_memory(own, evidence.shuffled(shuffles), plan, halves)[0])
 
     null = Null.of(count, asked.permutations, progress)
-    view = View(encoded, prepared, evidence, names, asked.level, halves, codes)
+    compared = told["reference"] == "baseline"
+    view = View(encoded, prepared, evidence, names, asked.level, halves, compared)
     priority = asked.mode == "priority"
     facts = {
         "examples": total, "at_risk": int(prepared.rows.size), "members": prepared.model.members,

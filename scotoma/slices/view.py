@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Flags
-from scotoma.numbers import Estimate, Units, Words, undefined
+from scotoma.inputs import Flags
+from scotoma.numbers import Estimate, undefined
+from scotoma.slices.effects import estimate_change, estimate_difference, estimate_metric
 from scotoma.slices.evidence.interface import Evidence
 from scotoma.slices.evidence.outcomes import Outcome
 from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.auc import Ranks
-from scotoma.slices.judging.ratios import linear, ratio_of
+from scotoma.slices.judging.bootstrap import Replicates
+from scotoma.slices.judging.rates import Rates
 from scotoma.slices.search.findings import Key, SliceFinding
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
-
-NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
 
 
 class Description(Protocol):
@@ -74,7 +74,7 @@ class View:
         ids: Ids of all examples.
         level: Coverage of the intervals.
         halves: The two halves of the examples that count.
-        clusters: Code of the cluster of each example that counts; None: every one is its own.
+        compared: Slices are compared with the baseline on the same rows.
     """
 
     encoded: Encoded
@@ -83,7 +83,7 @@ class View:
     ids: npt.NDArray[np.generic]
     level: float
     halves: tuple[Rows, Rows]
-    clusters: Codes | None
+    compared: bool
 
     def mask(self, key: Key) -> Flags:
         """Flag the examples that lie in a slice."""
@@ -120,14 +120,21 @@ class View:
     def effect(self, finding: SliceFinding) -> Estimate:
         """Estimate the difference of a slice, on the examples of its test."""
         rows, evidence = self._part(finding)
-        return evidence.effect(self._inside(finding.key, rows), self.level)
+        inside = self._inside(finding.key, rows)
+        if isinstance(evidence, Rates | Replicates | Ranks):
+            return evidence.effect(inside, self.level)
+        if self.compared:
+            return estimate_change(self.outcome.take(rows[inside]), self.level)
+        return estimate_difference(self.outcome.take(rows), inside, self.level)
 
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
         n, members = self.evidence.rows, self.outcome.model.members
         if self.outcome.baseline is None:
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
-        return self.evidence.effect(np.ones(n, np.bool_), self.level)
+        if isinstance(self.evidence, Ranks):
+            return self.evidence.effect(np.ones(n, np.bool_), self.level)
+        return estimate_change(self.outcome, self.level)
 
     @cached_property
     def _halves(self) -> list[tuple[Rows, Evidence]]:
@@ -147,18 +154,6 @@ class View:
         return np.asarray(self.mask(key)[self.outcome.rows[rows]])
 
     def _metric(self, rows: Rows, evidence: Evidence, chosen: Flags) -> Estimate:
-        kind, level = self.outcome.metric.kind, self.level
         if isinstance(evidence, Ranks):  # AUC has no other test
-            return evidence.inside(chosen, level)
-        part = self.outcome.take(rows[chosen])
-        clusters = None if self.clusters is None else self.clusters[rows[chosen]]
-        numerators = part.model.above
-        units = Units.of(len(numerators), clusters)
-        if kind == "ratio":
-            reason = "undefined (nothing to divide by)"
-            mean = units.mean(linear(part.model), flip=None)
-            return replace(mean, value=ratio_of(part.model)).estimate(reason=reason, level=level)
-        if kind == "rate":
-            words = Words("event", NOTHING[self.outcome.metric.risk], "the slice")
-            return units.mean(numerators).rate(words, level=level)
-        return units.mean(numerators, flip=None).estimate(level=level)
+            return evidence.inside(chosen, self.level)
+        return estimate_metric(self.outcome.take(rows[chosen]), self.level)

@@ -10,8 +10,8 @@ import pytest
 
 from scotoma.numbers import ChangeEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
-from scotoma.slices.judging.means import Means
-from scotoma.slices.judging.rates import RateChanges
+from scotoma.slices.effects import estimate_change
+from scotoma.slices.evidence.outcomes import SLICE_METRICS, prepare_outcome
 from tests.slices.searching import find_slices
 
 N = 200
@@ -29,7 +29,7 @@ def as_group(dense: np.ndarray, compressed: np.ndarray, clusters: np.ndarray) ->
     """The change of the same rows as that of a group."""
     events = (cluster_sums(own, clusters) for own in (dense, compressed))
     return ChangeEvidence.of_tally(
-        Tally.of(*events, cluster_sums(np.ones(N), clusters), paired=True)
+        Tally.of(*events, cluster_sums(np.ones(len(dense)), clusters), paired=True)
     )
 
 
@@ -49,21 +49,18 @@ def test_where_nothing_flipped_a_slice_is_as_uncertain_as_a_group(members: int, 
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("flips", [0.005, 0.1])
-def test_the_floor_is_that_of_a_group_with_the_same_flips(flips: float, joined: bool):
-    dense, compressed, clusters = populations(5, flips)
-    plain = Means(compressed, dense, "baseline", True, "higher", 2, clusters if joined else None)
-    every = np.ones(N, bool)
-    before, after = (replace(plain, flips=floored).effect(every, 0.95) for floored in (False, True))
-    floor = as_group(dense, compressed, clusters if joined else np.arange(N)).difference.floor
-    # Of clusters a slice adds up squares about 0, which are larger than those about the mean.
-    most = 3.0 if joined else 1 + 1e-9
-    assert floor * (1 - 1e-9) <= after.se**2 - before.se**2 <= floor * most
-    assert after.df > before.df
-
-
-def test_the_change_of_one_model_is_that_of_a_group():
-    dense, compressed, _ = populations(1, 0.02)
-    change = (compressed - dense)[:, 0].astype(np.int8)
-    seen = RateChanges(change, "higher", 1).effect(np.ones(N, bool), 0.95)
-    known = as_group(dense, compressed, np.arange(N)).absolute((), Words("error", "", ""))
-    assert (seen.value, seen.low, seen.high) == pytest.approx((known.value, known.low, known.high))
+@pytest.mark.parametrize("members", [1, 5])
+def test_the_change_of_a_slice_and_of_all_is_that_of_a_group(flips, joined, members):
+    dense, compressed, clusters = populations(members, flips)
+    inside = np.arange(N) % 3 > 0
+    own = clusters if joined else np.arange(N)
+    outcome = prepare_outcome(SLICE_METRICS["error"], compressed, dense, None, N, paired=True)
+    outcome = replace(outcome, clusters=own if joined else None)
+    for rows in (np.ones(N, bool), inside):
+        seen = estimate_change(outcome.take(rows), 0.95)
+        group = as_group(
+            dense[rows], compressed[rows], np.unique(own[rows], return_inverse=True)[1]
+        )
+        known = group.absolute((), Words("error", "", ""))
+        for name in ("value", "low", "high", "n", "events", "se", "df", "note"):
+            assert getattr(seen, name) == pytest.approx(getattr(known, name)), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,28 +12,55 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats
-from scotoma.numbers import (
-    Estimate,
-    RateEvidence,
-    Variance,
-    Words,
-    combine,
-    of_variance,
-    undefined,
-)
-from scotoma.numbers.influences import member_variance
+from scotoma.numbers import Estimate, Variance, Words, undefined
+from scotoma.numbers.rates import rate_estimate
 from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.moments import Moments, estimate
 from scotoma.slices.beam.part import PartRows, Query, Sums
-from scotoma.slices.evidence.outcomes import SliceMetric
+from scotoma.slices.effects import NOTHING
+from scotoma.slices.evidence.outcomes import Outcome, SliceMetric
 from scotoma.slices.evidence.tally import tally_lanes
+from scotoma.slices.judging.rates import rate_effect
 from scotoma.slices.search.findings import Key, SliceFinding
 from scotoma.slices.search.greedy import rows_of
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.view import NOTHING
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
-ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0
-POWERS = 5  # lanes before those of the members
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a slice is described by: the model, the baseline and their difference, as sums.
+
+    Attributes:
+        model: Sums of the model at hand.
+        baseline: Sums of the baseline; None without one.
+        change: Sums of their difference; None without one.
+        paired: Member m of both derives from the same training run.
+    """
+
+    model: Moments
+    baseline: Moments | None = None
+    change: Moments | None = None
+    paired: bool = False
+
+    @property
+    def each(self) -> list[Moments]:
+        """Those that there are."""
+        return [one for one in (self.model, self.baseline, self.change) if one is not None]
+
+    def lanes(self, outcome: Outcome) -> Floats:
+        """Compute what is summed over rows, shape (N, W)."""
+        populations = [[outcome.model.above]]
+        if outcome.baseline is not None:
+            both = [outcome.model.above, outcome.baseline.above]
+            populations += [both[1:], [both[0] - both[1]] if self.paired else both]
+        each = zip(self.each, populations, strict=True)
+        return np.concatenate([moments.of(own) for moments, own in each], axis=1)
+
+    def split(self, sums: Floats) -> list[Floats]:
+        """Split the sums of one cell."""
+        return np.split(sums, np.cumsum([one.lanes for one in self.each])[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +70,12 @@ class Describe:
     Attributes:
         query: The search.
         slices: The slices to describe.
-        mean: What outcomes are centred on: 0 for rates, whose sums are then exact.
+        scores: What they are described by.
     """
 
     query: Query
     slices: tuple[SliceFinding, ...]
-    mean: float
+    scores: Scores
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
         """Add up one part.
@@ -57,8 +85,8 @@ class Describe:
 
         Yields:
             0: examples of the table, then of each slice, and those of them that count. 1: for each
-            slice what its test sums and `population_lanes`, cell 3i inside, 3i + 1 outside; in the
-            last cell those of all rows.
+            slice its scores and, under the bootstrap, what its test sums, cell 3i inside, 3i + 1
+            outside; in the last cell those of all rows.
         """
         encoded, last = self.query.encode(table), 3 * len(self.slices)
         part = PartRows.of(table, self.query)
@@ -74,80 +102,12 @@ class Describe:
                 for key in one.earlier:
                     measured = measured & ~rows_of(part.encoded, key)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
-            own = tally_lanes(keys, last + 1, population_lanes(part.outcome.model.above, self.mean))
-            yield (
-                SUMS,
-                Sums(np.arange(last + 1), np.concatenate([part.sums(keys, last + 1), own], axis=1)),
-            )
+            sums = [tally_lanes(keys, last + 1, self.scores.lanes(part.outcome))]
+            if self.query.test == "bootstrap":
+                sums.append(part.sums(keys, last + 1))
+            yield SUMS, Sums(np.arange(last + 1), np.concatenate(sums, axis=1))
         sizes = np.array([[table.height, *each], counted], np.float64).T
         yield SIZES, Sums(np.arange(len(sizes)), sizes)
-
-
-def population_lanes(outcome: Floats, mean: float) -> Floats:
-    """Compute what is summed over rows to estimate the mean of a population.
-
-    Args:
-        outcome: Shape (N, K).
-        mean: What it is centred on.
-
-    Returns:
-        Four powers of the sum over members, the scatter within rows, the members.
-    """
-    own = outcome - mean
-    x = own.sum(1)
-    scatter = ((own - own.mean(1, keepdims=True)) ** 2).sum(1)
-    return np.concatenate([np.stack([x, x**2, x**3, x**4, scatter], axis=1), own], axis=1)
-
-
-def population_mean(
-    sums: Floats, n: int, mean: float, metric: SliceMetric, level: float
-) -> Estimate:
-    """Estimate the metric of some rows from the sums of their `population_lanes`.
-
-    Args:
-        sums: Shape (W,).
-        n: Number of the rows.
-        mean: What they are centred on.
-        metric: A rate or a mean.
-        level: Coverage, a fraction in (0, 1).
-
-    >>> from scotoma.slices.evidence.outcomes import SLICE_METRICS
-    >>> lanes = population_lanes(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), 0.0)
-    >>> shown = population_mean(lanes.sum(0), 4, 0.0, SLICE_METRICS["error"], 0.95)
-    >>> shown.value, shown.n, shown.members
-    (0.375, 4, 2)
-    """
-    members = sums[POWERS:]
-    k = members.size
-    value = float(sums[0] / (n * k) + mean) if n else np.nan
-    variance = _variance(sums, n, k)
-    if metric.kind != "rate":
-        return of_variance(value, variance, n=n, members=k, level=level)
-    effective_events = sums[0] ** 2 / sums[1] if sums[1] > 0 else 0.0
-    count = np.asarray(n, np.int64)
-    rate = RateEvidence(count, count, k, np.asarray(value), np.asarray(effective_events), variance)
-    return rate.estimate((), Words("event", NOTHING[metric.risk], "the slice"), level=level)
-
-
-def _variance(sums: Floats, n: int, k: int) -> Variance:
-    """Compute `scotoma.numbers.crossed_variance` from sums."""
-    if n < 2:
-        unknown = np.asarray(np.nan)
-        return combine(unknown, unknown, n, [(np.zeros(()), np.zeros(()), k)])
-    first, second, third, fourth = sums[:4] / n
-    spread = _nonzero(second - first**2, second)
-    moment = fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4
-    excess = max(moment / spread**2 - 1, 0.0) if spread else 0.0
-    rates = sums[POWERS:] / n
-    parts = (np.zeros(()), np.zeros(()), k)
-    if k > 1:
-        sse = _nonzero(sums[4] - n * ((rates - rates.mean()) ** 2).sum(), sums[4])
-        parts = (member_variance(rates), np.asarray(sse / ((n - 1) * (k - 1) * n * k)), k)
-    return combine(np.asarray(spread / k**2 / (n - 1)), np.asarray(excess), n, [parts])
-
-
-def _nonzero(difference: float, of: float) -> float:
-    return float(difference) if difference > ROUNDING * of else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,22 +118,18 @@ class SumsView:
         encoded: The predicates, without rows.
         metric: The metric.
         test: The test of a slice.
-        compared: Whether there is a baseline.
-        members: Members of the model at hand.
+        binary: All outcomes are 0 or 1.
         level: Coverage of the intervals.
-        mean: The value that outcomes are centred on.
-        slices: The slices.
-        sums: What `Describe` adds up to over the table.
+        describe: What was added up.
+        sums: What it adds up to.
     """
 
     encoded: Encoded
     metric: SliceMetric
     test: SumsTest
-    compared: bool
-    members: int
+    binary: bool
     level: float
-    mean: float
-    slices: tuple[SliceFinding, ...]
+    describe: Describe
     sums: dict[int, Sums]
 
     @property
@@ -192,56 +148,93 @@ class SumsView:
 
     def size(self, key: Key) -> int:
         """Count the examples in a slice."""
-        return int(self.sums[SIZES].lanes[1 + self._place(key), 0])
+        return int(self.sums[SIZES].lanes[1 + self._places[key], 0])
 
     def at_risk(self, key: Key) -> int:
         """Count the examples in a slice that count for the metric."""
-        return int(self.sums[SIZES].lanes[1 + self._place(key), 1])
+        return int(self.sums[SIZES].lanes[1 + self._places[key], 1])
 
     def inside(self, finding: SliceFinding) -> Estimate:
         """Estimate the metric inside a slice, on the examples of its test."""
-        return self._mean(self._cell(3 * self._place(finding.key)))
+        return self._metric(3 * self._places[finding.key])
 
     def outside(self, finding: SliceFinding) -> Estimate:
         """Estimate the metric outside a slice, on the same examples."""
-        return self._mean(self._cell(3 * self._place(finding.key) + 1))
-
-    def effect(self, finding: SliceFinding) -> Estimate:
-        """Estimate the difference from what a slice is compared with, on the same examples."""
-        cell = 3 * self._place(finding.key)
-        inside = self._cell(cell)
-        return self._difference(inside, inside + self._cell(cell + 1))
+        return self._metric(3 * self._places[finding.key] + 1)
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
-        return self._mean(self._cell(3 * len(self.slices)))
+        return self._metric(3 * len(self.describe.slices))
+
+    def effect(self, finding: SliceFinding) -> Estimate:
+        """Estimate the difference from what a slice is compared with, on the same examples."""
+        cell = 3 * self._places[finding.key]
+        if self.test.test == "bootstrap":
+            first, width = np.zeros(1, np.int64), sum(one.lanes for one in self._scores.each)
+            inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
+            both = [Sums(first, own[None]) for own in (inside, inside + outside)]
+            return replace(self.test, min_size=1).effect(both[0], both[1], self.level)
+        here, there = self._cell(cell), self._cell(cell + 1)
+        if self.test.test == "rate":
+            n, m = int(here[0][0]), int(there[0][0])
+            k = round(here[0][1])
+            return rate_effect(k, n, (k + round(there[0][1]), n + m), self.level)
+        if self.test.reference == "baseline":
+            return self._change(here)
+        score = self._scores.each[-1]
+        return self._difference(
+            score.mean(here[-1]) - score.mean(there[-1]),
+            score.variance(here[-1], there[-1]), here, there,
+        )  # fmt: skip
 
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
-        every = self._cell(3 * len(self.slices))
-        if not self.compared:
-            n, members = int(every[0]), self.test.members
+        every = self._cell(3 * len(self.describe.slices))
+        if self._scores.change is None:
+            n, members = int(every[0][0]), self.test.members
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
-        return self._difference(every, every)
+        return self._change(every)
 
-    def _place(self, key: Key) -> int:
-        return [one.key for one in self.slices].index(key)
-
-    def _cell(self, cell: int) -> Floats:
-        return np.asarray(self.sums[SUMS].lanes[cell])
-
-    def _mean(self, sums: Floats) -> Estimate:
-        own = sums[-self._width :]
-        return population_mean(own, int(sums[0]), self.mean, self.metric, self.level)
-
-    def _difference(self, inside: Floats, whole: Floats) -> Estimate:
-        first = np.zeros(1, np.int64)
-        one, every = (Sums(first, sums[None, : -self._width]) for sums in (inside, whole))
-        return replace(self.test, min_size=1).effect(one, every, self.level)
+    @cached_property
+    def _places(self) -> dict[Key, int]:
+        return {one.key: place for place, one in enumerate(self.describe.slices)}
 
     @property
-    def _width(self) -> int:
-        return POWERS + self.members
+    def _scores(self) -> Scores:
+        return self.describe.scores
+
+    def _cell(self, cell: int) -> list[Floats]:
+        width = sum(one.lanes for one in self._scores.each)
+        return self._scores.split(np.asarray(self.sums[SUMS].lanes[cell, :width]))
+
+    def _metric(self, cell: int) -> Estimate:
+        sums, score = self._cell(cell)[0], self._scores.model
+        n, members = int(sums[0]), score.widths[0]
+        value, variance = score.mean(sums), score.variance(sums)
+        if self.metric.kind != "rate":
+            return estimate(value, variance, n, members, np.nan, self.level)
+        words = Words("event", NOTHING[self.metric.risk], "the slice")
+        return rate_estimate(
+            value, variance, words, n=n, members=members, events=score.events(sums),
+            level=self.level,
+        )  # fmt: skip
+
+    def _change(self, sums: list[Floats]) -> Estimate:
+        score = self._scores.change
+        assert score is not None
+        variance = score.variance(sums[-1], flips=self.binary)
+        return self._difference(score.mean(sums[-1]), variance, sums, known=self.binary)
+
+    def _difference(
+        self, value: float, variance: Variance, *sums: list[Floats], known: bool | None = None
+    ) -> Estimate:
+        """Estimate a difference whose events are those of the population that has the fewest."""
+        known = self.metric.kind == "rate" if known is None else known
+        each = zip([self._scores.model, self._scores.baseline], range(2), strict=True)
+        events = [score.events(own[place]) for score, place in each if score for own in sums]
+        n = int(sums[0][0][0])
+        fewest = min(events) if known else np.nan
+        return estimate(value, variance, n, self.test.members, fewest, self.level)
 
 
 def _not_gathered() -> DataError:

@@ -17,7 +17,7 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.description import Describe, SumsView
+from scotoma.slices.beam.description import Describe, Scores, SumsView
 from scotoma.slices.beam.files import (
     PURPOSE,
     Files,
@@ -29,6 +29,7 @@ from scotoma.slices.beam.files import (
     sample_of,
 )
 from scotoma.slices.beam.judge import SumsTest
+from scotoma.slices.beam.moments import Moments
 from scotoma.slices.beam.null import Shuffle
 from scotoma.slices.beam.part import Query
 from scotoma.slices.beam.pipeline import Pipelines, TableOnBeam
@@ -124,12 +125,9 @@ def search_parquet(
         findings, hits = search(query)
         null = Null.of(count, asked.permutations, progress)
         slices = tuple(findings[: asked.limit])
-        mean = 0.0 if asked.measured.kind == "rate" else overview.mean
-        sums = pipelines.gather(query.reads, Describe(query, slices, mean))
-    view = SumsView(
-        encoded, asked.measured, test, compared, len(columns.outcome), asked.level, mean, slices,
-        sums,
-    )  # fmt: skip
+        describe = Describe(query, slices, _scores(asked, columns, overview))
+        sums = pipelines.gather(query.reads, describe)
+    view = SumsView(encoded, asked.measured, test, overview.binary, asked.level, describe, sums)
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk,
         "members": len(columns.outcome), "baseline_members": len(columns.baseline),
@@ -216,8 +214,20 @@ def _test(asked: SearchSettings, columns: Columns, overview: Overview) -> SumsTe
         members=min(sizes),
         widths=tuple(size for size in several if size > 1),
         mean=overview.centre.mean,
-        flips=overview.binary and reference == "baseline",
     )
+
+
+def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> Scores:
+    """Choose what slices are described by; rates are not centred, so that sums are exact."""
+    k, other = len(columns.outcome), len(columns.baseline)
+    rate = overview.binary or asked.measured.kind == "rate"
+    model = Moments((k,), 0.0 if rate else overview.mean)
+    if not other:
+        return Scores(model)
+    centre = 0.0 if rate else overview.centre.mean
+    baseline = Moments((other,), 0.0 if rate else overview.mean - centre)
+    both = Moments((k,) if asked.paired else (k, other), centre)
+    return Scores(model, baseline, both, asked.paired)
 
 
 @contextmanager

@@ -13,12 +13,7 @@ from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.judging.bootstrap import Ratio, Replicates, metric_of, replicate_spread
 from scotoma.slices.judging.crossed import CrossedReference, CrossedTest
 from scotoma.slices.judging.protocols import Test
-from scotoma.slices.judging.rates import (
-    change_effect,
-    judge_changes,
-    judge_rates,
-    rate_effect,
-)
+from scotoma.slices.judging.rates import judge_changes, judge_rates
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,6 @@ class SumsTest:
         members: Members of the smaller population.
         widths: Members of each population that has several, where means are tested.
         mean: The value that the lanes of means are centred on.
-        flips: Whether a mean is a change of events, as for `CrossedTest`.
     """
 
     test: Test
@@ -45,7 +39,6 @@ class SumsTest:
     members: int
     widths: tuple[int, ...] = ()
     mean: float = 0.0
-    flips: bool = False
 
     def judge(self, sums: Sums, whole: Sums) -> JudgedCells:
         """Test every slice of a feature set.
@@ -76,27 +69,17 @@ class SumsTest:
         return judge_rates(size, events[:, 0], every, self.direction, self.min_size, self.keep)
 
     def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
-        """Estimate the effect of one slice with its interval.
+        """Estimate the effect of one slice from its bootstrap draws.
 
         Args:
             sums: Sums of the slice, one row.
             whole: Sums of all rows.
             level: Coverage, a fraction in (0, 1).
         """
-        n, lanes = int(sums.lanes[0, 0]), sums.lanes[:, 1:]
-        if self.test == "mean":
-            return self._crossed(whole).estimate(lanes, n, n, level)
-        if self.test == "bootstrap":
-            above, below, *others = self._ratios(lanes)
-            against = tuple(others) if others else tuple(self._ratios(whole.lanes[:, 1:]))
-            difference = metric_of((above, below)) - metric_of((against[0], against[1]))
-            return replicate_spread(difference[0], n, level, self.members)
-        events = lanes[0].astype(int).tolist()
-        if self.test == "change":
-            up, down = events
-            return change_effect(np.repeat([1, -1, 0], [up, down, n - up - down]), level)
-        every = int(whole.lanes[0, 1]), int(whole.lanes[0, 0])
-        return rate_effect(events[0], n, every, level)
+        above, below, *others = self._ratios(sums.lanes[:, 1:])
+        against = tuple(others) if others else tuple(self._ratios(whole.lanes[:, 1:]))
+        difference = metric_of((above, below)) - metric_of((against[0], against[1]))
+        return replicate_spread(difference[0], int(sums.lanes[0, 0]), level, self.members)
 
     def _crossed(self, whole: Sums) -> CrossedTest:
         totals = whole.lanes[0, 1:]
@@ -105,12 +88,10 @@ class SumsTest:
             self.reference,
             self.min_size,
             self.widths,
-            self.members,
             rows,
             self.mean,
             totals,
             squares,
-            self.flips,
         )
 
     def _ratios(self, lanes: Floats) -> list[Floats]:

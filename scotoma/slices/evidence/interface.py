@@ -8,8 +8,7 @@ from typing import Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags, Floats
-from scotoma.numbers import Estimate
+from scotoma.inputs import Floats
 from scotoma.slices.evidence.tally import Keys, Lanes, Rows, Tallied
 
 Direction = Literal["higher", "lower", "both"]
@@ -57,14 +56,6 @@ class Evidence(Protocol):
             keys: Cell of each row under each of G feature subsets, shape (G, N).
             cells: Cells of all subsets together.
             keep: P-values beyond this interest nobody.
-        """
-
-    def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate the effect of one slice with its interval.
-
-        Args:
-            inside: Which rows lie in it, shape (N,).
-            level: Coverage, a fraction in (0, 1).
         """
 
     def take(self, rows: Rows) -> Self:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats
+from scotoma.inputs import Codes, Flags, Floats
 from scotoma.printable import nearest
 from scotoma.slices.evidence.tally import Rows
 
@@ -91,6 +91,8 @@ class Outcome:
         rows: The examples that count, ascending, shape (n,).
         total: Examples in the table.
         paired: Member m of both derives from the same training run.
+        binary: All outcomes are 0 or 1.
+        clusters: Code of each row's cluster; None where every row is its own.
     """
 
     metric: SliceMetric
@@ -100,6 +102,8 @@ class Outcome:
     rows: Rows
     total: int
     paired: bool
+    binary: bool = False
+    clusters: Codes | None = None
 
     def take(self, rows: Rows | Flags) -> Outcome:
         """Keep some of the examples that count."""
@@ -109,6 +113,7 @@ class Outcome:
             baseline=None if self.baseline is None else self.baseline.take(rows),
             labels=None if self.labels is None else self.labels[rows],
             rows=self.rows[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
         )
 
 
@@ -170,7 +175,8 @@ def prepare_outcome(
         # Of one model it is a rate of the examples predicted positive, which has an exact test.
         metric, rows = replace(metric, kind="rate"), np.flatnonzero(model.below)
         model = Scored(model.above)
-    whole = Outcome(metric, model, other, truth, np.arange(total), total, paired)
+    binary = all(np.isin(one.above, (0, 1)).all() for one in (model, other) if one is not None)
+    whole = Outcome(metric, model, other, truth, np.arange(total), total, paired, binary)
     return whole.take(rows) if rows.size < total else whole
 
 

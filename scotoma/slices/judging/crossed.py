@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
 from scotoma.inputs import Floats
-from scotoma.numbers import Estimate, Variance, flip_floor, of_variance, undefined
 from scotoma.slices.evidence.clusters import ClusterVariance
 from scotoma.slices.evidence.interface import Direction
 from scotoma.slices.evidence.tally import Rows
@@ -85,24 +83,19 @@ class CrossedTest:
         reference: The rest of the rows, or the baseline on the same slice.
         min_size: Rows that a slice must hold to be tested.
         widths: Members of each population that has several.
-        members: Members of the smaller population.
         rows: Rows of the whole.
         mean: What psi is centred on.
         totals: Sums of the lanes over all rows, shape (W,).
         squares: Sum of the squared events over all rows, or over all clusters.
-        flips: Whether the effect is a change of predictions, so that its interval has the variance
-            floor (`flip_floor`); a search asks for 10 effective events instead.
     """
 
     reference: CrossedReference
     min_size: int
     widths: tuple[int, ...]
-    members: int
     rows: int
     mean: float
     totals: Floats
     squares: float
-    flips: bool = False
 
     def testable(self, size: Rows) -> Rows:
         """List the cells that hold enough rows and leave a rest, ascending."""
@@ -110,10 +103,6 @@ class CrossedTest:
         if self.reference == "rest":
             wanted &= self.rows - size >= 2
         return np.flatnonzero(wanted)
-
-    def compares(self, n: int) -> bool:
-        """Say whether a slice of n rows has an effect: two rows, and two of the rest."""
-        return n >= 2 and (self.reference == "baseline" or self.rows - n >= 2)
 
     def judge(
         self,
@@ -141,29 +130,6 @@ class CrossedTest:
         upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
         p[enough[plausible]] = two_sided(upper, lower, direction)
         return effect, p
-
-    def estimate(
-        self, sums: Floats, n: int, clusters: int, level: float, over: ClusterVariance | None = None
-    ) -> Estimate:
-        """Estimate the effect of one slice with the t interval.
-
-        Args:
-            sums: Sums of its lanes, shape (1, W).
-            n: Its rows.
-            clusters: Its clusters: its rows where every row is its own.
-            level: Coverage, a fraction in (0, 1).
-            over: The variance over clusters.
-        """
-        if not self.compares(n):
-            why = "undefined (fewer than two examples)"
-            return undefined(why, n=n, members=self.members)
-        size = np.array([float(n)])
-        effect = float(self.effect(sums, size)[0])
-        variance, df = (float(part[0]) for part in self.variance(sums, size, over))
-        parts = Variance(variance, math.nan, math.nan, math.nan, df)
-        if self.flips:
-            parts = parts.floored(float(_floor(sums, size, over)[0]))
-        return of_variance(effect, parts, n=clusters, members=self.members, level=level)
 
     def _has_enough_events(
         self, sums: Floats, n: Floats, over: ClusterVariance | None
@@ -233,14 +199,6 @@ def _spread(sums: Floats, n: Floats) -> tuple[Floats, Floats]:
         fourth = fourth - 3 * mean**4
         excess = np.where(second > 0, fourth / second**2 - 1.0, 0.0)
     return second * n / (n - 1), np.maximum(excess, 0.0)
-
-
-def _floor(sums: Floats, n: Floats, over: ClusterVariance | None) -> Floats:
-    """Compute the variance floor of a change, of examples or of clusters."""
-    if over is not None:
-        return flip_floor(over.variance, 2 * over.clusters / over.df, over.clusters)
-    variance, excess = _spread(sums, n)
-    return flip_floor(variance / n, excess, n)
 
 
 def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from scotoma.inputs import Codes, Flags, Floats
-from scotoma.numbers import Estimate
 from scotoma.slices.evidence.clusters import (
     ClusterSums,
     ClusterVariance,
@@ -54,7 +53,6 @@ class Means:
         clusters: Code of each row's cluster, shape (N,): the variance over examples is then no
             smaller than that over clusters, and events are those of clusters; None: every row is
             its own.
-        flips: Whether the difference from the baseline is one of events, as for `CrossedTest`.
         part_of: The same evidence on more rows, and which of them these are. Sums are of its
             numbers: the mean that those are centred on changes nothing but rounding.
         swapped: The evidence whose two populations changed places here, and on which rows.
@@ -67,7 +65,6 @@ class Means:
     direction: Direction
     min_size: int
     clusters: Codes | None = None
-    flips: bool = False
     part_of: tuple[Means, Rows] | None = None
     swapped: tuple[Means, Flags] | None = None
 
@@ -97,20 +94,6 @@ class Means:
             cell, sums, n, over = cell[enough], sums[enough], n[enough], over.take(enough)
         effect, p = self.test.judge(sums, n, self.direction, keep, over)
         return JudgedCells(size, cell, effect, p)
-
-    def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate the mean minus that outside, or the baseline's inside, with the t interval.
-
-        Its n counts examples, or clusters where rows share them.
-        """
-        n = int(inside.sum())
-        sums = self._lanes[inside].sum(0)[None]
-        over, clusters = None, n
-        if self.clusters is not None and self.test.compares(n):
-            keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-            over = self._over_clusters(keys, 2, one, sums, np.array([float(n)]))
-            clusters = np.unique(self.clusters[inside]).size
-        return self.test.estimate(sums, n, clusters, level, over)
 
     def take(self, rows: Rows) -> Means:
         """Keep some of the rows."""
@@ -155,12 +138,10 @@ class Means:
             self.reference,
             self.min_size,
             tuple(size for size in several if size > 1),
-            min(sizes),
             self.rows,
             self._mean,
             totals,
             float(squares),
-            self.flips,
         )
 
     @cached_property

@@ -56,10 +56,14 @@ def evidence_of(
             )
         ranks = _ranks(outcome, ids, direction, min_size, draws, seed, sound=protocol == "sound")
         return replace(ranks, clusters=clusters)
-    binary = all(np.isin(one.above, (0, 1)).all() for one in (model, other) if one is not None)
     members = [one.members for one in (model, other) if one is not None]
     test = choose_test(
-        outcome.metric, protocol, reference, members, binary=binary, clustered=clusters is not None
+        outcome.metric,
+        protocol,
+        reference,
+        members,
+        binary=outcome.binary,
+        clustered=clusters is not None,
     )
     if test == "bootstrap":
         fewest = 0.0 if protocol == "published" else FEWEST
@@ -78,7 +82,6 @@ def evidence_of(
         direction,
         max(min_size, 2),
         clusters,
-        flips=binary and against is not None,
     )
     if outcome.metric.kind == "ratio":
         return LinearRatio.of(model, other, means)

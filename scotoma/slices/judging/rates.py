@@ -10,13 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Flags
-from scotoma.numbers import (
-    Estimate,
-    crossed_variance,
-    few_runs,
-    of_variance,
-    undefined,
-)
+from scotoma.numbers import Estimate, few_runs, undefined
 from scotoma.numbers.wilson_interval import wilson
 from scotoma.slices.evidence.interface import Direction, JudgedCells
 from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied
@@ -126,10 +120,6 @@ class RateChanges:
         size, up, down = sums
         return judge_changes(size, up, down, self.direction, self.min_size)
 
-    def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate the second model's rate minus the first's on the slice, with the t interval."""
-        return change_effect(self.change[inside], level)
-
     def take(self, rows: Rows) -> RateChanges:
         """Keep some of the rows."""
         return replace(self, change=self.change[rows])
@@ -187,22 +177,6 @@ def rate_effect(k: int, n: int, whole: tuple[int, int], level: float) -> Estimat
     low, high = newcombe(k, n, j, m, level)
     nan = math.nan
     return Estimate(k / n - j / m, low, high, n, 1, float(k), nan, level, note=few_runs(1))
-
-
-def change_effect(change: npt.NDArray[np.signedinteger], level: float) -> Estimate:
-    """Estimate the change of the rate of one model, its variance with the floor of flips.
-
-    Args:
-        change: 1 where an example gains the event, -1 where it loses it, else 0, shape (n,).
-        level: Coverage, a fraction in (0, 1).
-
-    >>> round(change_effect(np.zeros(388, np.int8), 0.95).high, 4)  # as of a group (`flip_floor`)
-    0.01
-    """
-    n = change.size
-    value = float(change.mean()) if n else math.nan
-    variance = crossed_variance(np.zeros((n, 1)), change[:, None], paired=True)
-    return of_variance(value, variance, n=n, members=1, level=level)
 
 
 def judge_changes(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scotoma.inputs import Flags, Floats
-from scotoma.numbers import Estimate
+from scotoma.inputs import Floats
 from scotoma.slices.evidence.clusters import shuffle
 from scotoma.slices.evidence.interface import JudgedCells
 from scotoma.slices.evidence.outcomes import Scored
@@ -62,28 +60,6 @@ class LinearRatio:
         """Test every cell, as the mean."""
         return self.means.judge(keys, cells, keep)
 
-    def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate the ratio in a slice minus that of the rest, as far from 0 as its test says.
-
-        The test is one of the linear parts, whose unit is that of the whole's denominators: the
-        standard error is scaled by the ratio of the two effects, so that t stays.
-        """
-        shown = self.means.effect(inside, level)
-        value = ratio_of(self.model.take(inside)) - ratio_of(self.model.take(~inside))
-        if self.baseline is not None:
-            value -= ratio_of(self.baseline.take(inside)) - ratio_of(self.baseline.take(~inside))
-        if math.isnan(value) or not shown.se > 0:
-            return replace(shown, value=value)
-        scale = value / shown.value if shown.value else 1.0
-        return Estimate.on_scale(
-            value,
-            shown.se * (scale if scale > 0 else 1.0),
-            shown.df,
-            n=shown.n,
-            members=shown.members,
-            level=level,
-        )
-
     def take(self, rows: Rows) -> LinearRatio:
         """Keep some of the rows, linearised at their own ratio."""
         other = None if self.baseline is None else self.baseline.take(rows)
@@ -109,13 +85,3 @@ def linear(scored: Scored) -> Floats:
     if total == 0:
         return np.zeros_like(above)
     return np.asarray((above - above.sum() / total * below) / below.mean())
-
-
-def ratio_of(scored: Scored) -> float:
-    """Compute the ratio of sums over all rows and members; nan without a denominator.
-
-    >>> ratio_of(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])))
-    0.5
-    """
-    below = float(scored.above.size if scored.below is None else scored.below.sum())
-    return float(scored.above.sum()) / below if below else math.nan
