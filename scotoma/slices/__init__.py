@@ -6,7 +6,6 @@ population, is significantly worse, and prints beside them what the same search 
 
 from __future__ import annotations
 
-from scotoma.slices.evidence.weights import poisson_weights
 from scotoma.slices.find import find_slices
 from scotoma.slices.null import Null
 from scotoma.slices.report import Lattice, Slice, SliceReport
@@ -14,6 +13,7 @@ from scotoma.slices.search.findings import SliceTestResult
 from scotoma.slices.search.lattice import feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate, encode
 from scotoma.slices.settings import SearchSettings
+from scotoma.slices.weights import poisson_weights
 
 __all__ = [
     "Encoded",

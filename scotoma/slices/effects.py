@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scotoma.inputs import Flags
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units, Words
-from scotoma.slices.evidence.outcomes import Outcome, Scored
+from scotoma.slices.outcomes import Outcome, Scored
 
 NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}
 

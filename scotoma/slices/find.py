@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.machine import cores
-from scotoma.slices.evidence.interface import Evidence
-from scotoma.slices.evidence.outcomes import prepare_outcome
-from scotoma.slices.judging.protocols import evidence_of
+from scotoma.slices.judging.choose import evidence_of
+from scotoma.slices.judging.evidence import Judge
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
+from scotoma.slices.outcomes import prepare_outcome
 from scotoma.slices.report import Lattice, SliceReport
-from scotoma.slices.search.greedy import key_of
+from scotoma.slices.search.findings import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.search.priority import SHARE, WITHOUT_BATCH
@@ -89,7 +89,7 @@ def find_slices(
     codes = None if cluster_names is None else np.unique(cluster_ids, return_inverse=True)[1]
     prepared = replace(prepared, clusters=codes)
     own = encoded if prepared.rows.size == total else encoded.take(prepared.rows)
-    evidence = evidence_of(prepared, cluster_ids, asked, codes)
+    evidence = evidence_of(prepared, cluster_ids, asked)
     possible = candidates(own, asked.max_cross)
     asked.check_space(possible)
     plan = SearchPlan(
@@ -150,12 +150,13 @@ def _names(values: npt.ArrayLike, argument: str, total: int) -> npt.NDArray[np.g
 
 
 def _lattice(
-    encoded: Encoded, evidence: Evidence, plan: SearchPlan, hits: Hits, reported: set[str]
+    encoded: Encoded, evidence: Judge, plan: SearchPlan, hits: Hits, reported: set[str]
 ) -> Lattice:
     """Collect all single predicates, and the combinations with the smallest p-values."""
-    single = sweep(encoded, evidence, 1, 1.0, plan.budget)
+    single = sweep(encoded, evidence, 1, plan.asked.min_size, 1.0, plan.budget)
     if plan.asked.mode == "cover":
-        hits = sweep(encoded, evidence, plan.asked.max_cross, plan.asked.alpha, plan.budget)
+        asked = plan.asked
+        hits = sweep(encoded, evidence, asked.max_cross, asked.min_size, asked.alpha, plan.budget)
     combined = hits.take(hits.cross > 1)
     combined = combined.take(np.argsort(combined.p, kind="stable")[:POINTS])
     points = join_hits([single, combined])
@@ -178,7 +179,7 @@ def _per_iteration(asked: SearchSettings, possible: int) -> int:
     return WITHOUT_BATCH if possible > asked.max_candidates else max(1, round(SHARE * possible))
 
 
-def _budget(encoded: Encoded, evidence: Evidence, asked: SearchSettings, shared: bool) -> Budget:
+def _budget(encoded: Encoded, evidence: Judge, asked: SearchSettings, shared: bool) -> Budget:
     """Choose sizes of a block that keep within the memory; one feature subset must fit."""
     rows = encoded.codes.shape[1]
     work = rows * subset_count(len(encoded.predicates), asked.max_cross)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.slices.evidence.outcomes import Outcome
+from scotoma.slices.outcomes import Outcome
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import Description
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from scotoma.errors import DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.printable import nearest
-from scotoma.slices.evidence.interface import Direction
-from scotoma.slices.evidence.outcomes import SliceMetric, metric_named
 from scotoma.slices.judging.correction import Correction
+from scotoma.slices.judging.evidence import Direction
+from scotoma.slices.outcomes import SliceMetric, metric_named
 
 __all__ = ["CHOICES", "Mode", "Order", "Reference", "SearchSettings"]
 

@@ -12,14 +12,11 @@ import numpy.typing as npt
 from scotoma.inputs import Flags
 from scotoma.numbers import Estimate, undefined
 from scotoma.slices.effects import estimate_change, estimate_difference, estimate_metric
-from scotoma.slices.evidence.interface import Evidence
-from scotoma.slices.evidence.outcomes import Outcome
-from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.auc import Ranks
-from scotoma.slices.judging.bootstrap import Replicates
-from scotoma.slices.judging.rates import Rates
-from scotoma.slices.search.findings import Key, SliceFinding
-from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.tally import Rows
+from scotoma.slices.outcomes import Outcome
+from scotoma.slices.search.findings import Key, SliceFinding, rows_of
 from scotoma.slices.search.predicates import Encoded
 
 
@@ -79,7 +76,7 @@ class View:
 
     encoded: Encoded
     outcome: Outcome
-    evidence: Evidence
+    evidence: Judge
     ids: npt.NDArray[np.generic]
     level: float
     halves: tuple[Rows, Rows]
@@ -121,8 +118,8 @@ class View:
         """Estimate the difference of a slice, on the examples of its test."""
         rows, evidence = self._part(finding)
         inside = self._inside(finding.key, rows)
-        if isinstance(evidence, Rates | Replicates | Ranks):
-            return evidence.effect(inside, self.level)
+        if (shown := evidence.effect(inside, self.level)) is not None:
+            return shown
         if self.compared:
             return estimate_change(self.outcome.take(rows[inside]), self.level)
         return estimate_difference(self.outcome.take(rows), inside, self.level)
@@ -137,10 +134,10 @@ class View:
         return estimate_change(self.outcome, self.level)
 
     @cached_property
-    def _halves(self) -> list[tuple[Rows, Evidence]]:
+    def _halves(self) -> list[tuple[Rows, Judge]]:
         return [(rows, self.evidence.take(rows)) for rows in self.halves]
 
-    def _part(self, finding: SliceFinding) -> tuple[Rows, Evidence]:
+    def _part(self, finding: SliceFinding) -> tuple[Rows, Judge]:
         """Return rows and evidence of the test: of a half, without what earlier slices hold."""
         rows, evidence = np.arange(self.evidence.rows), self.evidence
         if finding.half is not None:
@@ -153,7 +150,7 @@ class View:
     def _inside(self, key: Key, rows: Rows) -> Flags:
         return np.asarray(self.mask(key)[self.outcome.rows[rows]])
 
-    def _metric(self, rows: Rows, evidence: Evidence, chosen: Flags) -> Estimate:
+    def _metric(self, rows: Rows, evidence: Judge, chosen: Flags) -> Estimate:
         if isinstance(evidence, Ranks):  # AUC has no other test
             return evidence.inside(chosen, self.level)
         return estimate_metric(self.outcome.take(rows[chosen]), self.level)

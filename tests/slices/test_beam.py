@@ -17,11 +17,11 @@ from scotoma.errors import DataError
 from scotoma.slices import SearchSettings
 from scotoma.slices.beam import search_parquet
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.beam.part import Query, Sums, add_up, merge
-from scotoma.slices.evidence.weights import poisson_weights
-from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.beam.part import Query, Shuffle, Sums, add_up, merge
+from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
+from scotoma.slices.search.findings import rows_of
 from scotoma.slices.search.predicates import codings
+from scotoma.slices.weights import poisson_weights
 from tests.commands import measured, scotoma
 from tests.slices.searching import find_slices
 
@@ -254,7 +254,9 @@ def test_without_beam_one_sentence_says_what_installs_it(shards, monkeypatch):
 def query_of(table: pl.DataFrame, outcome=MEMBERS, baseline=()) -> Query:
     columns = columns_of(outcome, baseline)
     every = codings(table[name] for name in FEATURES)
-    return Query(tuple(every), columns, "bootstrap", 2, 5, 3)
+    members = tuple(map(len, filter(None, (outcome, baseline))))
+    lane = BootstrapLane("higher", member_draws(members, 5, 3, paired=False))
+    return Query(tuple(every), columns, lane, 2, 3)
 
 
 def added(parts: list[pl.DataFrame], query: Query) -> dict[int, Sums]:
@@ -286,7 +288,7 @@ def test_sums_do_not_depend_on_how_the_table_is_cut_or_ordered(cuts, seed, dealt
 def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
     table = people()
     query = query_of(table, baseline=BEFORE)
-    encoded, draws, seed = query.encode(table), query.draws, query.seed
+    encoded, draws, seed = query.encode(table), query.lane.draws, query.seed
     ids, labels = table["id"].to_numpy().astype(str), table["label"].to_numpy()[:, None]
     weights = np.concatenate([np.ones((ROWS, 1), int), poisson_weights(ids, draws, seed)], axis=1)
     rng = np.random.default_rng([seed, 1])

@@ -14,11 +14,10 @@ from scotoma.errors import DataError
 from scotoma.numbers import RateEvidence, Tally, Words, crossed_variance, ratio_influence
 from scotoma.numbers.clusters import cluster_sums
 from scotoma.slices.effects import estimate_difference
-from scotoma.slices.evidence.clusters import shuffle, signs
-from scotoma.slices.evidence.outcomes import SLICE_METRICS, prepare_outcome
-from scotoma.slices.judging.means import Means
+from scotoma.slices.judging.clusters import ClusterSums, ClusterVariance
+from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
-from tests.slices.searching import find_slices
+from tests.slices.searching import find_slices, prepared
 
 
 def world(seed: int, members: int = 3, rows: int = 400):
@@ -44,23 +43,39 @@ def slow_influences(values, clusters, inside):
     return np.array(found)
 
 
-def variance_of(means, inside):
-    """Effect and variance of a slice's test."""
+def mean(outcome, baseline, reference, paired, clusters=None):
+    return prepared(
+        outcome, baseline=baseline, reference=reference, paired=paired, metric="mean",
+        clusters=clusters,
+    ).evidence  # fmt: skip
+
+
+def over_clusters(evidence, inside):
+    """The variance of a slice's effect over clusters."""
+    if evidence.clusters is None:
+        return None
     keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-    sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    over = means._over_clusters(keys, 2, one, sums, n)
-    return means.test.effect(sums, n)[0], means.test.variance(sums, n, over)[0][0]
+    pairs = ClusterSums.of(keys, evidence.clusters, evidence.over)
+    whole = evidence._each if evidence.lane.reference == "rest" else None
+    return ClusterVariance.of(pairs, 2, one, np.array([float(inside.sum())]), whole)
+
+
+def variance_of(evidence, inside):
+    """Effect and variance of a slice's test."""
+    lanes = evidence.parts[1][1]
+    summed = (lanes[inside].sum(0)[None], np.array([float(inside.sum())]))
+    summed += (float(inside.size), lanes.sum(0))
+    variance, _ = evidence.lane.variance(*summed, over_clusters(evidence, inside))
+    return evidence.lane.effects(*summed)[0], variance[0]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_against_the_rest_a_cluster_counts_once_wherever_its_rows_lie(seed):
     _, compressed, clusters, inside = world(seed, members=1)
-    means = Means(compressed, None, "rest", False, "higher", 2, clusters)
+    means = mean(compressed, None, "rest", False, clusters)
     w = slow_influences(compressed[:, 0], clusters, inside)
     expected = (w**2).sum() * w.size / (w.size - 1)
-    keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-    sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    over = means._over_clusters(keys, 2, one, sums, n)
+    over = over_clusters(means, inside)
     np.testing.assert_allclose(over.variance[0], expected, rtol=1e-10)
     kurtosis = w.size * (w**4).sum() / (w**2).sum() ** 2
     np.testing.assert_allclose(over.df[0], 2 * w.size / (kurtosis - 1), rtol=1e-8)
@@ -72,7 +87,7 @@ def test_against_the_rest_a_cluster_counts_once_wherever_its_rows_lie(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_clusters(seed):
     dense, compressed, clusters, inside = world(seed)
-    means = Means(compressed, dense, "baseline", True, "higher", 2, clusters)
+    means = mean(compressed, dense, "baseline", True, clusters)
     change = (compressed - dense).mean(1, keepdims=True)[inside]
     rows = cluster_sums(np.ones(inside.sum()), clusters[inside])
     sums = cluster_sums(change, clusters[inside])
@@ -88,8 +103,8 @@ def test_against_a_baseline_the_variance_is_that_of_the_ratio_over_clusters(seed
 def test_rows_of_their_own_clusters_change_nothing_but_the_count_of_clusters(seed, reference):
     dense, compressed, _, inside = world(seed, rows=90)
     other = dense if reference == "baseline" else None
-    plain = Means(compressed, other, reference, False, "higher", 2)
-    own = Means(compressed, other, reference, False, "higher", 2, np.arange(90))
+    plain = mean(compressed, other, reference, False)
+    own = mean(compressed, other, reference, False, np.arange(90))
     (effect, variance), (known, other) = (variance_of(one, inside) for one in (own, plain))
     assert effect == known
     assert variance == pytest.approx(other, rel=0.1)
@@ -99,8 +114,8 @@ def test_rows_of_their_own_clusters_change_nothing_but_the_count_of_clusters(see
 def test_a_shuffle_moves_every_row_once_and_coins_are_shared(clusters, seed):
     clusters, rng = np.array(clusters), np.random.default_rng(seed)
     assert sorted(shuffle(clusters.size, clusters, rng)) == list(range(clusters.size))
-    coins = signs(clusters.size, clusters, rng)
-    assert all(len(set(coins[clusters == cluster])) == 1 for cluster in clusters)
+    tosses = coins(clusters.size, clusters, rng)
+    assert all(len(set(tosses[clusters == cluster])) == 1 for cluster in clusters)
     first, second = split(clusters, seed)
     assert not set(clusters[first]) & set(clusters[second])
     assert sorted([*first, *second]) == list(range(clusters.size))

@@ -11,7 +11,7 @@ import pytest
 from scotoma.numbers import ChangeEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
 from scotoma.slices.effects import estimate_change
-from scotoma.slices.evidence.outcomes import SLICE_METRICS, prepare_outcome
+from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
 from tests.slices.searching import find_slices
 
 N = 200

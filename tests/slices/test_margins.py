@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scotoma.slices.evidence.weights import poisson_weights
-from scotoma.slices.judging.bootstrap import Ratio, Replicates
 from scotoma.slices.search.lattice import feature_subsets
-from scotoma.slices.search.margins import MarginTables, families, joint_blocks
+from scotoma.slices.search.margins import families, joint_blocks
 from scotoma.slices.search.predicates import Encoded, Predicate
-from scotoma.slices.search.sweep import Budget, sweep
+from scotoma.slices.search.sweep import Budget
+from tests.slices.searching import prepared
 
 
 def encoded_of(codes: np.ndarray, sizes: list[int]) -> Encoded:
@@ -55,11 +54,10 @@ def test_margins_hold_the_sums_of_each_cells_own_rows(sizes, rows, some, most_ce
     joint, _ = families(sizes, feature_subsets(len(sizes), 3), 10**6)
     seen = 0
     for block in joint_blocks(encoded_of(codes, sizes), joint, most_cells=most_cells, most_keys=9):
-        margins = MarginTables(block)
-        counts, sums = margins.count(), margins.tally(lanes)
-        few_counts, few_sums = margins.count(few), margins.tally(lanes[few], few)
-        where, own = block.locate(np.arange(block.cells))
-        for cell in range(block.cells):
+        counts, sums = block.add(), block.add(None, lanes)
+        few_counts, few_sums = block.add(few), block.add(few, lanes[few])
+        where, own = block.locate(np.arange(block.number))
+        for cell in range(block.number):
             features = block.subsets[where[cell]]
             values = np.unravel_index(own[cell], [sizes[f] for f in features])
             inside = np.all(codes[list(features)] == np.array(values)[:, None], axis=0)
@@ -77,14 +75,16 @@ def test_replicates_that_are_not_drawn_and_shared_passes_change_no_slice(directi
     rng = np.random.default_rng(5)
     sizes = [2, 3, 2, 4, 3]
     encoded = encoded_of(np.stack([rng.integers(0, size, 900) for size in sizes]), sizes)
-    weights = poisson_weights(np.arange(900), 12, 0)
     # Denominators that are often 0: some replicates of small slices have no metric.
-    error, other = (rng.random(900) < 0.2 for _ in range(2))
-    at_risk = rng.random(900) < 0.3
-    model, baseline = (Ratio.of(one & at_risk, at_risk, weights) for one in (error, other))
-    evidence = Replicates(model, baseline if against == "baseline" else None, direction, 1)
-    every = sweep(encoded, evidence, 3, 1.0, Budget(cells=1))
-    kept = sweep(encoded, evidence, 3, 0.05, Budget())
+    labels = rng.random(900) < 0.15
+    model, other = (rng.random(900) < 0.3 for _ in range(2))
+    evidence = prepared(
+        model.astype(int), labels=labels.astype(int), metric="f1", protocol="published",
+        baseline=other.astype(int) if against == "baseline" else None, direction=direction,
+        bootstrap=12,
+    )  # fmt: skip
+    every = evidence.sweep(encoded, 1.0, Budget(cells=1))
+    kept = evidence.sweep(encoded, 0.05, Budget())
     expected = every.take(every.p <= 0.05)
     assert kept.p.size > 5
     assert kept.tested == every.tested

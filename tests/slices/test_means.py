@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.numbers import crossed_variance
-from scotoma.slices.evidence.tally import narrow, tally_lanes
-from scotoma.slices.evidence.weights import poisson_weights
-from scotoma.slices.judging.auc import Ranks, auc, places
-from scotoma.slices.judging.means import Means
+from scotoma.slices.judging.auc import auc
+from scotoma.slices.judging.tally import narrow, tally_lanes
+from scotoma.slices.weights import poisson_weights
+from tests.slices.searching import Prepared, prepared
 
 
 def population(rng, difficulty, members, threshold=1.0):
@@ -27,8 +29,17 @@ def any_runs(*populations, **options):
 
 def parts(means, inside):
     """Effect, variance and degrees of freedom of one slice."""
-    sums, n = means._lanes[inside].sum(0)[None], np.array([float(inside.sum())])
-    return [float(part[0]) for part in (means.test.effect(sums, n), *means.test.variance(sums, n))]
+    lane, lanes = means.evidence.lane, means.evidence.parts[1][1]
+    summed = (lanes[inside].sum(0)[None], np.array([float(inside.sum())]))
+    summed += (float(inside.size), lanes.sum(0))
+    return [float(part[0]) for part in (lane.effects(*summed), *lane.variance(*summed))]
+
+
+def mean(outcome, baseline, reference, paired, direction, least):
+    return prepared(
+        outcome, baseline=baseline, metric="mean", reference=reference, paired=paired,
+        direction=direction, min_size=least,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -41,7 +52,7 @@ def test_two_populations_on_a_slice_have_the_crossed_variance(members, paired):
     outcome = population(rng, difficulty, members[0], 0.4)
     baseline = population(rng, difficulty, members[1])
     inside = rng.random(600) < 0.3
-    means = Means(outcome, baseline, "baseline", paired, "higher", 30)
+    means = mean(outcome, baseline, "baseline", paired, "higher", 30)
     effect, variance, df = parts(means, inside)
     expected = any_runs(baseline[inside], outcome[inside], paired=paired, unit=None)
     assert effect == pytest.approx(outcome[inside].mean() - baseline[inside].mean())
@@ -62,16 +73,16 @@ def test_two_populations_on_a_slice_have_the_crossed_variance(members, paired):
 def test_shuffled_and_taken_evidence_says_what_its_own_numbers_say(members, paired, least):
     rng = np.random.default_rng(members + least)
     outcome, baseline = rng.normal(size=(2, 400, members)) * [[[1.0]], [[3.0]]]
-    whole = Means(outcome, baseline, "baseline", paired, "both", 2)
+    whole = mean(outcome, baseline, "baseline", paired, "both", least).evidence
     part, again = np.flatnonzero(rng.random(400) < 0.7), np.flatnonzero(rng.random(250) < 0.7)
     keys = rng.integers(0, 4, (1, again.size))
     moved = whole.take(part).shuffled(np.random.default_rng(1)).shuffled(np.random.default_rng(2))
     swap = np.logical_xor(*(np.random.default_rng(s).integers(0, 2, part.size) for s in (1, 2)))
     pair = outcome[part], baseline[part]
     first, second = (np.where(swap[:, None], b, a) for a, b in (pair, pair[::-1]))
-    fresh = Means(first[again], second[again], "baseline", paired, "both", least)
-    expected = fresh.judge(keys, 4, 1.0)
-    found = moved.take(again).with_min_size(least).judge(keys, 4, 1.0)
+    fresh = mean(first[again], second[again], "baseline", paired, "both", least)
+    expected = fresh.judge(keys, 4)
+    found = Prepared(moved.take(again), least).judge(keys, 4)
     np.testing.assert_array_equal(found.cell, expected.cell)
     np.testing.assert_allclose(found.p, expected.p, rtol=1e-9)
     np.testing.assert_allclose(found.effect, expected.effect, rtol=1e-9, atol=1e-15)
@@ -87,7 +98,7 @@ def test_a_slice_against_the_rest_has_the_crossed_variance_of_its_influences(see
         outcome = np.exp(difficulty[:, None] + rng.normal(0, 0.3, (500, k)))
     inside = rng.random(500) < 0.4
     n, N = inside.sum(), inside.size
-    means = Means(outcome, None, "rest", False, "higher", 30)
+    means = mean(outcome, None, "rest", False, "higher", 30)
     effect, variance, _ = parts(means, inside)
     assert effect == pytest.approx(outcome[inside].mean() - outcome[~inside].mean())
     influence = np.where(inside[:, None], N / n, -N / (N - n)) * outcome
@@ -118,7 +129,7 @@ def test_a_slice_without_events_is_no_certain_finding():
     # 0 of 300 at 5%: Wald's variance is 0, the rest's is not; exact p 2e-7.
     outcome = np.concatenate([np.zeros(300), np.tile([1.0] + [0.0] * 19, 300)])[:, None]
     inside = np.arange(outcome.size) < 300
-    means = Means(outcome, None, "rest", False, "lower", 30)
+    means = mean(outcome, None, "rest", False, "lower", 30)
     p = means.judge((~inside).astype(int)[None], 2, 1.0).p[0]
     exact = stats.hypergeom.cdf(0, outcome.size, 300, 300)
     assert exact < p < 1e-3
@@ -128,7 +139,7 @@ def test_means_that_too_few_examples_carry_are_not_significant_yet_count_as_test
     outcome = np.zeros((4_000, 3))
     outcome[:60, 0] = 1  # 60 examples carry the whole: 8 of 550, where 5 do
     inside = ((np.arange(4_000) >= 55) & (np.arange(4_000) < 605)).astype(int)
-    judged = Means(outcome, None, "rest", False, "higher", 30).judge(inside[None], 2, 1.0)
+    judged = mean(outcome, None, "rest", False, "higher", 30).judge(inside[None], 2, 1.0)
     assert judged.size[1] == 550
     assert judged.cell.tolist() == [0, 1]
     assert judged.p[1] == 1.0
@@ -139,8 +150,8 @@ def test_a_constant_added_to_a_population_changes_no_p_value():
     rng = np.random.default_rng(3)
     scores = rng.normal(size=(400, 4))
     keys = rng.integers(0, 3, 400)[None]
-    plain = Means(scores + 3, None, "rest", False, "both", 30).judge(keys, 3, 1.0)
-    lifted = Means(scores + 1e6, None, "rest", False, "both", 30).judge(keys, 3, 1.0)
+    plain = mean(scores + 3, None, "rest", False, "both", 30).judge(keys, 3, 1.0)
+    lifted = mean(scores + 1e6, None, "rest", False, "both", 30).judge(keys, 3, 1.0)
     np.testing.assert_allclose(plain.p, lifted.p, rtol=1e-6)
 
 
@@ -185,34 +196,40 @@ def ranked(seed, draws=40, members=2, baseline=False, sound=True):
     bad = rng.random(400) < 0.2
     scores[bad] = rng.normal(size=(bad.sum(), members))
     drawn = rng.multinomial(members, [1 / members] * members, draws).T
-    return bad, Ranks(
-        places(scores), None if other is None else places(other), labels,
-        poisson_weights(np.arange(400), draws, seed), (drawn, drawn if baseline else None),
-        "lower", 30, sound,
-    )  # fmt: skip
+    ranks = prepared(
+        scores, baseline=other, labels=labels.astype(int), metric="auc", bootstrap=draws, seed=seed,
+        paired=baseline,
+    ).evidence  # fmt: skip
+    weights = poisson_weights(np.arange(400), draws, seed)
+    outcome = replace(ranks.outcome, weights=weights)
+    return bad, Prepared(replace(ranks, outcome=outcome, members=(drawn, drawn), sound=sound), 30)
 
 
 @pytest.mark.parametrize("baseline", [False, True])
 def test_auc_of_a_slice_is_compared_by_its_own_bootstrap(baseline):
     bad, ranks = ranked(0, baseline=baseline)
-    judged = ranks.judge(bad.astype(int)[None], 2, 1.0)
+    judged, ranks = ranks.judge(bad.astype(int)[None], 2), ranks.evidence
+    own, other = ranks.outcome.populations[0].above, ranks.outcome.populations[-1].above
 
     def difference(weights, drawn):
         total = 0.0
         for m, times in enumerate(drawn):
-            for scores, sign in ((ranks.scores, 1), (ranks.baseline, -1)):
+            for scores, sign in ((own, 1), (other if baseline else None, -1)):
                 if scores is None:
                     continue
                 order = np.argsort(scores[:, m], kind="stable")
                 for inside, part in ((bad, sign), (np.ones(400, bool), -1 if not baseline else 0)):
                     rows = order[inside[order]]
-                    args = scores[rows, m], ranks.labels[rows], np.zeros(rows.size, int)
+                    args = scores[rows, m], ranks.outcome.labels[rows], np.zeros(rows.size, int)
                     total += part * times * float(auc(*args, weights[rows][:, None])[0, 0])
         return total / len(drawn)
 
     ones = np.ones(400, int)
     effect = difference(ones, [1, 1])
-    draws = [difference(ranks.weights[:, b].astype(int), ranks.members[0][:, b]) for b in range(40)]
+    draws = [
+        difference(ranks.outcome.weights[:, b].astype(int), ranks.members[0][:, b])
+        for b in range(40)
+    ]
     assert judged.effect[1] == pytest.approx(effect)
     shown = ranks.effect(bad, 0.95)
     assert shown.value == pytest.approx(effect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 from math import comb
 
@@ -11,16 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.slices.evidence.tally import Cells, count_keys
-from scotoma.slices.evidence.weights import poisson_weights
-from scotoma.slices.judging.bootstrap import Ratio, Replicates
-from scotoma.slices.judging.rates import Rates
+from scotoma.slices.judging.bootstrap import BootstrapLane
+from scotoma.slices.judging.tally import Cells
+from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate
 from scotoma.slices.search.priority import nonempty_rate
 from scotoma.slices.search.strategies import SearchPlan, search_in_memory
-from scotoma.slices.search.sweep import Budget, Hits, sweep
+from scotoma.slices.search.sweep import Budget, Hits
 from scotoma.slices.settings import SearchSettings
+from scotoma.slices.weights import poisson_weights
+from tests.slices.searching import prepared
 
 
 def encoded_of(codes: np.ndarray) -> Encoded:
@@ -153,20 +155,26 @@ def order(P: frozenset) -> tuple:
     return len(P), features, tuple(v for _, v in sorted(P))
 
 
-def ours(encoded, evidence, mode, alpha, correction="none", K=40, iterations=3, **asked):
+def ours(encoded, searched, mode, alpha, correction="none", K=40, iterations=3, **asked):
     settings = SearchSettings(
-        mode=mode, alpha=alpha, correction=correction, confirm=False, iterations=iterations, **asked
-    )
+        mode=mode, alpha=alpha, correction=correction, confirm=False, iterations=iterations,
+        min_size=searched.least, **asked,
+    )  # fmt: skip
     plan = SearchPlan(settings, K, Budget(cells=64))
-    halves = (np.arange(0, evidence.rows, 2), np.arange(1, evidence.rows, 2))
-    findings, hits, _ = search_in_memory(encoded, evidence, plan, halves)
+    rows = searched.evidence.rows
+    halves = (np.arange(0, rows, 2), np.arange(1, rows, 2))
+    findings, hits, _ = search_in_memory(encoded, searched.evidence, plan, halves)
     return {frozenset(zip(*one.key, strict=True)) for one in findings}, hits
 
 
 def published(errors, B, seed, least, ids=None):
-    weights = poisson_weights(np.arange(errors.size) if ids is None else ids, B, seed)
-    ratio = Ratio.of(errors.astype(int), np.ones(errors.size, int), weights)
-    return Replicates(ratio, None, "higher", least)
+    return prepared(
+        errors.astype(float), ids, protocol="published", bootstrap=B, seed=seed, min_size=least
+    )
+
+
+def rates(errors, least):
+    return prepared(errors.astype(float), min_size=least)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -231,7 +239,7 @@ def test_sizes_over_a_level_sum_to_rows_times_feature_subsets(sizes, rows, most_
     for level in range(1, min(F, 3) + 1):
         total = occupied = 0
         for block in blocks(encoded, feature_subsets(F, level), most_cells=most_cells):
-            own = count_keys(block.keys, block.cells)
+            own = block.add()
             total += own.sum()
             occupied += np.count_nonzero(own)
         assert total == rows * comb(F, level)
@@ -253,9 +261,9 @@ def test_neither_blocks_threads_nor_the_order_of_rows_change_what_is_found(
 ):
     encoded, errors = table(seed)
     shuffle = np.random.default_rng(seed).permutation(errors.size)
-    whole = sweep(encoded, published(errors, 5, 0, 1), 3, 1.0, Budget())
+    whole = published(errors, 5, 0, 1).sweep(encoded, 1.0, Budget())
     shuffled = published(errors[shuffle], 5, 0, 1, ids=shuffle)
-    parts = sweep(encoded.take(shuffle), shuffled, 3, 1.0, Budget(cells, keys, threads))
+    parts = shuffled.sweep(encoded.take(shuffle), 1.0, Budget(cells, keys, threads))
     assert slices_of(whole) == slices_of(parts)
 
 
@@ -272,7 +280,7 @@ def test_cells_far_beyond_the_rows_are_not_numbered_and_lose_nothing():
     rng = np.random.default_rng(0)
     codes = np.concatenate([rng.integers(0, 60, (3, 200)), np.full((3, 1), 59)], axis=1)
     encoded, errors = encoded_of(codes), rng.random(201) < 0.3
-    hits = sweep(encoded, Rates(errors, "higher", 1), 3, 1.0, Budget())
+    hits = rates(errors, 1).sweep(encoded, 1.0, Budget())
     expected = sum(
         len(set(zip(*codes[list(s)], strict=True)))
         for n in (1, 2, 3)
@@ -280,11 +288,11 @@ def test_cells_far_beyond_the_rows_are_not_numbered_and_lose_nothing():
     )
     assert hits.nonempty == expected
     (block,) = blocks(encoded, [(0, 1, 2)])
-    assert block.cells <= 201 < 60**3
+    assert block.number <= 201 < 60**3
     _, cell = block.locate(block.keys[0].astype(np.intp))
     np.testing.assert_array_equal(cell, (codes[0] * 60 + codes[1]) * 60 + codes[2])
-    batch, _ = ours(encoded, Rates(errors, "higher", 1), "batch", 0.05)
-    iterative, _ = ours(encoded, Rates(errors, "higher", 1), "iterative", 0.05)
+    batch, _ = ours(encoded, rates(errors, 1), "batch", 0.05)
+    iterative, _ = ours(encoded, rates(errors, 1), "iterative", 0.05)
     assert batch == iterative
 
 
@@ -311,9 +319,9 @@ def test_cover_takes_the_plainest_of_equal_slices_and_explains_its_rows_away():
     # Feature 1 says the same as feature 0; what is wrong with 2 = 1 is all within 0 = 1.
     codes = np.array([[0] * 300 + [1] * 100, [0] * 300 + [1] * 100, [0, 1] * 150 + [1] * 100])
     errors = np.array([row % 11 == 0 for row in range(300)] + [1] * 50 + [0] * 50, bool)
-    findings, _ = ours(encoded_of(codes), Rates(errors, "higher", 30), "cover", 0.05, "bh")
+    findings, _ = ours(encoded_of(codes), rates(errors, 30), "cover", 0.05, "bh")
     assert findings == {frozenset({(0, 1)})}
-    both, _ = ours(encoded_of(codes), Rates(errors, "higher", 30), "batch", 0.05, "bh")
+    both, _ = ours(encoded_of(codes), rates(errors, 30), "batch", 0.05, "bh")
     assert frozenset({(1, 1)}) in both
     assert len(both) > 1
 
@@ -325,7 +333,11 @@ def test_sums_of_replicates_are_exact_whatever_their_type(B):
         weights = poisson_weights(np.arange(rows), B, 1)
         above, below = rng.integers(0, 3, rows), rng.integers(0, 4, rows)
         keys = rng.integers(0, 3, rows)[None]
-        u, v = Ratio.of(above, below, weights).sums(Cells(keys, 3))
+        outcome = prepare_outcome(SLICE_METRICS["mean"], above, None, None, rows)
+        ratio = Scored(above[:, None].astype(float), below[:, None].astype(float))
+        lane = BootstrapLane("higher", (np.ones((1, B), int),))
+        parts = lane.adds(replace(outcome.having([ratio]), weights=weights))
+        _, u, v = (Cells(keys, 3).add(*part) for part in parts)
         w = np.concatenate([np.ones((rows, 1), int), weights], axis=1).astype(int)
         for cell, draw in product(range(3), range(B + 1)):
             own = keys[0] == cell

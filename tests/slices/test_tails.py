@@ -8,8 +8,9 @@ from scipy import stats
 
 from scotoma.numbers import benjamini_hochberg, holm
 from scotoma.slices.judging.correction import adjust
-from scotoma.slices.judging.rates import RateChanges, Rates, newcombe
+from scotoma.slices.judging.exact import newcombe
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
+from tests.slices.searching import prepared
 
 
 @settings(max_examples=60)
@@ -68,7 +69,9 @@ def test_sign_tail_is_scipys_binomial_test(worse, better):
 def test_a_rate_is_judged_by_fishers_exact_test(direction):
     rng = np.random.default_rng(1)
     events, inside = rng.random(400) < 0.2, rng.random(400) < 0.15
-    judged = Rates(events, direction, 1).judge(inside[None].astype(int), 2, 1.0)
+    judged = prepared(events.astype(float), direction=direction, min_size=1).judge(
+        inside[None].astype(int), 2
+    )
     table = [[(events & inside).sum(), (~events & inside).sum()]]
     table += [[(events & ~inside).sum(), (~events & ~inside).sum()]]
     side = {"higher": "greater", "lower": "less"}[direction]
@@ -77,10 +80,10 @@ def test_a_rate_is_judged_by_fishers_exact_test(direction):
 
 
 def test_two_models_are_judged_by_the_examples_on_which_they_differ():
-    change = np.array([1] * 9 + [-1] * 2 + [0] * 89, np.int8)
+    after, before = np.array([1] * 9 + [0] * 91), np.array([0] * 9 + [1] * 2 + [0] * 89)
     inside = np.ones((1, 100), int)
     for direction, side in (("higher", "greater"), ("lower", "less"), ("both", "two-sided")):
-        judged = RateChanges(change, direction, 30).judge(inside, 2, 1.0)
+        judged = prepared(after, baseline=before, direction=direction).judge(inside, 2)
         assert judged.p[0] == pytest.approx(stats.binomtest(9, 11, alternative=side).pvalue)
         assert judged.effect[0] == pytest.approx(0.07)
 

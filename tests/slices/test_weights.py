@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.hashing import hash_ids, mix
-from scotoma.slices.evidence.weights import THRESHOLDS, poisson_weights
+from scotoma.slices.weights import THRESHOLDS, poisson_weights
 
 
 def test_thresholds_are_the_poisson_distribution_in_64_bits():

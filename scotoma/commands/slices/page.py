@@ -9,8 +9,8 @@ from scotoma.commands.shared.text_table import table_rows, wrapped
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 from scotoma.slices import Slice, SliceReport
-from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.slices.search.confirm import half_size
+from scotoma.slices.outcomes import SLICE_METRICS
+from scotoma.slices.search.cover import half_size
 
 SMALLEST = 1e-99
 EFFECTS = {

@@ -25,9 +25,9 @@ from scotoma.printable import nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.slices import SearchSettings, SliceReport, find_slices
-from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.slices.judging.protocols import takes_draws
+from scotoma.slices.judging.choose import takes_draws
 from scotoma.slices.null import ProgressCallback
+from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.settings import CHOICES
 from scotoma.storage.files import written
 

@@ -17,7 +17,7 @@ from scotoma.commands.shared.tables import check_compared, column, columns, numb
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.printable import listed, printable, quoted
-from scotoma.slices.evidence.outcomes import SliceMetric
+from scotoma.slices.outcomes import SliceMetric
 from scotoma.slices.settings import SearchSettings
 
 __all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]

@@ -10,7 +10,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.slices.evidence.outcomes import Outcome, metric_named, prepare_outcome
+from scotoma.slices.outcomes import Outcome, metric_named, prepare_outcome
 
 Values = npt.NDArray[np.generic]
 

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import PartRows, Query, Sums
-from scotoma.slices.search.confirm import HalfTests, Proposals, p_of_slice
-from scotoma.slices.search.findings import Key
-from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.judging.evidence import Lane
+from scotoma.slices.judging.tally import Cells
+from scotoma.slices.search.cover import HalfTests, Proposals, p_of_slice
+from scotoma.slices.search.findings import Key, rows_of
 from scotoma.slices.search.predicates import Encoded
 
 OVERLAPS = 2  # number of the sums that say which slices share rows
@@ -41,7 +41,7 @@ def add_up_proposals(
         inside = _inside(part.encoded, keys)
         none = np.ones((1, part.rows), np.bool_)
         first = np.concatenate([inside, none]).argmax(0)[None]
-        lanes = part.sums(first, len(keys) + 1)
+        lanes = part.sums(Cells(first, len(keys) + 1))
         occupied = np.flatnonzero(lanes[:, 0])
         yield half, Sums(occupied, lanes[occupied])
     everyone = PartRows.of(table, query)
@@ -52,17 +52,16 @@ def add_up_proposals(
         yield OVERLAPS, Sums(mask, rows[:, None].astype(np.float64))
 
 
-def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, test: SumsTest) -> HalfTests:
+def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, lane: Lane) -> HalfTests:
     """Test the proposals of each half on the other one.
 
     Args:
         sums: What `add_up_proposals` adds up to.
         proposals: The slices that each half proposes.
-        test: The test of all examples.
+        lane: The test.
     """
-    test = replace(test, min_size=1, keep=1.0)
     first, second = (
-        _conditional(sums[half], len(keys), test) if keys and half in sums else []
+        _conditional(sums[half], len(keys), lane) if keys and half in sums else []
         for half, keys in enumerate(proposals)
     )
     keys = [*proposals[0], *proposals[1]]
@@ -80,14 +79,15 @@ def _inside(encoded: Encoded, keys: tuple[Key, ...]) -> Flags:
     return np.array([rows_of(encoded, key) for key in keys], np.bool_).reshape(len(keys), rows)
 
 
-def _conditional(first: Sums, count: int, test: SumsTest) -> list[tuple[float, int]]:
+def _conditional(first: Sums, count: int, lane: Lane) -> list[tuple[float, int]]:
     """Give p-value and size of each of some slices among the rows in none before it."""
     remaining: Floats = first.lanes.sum(0)
     results: list[tuple[float, int]] = []
     for place in range(count):
         inside = first.lanes[first.cell == place].sum(0)
         both = Sums(np.arange(2), np.stack([remaining - inside, inside]))
-        judged = test.judge(both, Sums(np.zeros(1, np.int64), remaining[None]))
+        whole = Sums(np.zeros(1, np.int64), remaining[None])
+        judged = lane.judge(both.split(lane), whole.split(lane), 1, 1.0)
         results.append((p_of_slice(judged), int(inside[0])))
         remaining = remaining - inside
     return results

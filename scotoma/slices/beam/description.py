@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,22 +14,19 @@ from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats
 from scotoma.numbers import Estimate, Variance, Words, undefined
 from scotoma.numbers.rates import rate_estimate
-from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.moments import Moments, estimate
 from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.effects import NOTHING
-from scotoma.slices.evidence.outcomes import Outcome, SliceMetric
-from scotoma.slices.evidence.tally import tally_lanes
-from scotoma.slices.judging.rates import rate_effect
-from scotoma.slices.search.findings import Key, SliceFinding
-from scotoma.slices.search.greedy import rows_of
+from scotoma.slices.judging.tally import Cells, tally_lanes
+from scotoma.slices.outcomes import Outcome, SliceMetric
+from scotoma.slices.search.findings import Key, SliceFinding, rows_of
 from scotoma.slices.search.predicates import Encoded
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class SliceScores:
     """What a slice is described by: the model, the baseline and their difference, as sums.
 
     Attributes:
@@ -75,7 +72,7 @@ class Describe:
 
     query: Query
     slices: tuple[SliceFinding, ...]
-    scores: Scores
+    scores: SliceScores
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
         """Add up one part.
@@ -85,8 +82,8 @@ class Describe:
 
         Yields:
             0: examples of the table, then of each slice, and those of them that count. 1: for each
-            slice its scores and, under the bootstrap, what its test sums, cell 3i inside, 3i + 1
-            outside; in the last cell those of all rows.
+            slice its scores and what its test sums, cell 3i inside, 3i + 1 outside; in the last
+            cell those of all rows.
         """
         encoded, last = self.query.encode(table), 3 * len(self.slices)
         part = PartRows.of(table, self.query)
@@ -103,8 +100,7 @@ class Describe:
                     measured = measured & ~rows_of(part.encoded, key)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
             sums = [tally_lanes(keys, last + 1, self.scores.lanes(part.outcome))]
-            if self.query.test == "bootstrap":
-                sums.append(part.sums(keys, last + 1))
+            sums.append(part.sums(Cells(keys, last + 1)))
             yield SUMS, Sums(np.arange(last + 1), np.concatenate(sums, axis=1))
         sizes = np.array([[table.height, *each], counted], np.float64).T
         yield SIZES, Sums(np.arange(len(sizes)), sizes)
@@ -117,8 +113,8 @@ class SumsView:
     Attributes:
         encoded: The predicates, without rows.
         metric: The metric.
-        test: The test of a slice.
         binary: All outcomes are 0 or 1.
+        compared: Slices are compared with the baseline on the same rows.
         level: Coverage of the intervals.
         describe: What was added up.
         sums: What it adds up to.
@@ -126,8 +122,8 @@ class SumsView:
 
     encoded: Encoded
     metric: SliceMetric
-    test: SumsTest
     binary: bool
+    compared: bool
     level: float
     describe: Describe
     sums: dict[int, Sums]
@@ -169,17 +165,14 @@ class SumsView:
     def effect(self, finding: SliceFinding) -> Estimate:
         """Estimate the difference from what a slice is compared with, on the same examples."""
         cell = 3 * self._places[finding.key]
-        if self.test.test == "bootstrap":
-            first, width = np.zeros(1, np.int64), sum(one.lanes for one in self._scores.each)
-            inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
-            both = [Sums(first, own[None]) for own in (inside, inside + outside)]
-            return replace(self.test, min_size=1).effect(both[0], both[1], self.level)
+        first, width = np.zeros(1, np.int64), sum(one.lanes for one in self._scores.each)
+        inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
+        lane = self.describe.query.lane
+        own, whole = (Sums(first, sums[None]).split(lane) for sums in (inside, inside + outside))
+        if (shown := lane.effect(own, whole, self.level)) is not None:
+            return shown
         here, there = self._cell(cell), self._cell(cell + 1)
-        if self.test.test == "rate":
-            n, m = int(here[0][0]), int(there[0][0])
-            k = round(here[0][1])
-            return rate_effect(k, n, (k + round(there[0][1]), n + m), self.level)
-        if self.test.reference == "baseline":
+        if self.compared:
             return self._change(here)
         score = self._scores.each[-1]
         return self._difference(
@@ -191,7 +184,7 @@ class SumsView:
         """Estimate the metric of all examples minus that of the baseline on them."""
         every = self._cell(3 * len(self.describe.slices))
         if self._scores.change is None:
-            n, members = int(every[0][0]), self.test.members
+            n, members = int(every[0][0]), self._scores.model.widths[0]
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
         return self._change(every)
 
@@ -200,7 +193,11 @@ class SumsView:
         return {one.key: place for place, one in enumerate(self.describe.slices)}
 
     @property
-    def _scores(self) -> Scores:
+    def _members(self) -> int:
+        return min(one.widths[0] for one in self._scores.each[:2])
+
+    @property
+    def _scores(self) -> SliceScores:
         return self.describe.scores
 
     def _cell(self, cell: int) -> list[Floats]:
@@ -234,7 +231,7 @@ class SumsView:
         events = [score.events(own[place]) for score, place in each if score for own in sums]
         n = int(sums[0][0][0])
         fewest = min(events) if known else np.nan
-        return estimate(value, variance, n, self.test.members, fewest, self.level)
+        return estimate(value, variance, n, self._members, fewest, self.level)
 
 
 def _not_gathered() -> DataError:

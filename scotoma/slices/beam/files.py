@@ -17,9 +17,9 @@ from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.hashing import hash_ids
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.part import Query, means_of
-from scotoma.slices.evidence.outcomes import Outcome, metric_named, none_at_risk
-from scotoma.slices.judging.crossed import Centre
+from scotoma.slices.beam.part import Query
+from scotoma.slices.judging.means import Centre, counts_nonevents, psi_of, several
+from scotoma.slices.outcomes import Outcome, metric_named, none_at_risk
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.predicates import codings
 
@@ -137,25 +137,24 @@ def overview_of(files: Files, columns: Columns) -> Overview:
         DataError: An outcome that the metric cannot take, or none that counts.
     """
     examples = rows = 0
-    binary, largest, model, psi = True, 0.0, 0.0, 0.0
+    binary, largest, model, total = True, 0.0, 0.0, 0.0
     members: npt.NDArray[np.float64] | float = 0.0
     for table in files.tables(columns.answers):
         examples += table.height
         outcome = columns.read_outcome(table) if table.height else None
         if outcome is None:
             continue
-        means = means_of(outcome)
-        populations = [one.above for one in (outcome.model, outcome.baseline) if one is not None]
-        binary = binary and all(bool(np.isin(own, (0, 1)).all()) for own in populations)
+        psi = psi_of(outcome)
+        binary = binary and outcome.binary
         rows += outcome.rows.size
-        largest = max(largest, float(np.abs(means.psi).max()))
+        largest = max(largest, float(np.abs(psi).max()))
         model += float(outcome.model.above.mean(1).sum())
-        psi += float(means.psi.sum())
-        members = members + np.array([own.mean(1).sum() for own in means.several()])
+        total += float(psi.sum())
+        members = members + np.array([own.mean(1).sum() for own in several(outcome)])
     if rows == 0:
         raise none_at_risk(metric_named(columns.metric), examples)
-    inverted = not columns.baseline and 0.5 < psi / rows <= 1 and largest <= 1
-    centre = Centre(psi / rows, inverted, tuple((np.asarray(members) / rows).tolist()))
+    inverted = counts_nonevents(total / rows, largest, bool(columns.baseline))
+    centre = Centre(total / rows, inverted, tuple((np.asarray(members) / rows).tolist()))
     return Overview(examples, rows, binary, model / rows, centre)
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.description import Describe, Scores, SumsView
+from scotoma.slices.beam.description import Describe, SliceScores, SumsView
 from scotoma.slices.beam.files import (
     PURPOSE,
     Files,
@@ -28,15 +28,14 @@ from scotoma.slices.beam.files import (
     overview_of,
     sample_of,
 )
-from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.moments import Moments
-from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.beam.part import Query
+from scotoma.slices.beam.part import Query, Shuffle
 from scotoma.slices.beam.pipeline import Pipelines, TableOnBeam
-from scotoma.slices.evidence.outcomes import SLICE_METRICS
-from scotoma.slices.judging.protocols import choose_test
+from scotoma.slices.judging.bootstrap import member_draws
+from scotoma.slices.judging.choose import choose_lane
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
+from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.report import Lattice, SliceReport
 from scotoma.slices.search.findings import SliceFinding
 from scotoma.slices.search.lattice import candidates
@@ -102,10 +101,14 @@ def search_parquet(
     )
     possible = candidates(encoded, asked.max_cross)
     asked.check_space(possible)
-    test = _test(asked, columns, overview)
+    members = tuple(len(own) for own in (columns.outcome, columns.baseline) if own)
+    lane = choose_lane(
+        asked, asked.measured, members, binary=overview.binary, clustered=False,
+        centre=lambda: overview.centre,
+        drawn=lambda: member_draws(members, asked.bootstrap, asked.seed, paired=asked.paired),
+    )  # fmt: skip
     query = Query(
-        codings, columns, test.test, asked.max_cross, asked.bootstrap, asked.seed,
-        centre=overview.centre if test.test == "mean" else None,
+        codings, columns, lane, asked.max_cross, asked.seed,
         middle=middle_of(files, columns, asked.seed) if asked.confirms else -1,
     )  # fmt: skip
     sample, pool = sample_of(files, query, overview.examples)
@@ -116,7 +119,7 @@ def search_parquet(
         pipelines = Pipelines(pattern, runner, folder)
 
         def search(query: Query) -> tuple[list[SliceFinding], Hits]:
-            return search_table(TableOnBeam(pipelines, query, test), encoded, asked)
+            return search_table(TableOnBeam(pipelines, query, asked), encoded, asked)
 
         def count(number: int) -> int:
             shuffle = Shuffle(asked.seed, number, None if told["reference"] == "baseline" else pool)
@@ -127,7 +130,10 @@ def search_parquet(
         slices = tuple(findings[: asked.limit])
         describe = Describe(query, slices, _scores(asked, columns, overview))
         sums = pipelines.gather(query.reads, describe)
-    view = SumsView(encoded, asked.measured, test, overview.binary, asked.level, describe, sums)
+    view = SumsView(
+        encoded, asked.measured, overview.binary, told["reference"] == "baseline", asked.level,
+        describe, sums,
+    )  # fmt: skip
     facts = {
         "examples": overview.examples, "at_risk": overview.at_risk,
         "members": len(columns.outcome), "baseline_members": len(columns.baseline),
@@ -198,36 +204,17 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _test(asked: SearchSettings, columns: Columns, overview: Overview) -> SumsTest:
-    sizes = [len(own) for own in (columns.outcome, columns.baseline) if own]
-    reference = asked.compares_with(bool(columns.baseline))
-    test = choose_test(
-        asked.measured, asked.protocol, reference, sizes, binary=overview.binary, clustered=False
-    )
-    several = sizes[:1] if asked.paired else sizes
-    return SumsTest(
-        test=test,
-        reference="baseline" if reference == "baseline" else "rest",
-        direction=asked.side,
-        min_size=asked.min_size,
-        keep=asked.alpha,
-        members=min(sizes),
-        widths=tuple(size for size in several if size > 1),
-        mean=overview.centre.mean,
-    )
-
-
-def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> Scores:
+def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> SliceScores:
     """Choose what slices are described by; rates are not centred, so that sums are exact."""
     k, other = len(columns.outcome), len(columns.baseline)
     rate = overview.binary or asked.measured.kind == "rate"
     model = Moments((k,), 0.0 if rate else overview.mean)
     if not other:
-        return Scores(model)
+        return SliceScores(model)
     centre = 0.0 if rate else overview.centre.mean
     baseline = Moments((other,), 0.0 if rate else overview.mean - centre)
     both = Moments((k,) if asked.paired else (k, other), centre)
-    return Scores(model, baseline, both, asked.paired)
+    return SliceScores(model, baseline, both, asked.paired)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 
@@ -15,18 +15,16 @@ from scotoma.answers.values import convert
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.null import Shuffle
-from scotoma.slices.evidence.outcomes import Outcome
-from scotoma.slices.evidence.tally import Cells, Keys, count_keys, tally_lanes
-from scotoma.slices.judging.bootstrap import Ratio
-from scotoma.slices.judging.crossed import Centre
-from scotoma.slices.judging.means import Means
-from scotoma.slices.judging.protocols import Test, ratios_of
+from scotoma.slices.judging import tally
+from scotoma.slices.judging.bootstrap import BootstrapLane
+from scotoma.slices.judging.evidence import Lane
+from scotoma.slices.judging.tally import Cells, Part, Tallied
+from scotoma.slices.outcomes import Outcome
 from scotoma.slices.search.coding import Coding
-from scotoma.slices.search.findings import Key
-from scotoma.slices.search.greedy import unexplained
+from scotoma.slices.search.findings import Key, unexplained
 from scotoma.slices.search.lattice import Subset, blocks, feature_subsets
 from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.weights import poisson_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +33,62 @@ class Sums:
 
     Attributes:
         cell: The cells that hold rows, ascending, shape (M,).
-        lanes: Their sums, shape (M, W): rows, then what the test of a slice asks for. Counts are
-            exact up to 2^53.
+        lanes: Their sums, shape (M, W), the first the rows. Counts are exact up to 2^53.
     """
 
     cell: npt.NDArray[np.int64]
     lanes: Floats
+
+    def split(self, lane: Lane) -> tally.Sums:
+        """Give the sums that a lane judges."""
+        parts = np.split(self.lanes, np.cumsum(lane.widths)[:-1], axis=1)
+        return tuple(
+            own[:, 0] if width == 1 else own for own, width in zip(parts, lane.widths, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle:
+    """One shuffle of the outcomes, which depends on (seed, number, example id) alone.
+
+    A row cannot change places with a row of another part of the table. Against a baseline that is
+    not needed: the two populations change places on a random half of the examples, or all members
+    are dealt out anew where they are not equally many. Otherwise every row draws the outcome of one
+    row of a pool.
+
+    Attributes:
+        seed: Seed of the search.
+        number: Number of the shuffle.
+        pool: Outcomes of a sample of the rows that count; None against a baseline.
+    """
+
+    seed: int
+    number: int
+    pool: Outcome | None
+
+    def deal(self, outcome: Outcome, ids: npt.NDArray[np.generic]) -> Outcome:
+        """Shuffled outcomes of some rows.
+
+        Args:
+            outcome: The outcome of the rows that count.
+            ids: Ids of those examples, shape (n,).
+
+        >>> from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
+        >>> two = prepare_outcome(SLICE_METRICS["error"], np.ones(6), np.zeros(6), None, 6)
+        >>> shuffled = Shuffle(0, 0, None).deal(two, np.arange(6))
+        >>> (shuffled.model.above + shuffled.baseline.above).ravel().tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        """
+        drawn = hash_ids(ids, self.seed + 1 + self.number)
+        if self.pool is not None:
+            rows = (drawn % np.uint64(len(self.pool.rows))).astype(np.intp)
+            pool = self.pool.take(rows)
+            return replace(outcome, model=pool.model, baseline=pool.baseline)
+        model, baseline = (own.members for own in outcome.populations)
+        if model == baseline:
+            return outcome.exchanged((drawn >> np.uint64(63)).astype(np.bool_))
+        order = np.random.default_rng([self.seed % 2**63, 3, self.number])
+        return outcome.dealt(order.permutation(model + baseline))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +98,9 @@ class Query:
     Attributes:
         codings: The features that define slices.
         columns: The other columns.
-        test: The test whose sums are needed.
+        lane: The test whose sums are needed.
         max_cross: Largest number of predicates in a slice.
-        draws: Bootstrap draws, where the bootstrap serves.
         seed: Seed of draws and halves.
-        centre: What means are centred on; None where no means are tested.
         shuffle: How outcomes are shuffled; None for what they are.
         middle: The largest hash of an id in the first half of the examples; -1 without halves.
         half: The half that is counted, 0 or 1; None for all examples.
@@ -62,11 +108,9 @@ class Query:
 
     codings: tuple[Coding, ...]
     columns: Columns
-    test: Test
+    lane: Lane
     max_cross: int
-    draws: int
     seed: int
-    centre: Centre | None = None
     shuffle: Shuffle | None = None
     middle: int = -1
     half: int | None = None
@@ -101,19 +145,19 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class PartRows:
-    """The rows of a part of the table that count, and what each adds.
+    """The rows of a part of the table that count.
 
     Attributes:
         encoded: Their predicates.
         outcome: Their outcome.
         ids: Ids of the examples.
-        query: The options of the search.
+        lane: The test whose sums are needed.
     """
 
     encoded: Encoded
     outcome: Outcome
     ids: npt.NDArray[np.generic]
-    query: Query
+    lane: Lane
 
     @classmethod
     def of(
@@ -131,48 +175,24 @@ class PartRows:
         rows = rows[query.in_half(ids[rows], query.half)]
         if rows.size == 0:
             return None
-        return cls(encoded.take(rows), outcome.take(rows), ids[rows], query)
+        outcome, ids = outcome.take(rows), ids[rows]
+        if isinstance(query.lane, BootstrapLane):
+            weights = poisson_weights(ids, query.lane.draws, query.seed)
+            outcome = replace(outcome, weights=weights)
+        return cls(encoded.take(rows), outcome, ids, query.lane)
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return self.ids.size
 
-    def sums(self, keys: Keys, cells: int) -> Floats:
-        """Sum rows and what the test asks for in every cell, shape (cells, W).
-
-        Args:
-            keys: Cell of each row under each of G feature subsets, shape (G, N).
-            cells: Cells of all subsets together.
-        """
-        size = count_keys(keys, cells)[:, None]
-        if self.query.test == "bootstrap":
-            sums = chain.from_iterable(one.sums(Cells(keys, cells)) for one in self._ratios)
-            return np.concatenate([size, *sums], axis=1, dtype=np.float64)
-        return np.concatenate(
-            [size, tally_lanes(keys, cells, self._lanes)], axis=1, dtype=np.float64
-        )
+    def sums(self, cells: Tallied) -> Floats:
+        """Sum what the lane asks for in every cell, shape (cells, W), the first the rows."""
+        return np.column_stack([cells.add(*part) for part in self._parts]).astype(np.float64)
 
     @cached_property
-    def _lanes(self) -> Floats:
-        model, baseline, centre = self.outcome.model, self.outcome.baseline, self.query.centre
-        if centre is not None:
-            return means_of(self.outcome).lanes(centre)
-        if self.query.test == "change" and baseline is not None:
-            change = model.above - baseline.above
-            return np.concatenate([np.maximum(change, 0.0), np.maximum(-change, 0.0)], axis=1)
-        return model.above
-
-    @cached_property
-    def _ratios(self) -> list[Ratio]:
-        ratios = ratios_of(self.outcome, self.ids, self.query.draws, self.query.seed)
-        return [one for one in ratios if one is not None]
-
-
-def means_of(outcome: Outcome) -> Means:
-    """Prepare the scores of a part for their lanes; its other settings are not used."""
-    baseline = None if outcome.baseline is None else outcome.baseline.above
-    return Means(outcome.model.above, baseline, "rest", outcome.paired, "higher", 2)
+    def _parts(self) -> list[Part]:
+        return self.lane.adds(self.outcome)
 
 
 def add_up(
@@ -194,11 +214,11 @@ def add_up(
     part = PartRows.of(table, query, without)
     if part is None:
         return
-    yield 0, Sums(np.zeros(1, np.int64), part.sums(np.zeros((1, part.rows), np.int32), 1))
+    yield 0, Sums(np.zeros(1, np.int64), part.sums(Cells(np.zeros((1, part.rows), np.int32), 1)))
     number, features = 0, len(query.codings)
     for cross in range(1, min(query.max_cross, features) + 1):
         for block in blocks(part.encoded, feature_subsets(features, cross)):
-            lanes = part.sums(block.keys, block.cells)
+            lanes = part.sums(block)
             occupied = np.flatnonzero(lanes[:, 0])
             subset, cell = block.locate(occupied)
             ends = np.searchsorted(subset, np.arange(len(block.subsets) + 1)).tolist()

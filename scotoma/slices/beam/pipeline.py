@@ -22,11 +22,12 @@ from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.slices.beam.confirm import add_up_proposals, tests_of_sums
 from scotoma.slices.beam.files import PURPOSE, file_systems
-from scotoma.slices.beam.judge import SumsTest
 from scotoma.slices.beam.part import Query, Sums, add_up, merge
-from scotoma.slices.search.confirm import HalfTests, Proposals, half_size
+from scotoma.slices.judging.evidence import Lane
+from scotoma.slices.search.cover import HalfTests, Proposals, half_size
 from scotoma.slices.search.findings import Key
 from scotoma.slices.search.sweep import Hits, join_hits
+from scotoma.slices.settings import SearchSettings
 
 AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
 
@@ -45,13 +46,15 @@ class Pipelines:
     options: Any
     folder: str
 
-    def look(self, query: Query, test: SumsTest, without: tuple[Key, ...]) -> Hits:
+    def look(self, query: Query, least: int, keep: float, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, among the rows in none of some slices."""
 
         def judge(sums: Any) -> Any:
             beam = needs("apache_beam", "beam", PURPOSE)
             whole = sums | "all rows" >> beam.Filter(_is_whole) | beam.Values()
-            return sums | "judge" >> beam.FlatMap(_judge, beam.pvalue.AsIter(whole), test)
+            return sums | "judge" >> beam.FlatMap(
+                _judge, beam.pvalue.AsIter(whole), query.lane, least, keep
+            )
 
         lines = self._run(query.reads, partial(add_up, query=query, without=without), judge)
         lines.sort(key=lambda line: int(line["number"]))
@@ -106,18 +109,18 @@ class TableOnBeam:
     Attributes:
         pipelines: Pipelines over it.
         query: What is counted in every part of it.
-        test: The test of all examples.
+        asked: The settings of the search.
     """
 
     pipelines: Pipelines
     query: Query
-    test: SumsTest
+    asked: SearchSettings
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
-        min_size = self.test.min_size if half is None else half_size(self.test.min_size)
-        test = replace(self.test, min_size=min_size)
-        return self.pipelines.look(replace(self.query, half=half), test, without)
+        least = self.asked.min_size if half is None else half_size(self.asked.min_size)
+        query = replace(self.query, half=half)
+        return self.pipelines.look(query, least, self.asked.alpha, without)
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
@@ -125,7 +128,7 @@ class TableOnBeam:
         if any(proposals):
             add = partial(add_up_proposals, query=self.query, proposals=proposals)
             sums = self.pipelines.gather(self.query.reads, add)
-        return tests_of_sums(sums, proposals, self.test)
+        return tests_of_sums(sums, proposals, self.query.lane)
 
 
 def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
@@ -136,13 +139,15 @@ def _is_whole(numbered: tuple[int, Sums]) -> bool:
     return numbered[0] == 0
 
 
-def _judge(numbered: tuple[int, Sums], whole: Iterable[Sums], test: SumsTest) -> Iterator[str]:
+def _judge(
+    numbered: tuple[int, Sums], whole: Iterable[Sums], lane: Lane, least: int, keep: float
+) -> Iterator[str]:
     """Write the significant slices of a feature set as a line of JSON."""
     number, sums = numbered
     if number == 0:
         return
-    judged = test.judge(sums, next(iter(whole)))
-    kept = judged.p <= test.keep
+    judged = lane.judge(sums.split(lane), next(iter(whole)).split(lane), least, keep)
+    kept = judged.p <= keep
     place = judged.cell[kept]
     yield json.dumps(
         {

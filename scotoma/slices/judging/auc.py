@@ -9,19 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.inputs import Codes, Flags, Floats, Ints
+from scotoma.errors import DataError
+from scotoma.inputs import Flags, Floats, Ints
 from scotoma.numbers import Estimate
-from scotoma.slices.evidence.clusters import shuffle, signs
-from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Keys, Rows, count_keys
-from scotoma.slices.judging.bootstrap import replicate_spread
+from scotoma.slices.judging.bootstrap import member_draws, replicate_spread
+from scotoma.slices.judging.evidence import Direction, JudgedCells
 from scotoma.slices.judging.tails import two_sided
+from scotoma.slices.judging.tally import Keys, Rows, Tallied
+from scotoma.slices.outcomes import Outcome, Scored
 
 FEWEST = 10  # positives and negatives that a slice must hold
 TOGETHER = 24  # draws ranked at once: their sums stay in the cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranks:
     """The AUC of a slice against that of the whole, or against a baseline's on the same slice.
 
@@ -34,69 +35,96 @@ class Ranks:
     of the cells that could be significant: on 3,918 rows of 14 features about half a second.
 
     Attributes:
-        scores: Places of the scores in ascending order, equal for equal scores, shape (N, K).
-        baseline: The same of the model compared with, shape (N, K'); None: the whole is.
-        labels: Whether a row is a positive, shape (N,).
-        weights: Weight of each row in each draw, shape (N, B).
-        members: Times each member is drawn in each draw, shape (K, B), and of the baseline.
+        outcome: Places of the scores, labels and weights.
+        members: Times each member of each population is drawn in each draw, shape (K, B).
         direction: Which side counts.
-        min_size: Rows that a slice must hold to be tested.
         sound: False for the published test, which knows no lower bound on the variance.
-        clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
-            share a cluster are equal already. None: every row is its own.
 
     References:
         Hanley and McNeil (1982), Radiology 143:29-36; Liu et al. 2022, section 3.
     """
 
-    scores: Ints
-    baseline: Ints | None
-    labels: Flags
-    weights: npt.NDArray[np.uint8]
-    members: tuple[Ints, Ints | None]
+    outcome: Outcome
+    members: tuple[Ints, ...]
     direction: Direction
-    min_size: int
     sound: bool = True
-    clusters: Codes | None = None
+
+    exact = False
+
+    @classmethod
+    def of(cls, outcome: Outcome, direction: Direction, seed: int, *, sound: bool) -> Ranks:
+        """Rank the scores of an outcome that has weights.
+
+        Raises:
+            DataError: Labels of one class.
+        """
+        labels, weights = outcome.labels, outcome.weights
+        if labels is None or weights is None or labels.all() or not labels.any():
+            raise DataError(
+                "metric 'auc' needs positives and negatives, got labels of one class only: pass "
+                "labels in which both occur"
+            )
+        ranked = outcome.having([Scored(places(own.above)) for own in outcome.populations])
+        members = tuple(own.members for own in outcome.populations)
+        drawn = member_draws(members, weights.shape[1], seed, paired=outcome.paired)
+        return cls(ranked, drawn, direction, sound)
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return self.labels.size
+        return self.outcome.rows.size
 
     @property
     def width(self) -> int:
         """Numbers of 8 bytes that a cell needs."""
-        return 2 * (int(self.weights.shape[1]) + 1)
+        return 2 * (self._draws + 1)
 
-    def with_min_size(self, min_size: int) -> Ranks:
-        """Return the same evidence with another smallest slice."""
-        return replace(self, min_size=min_size)
-
-    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
+    def judge(self, cells: Tallied, least: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, positives and negatives."""
-        size = count_keys(keys, cells)
-        positives = count_keys(keys[:, self.labels], cells)
+        size, positives = cells.add(), cells.add(np.flatnonzero(self._labels))
         fewest = FEWEST if self.sound else 1
-        enough = (size >= max(self.min_size, 1)) & (positives >= fewest)
+        enough = (size >= max(least, 1)) & (positives >= fewest)
         enough &= size - positives >= fewest
         cell = np.flatnonzero(enough)
-        effect = self._differences(keys, enough, cell, draws=0)[:, 0]
+        effect = self._differences(cells.keys, enough, cell, draws=0)[:, 0]
         plausible = self._worth_drawing(effect, size[cell], positives[cell], keep)
         p = np.ones(cell.shape)
         if plausible.size:
-            chosen = np.zeros(cells, np.bool_)
+            chosen = np.zeros(size.shape, np.bool_)
             chosen[cell[plausible]] = True
-            values = self._differences(keys, chosen, cell[plausible], draws=self.weights.shape[1])
+            values = self._differences(cells.keys, chosen, cell[plausible], draws=self._draws)
             p[plausible] = self._tested(values, size[cell[plausible]], positives[cell[plausible]])
         return JudgedCells(size, cell, effect, p)
 
+    def effect(self, inside: Flags, level: float) -> Estimate:
+        """Estimate AUC minus the whole's or the baseline's, with the t interval of the draws."""
+        replicates = self._differences(*_alone(inside), self._draws)[0]
+        size, positives = (np.array([part.sum()]) for part in (inside, self._labels[inside]))
+        least = 0.0
+        if self.sound and 0 < positives[0] < size[0]:
+            least = float(self._least_variance(size, positives)[0])
+        members = self.outcome.model.members
+        return replicate_spread(replicates, int(size[0]), level, members, least)
+
+    def inside(self, inside: Flags, level: float) -> Estimate:
+        """Estimate AUC inside, with the t interval of the draws."""
+        replicates = self._mean_auc(0, *_alone(inside), self._draws)[0]
+        return replicate_spread(replicates, int(inside.sum()), level, self.outcome.model.members)
+
+    def take(self, rows: Rows) -> Ranks:
+        """Keep some of the rows."""
+        return replace(self, outcome=self.outcome.take(rows))
+
+    def shuffled(self, rng: np.random.Generator) -> Ranks:
+        """Shuffle scores with their labels; against a baseline exchange the two models."""
+        return replace(self, outcome=self.outcome.shuffled(rng, exchange=True))
+
     def _differences(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
         """Compute AUC minus the whole's or the baseline's, itself and in draws, (T, draws + 1)."""
-        values = self._mean_auc(keys, enough, cell, draws)
-        if self.baseline is None:
-            return values - self._whole[:, : draws + 1]
-        return np.asarray(values - self._of_baseline._mean_auc(keys, enough, cell, draws))
+        values = self._mean_auc(0, keys, enough, cell, draws)
+        if self.outcome.baseline is None:
+            return np.asarray(values - self._whole[:, : draws + 1])
+        return np.asarray(values - self._mean_auc(1, keys, enough, cell, draws))
 
     def _worth_drawing(self, effect: Floats, size: Rows, positives: Rows, keep: float) -> Rows:
         """List cells whose p-value could be as small as `keep`: most need no draw."""
@@ -105,87 +133,44 @@ class Ranks:
         side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         if self.sound:  # no variance is smaller than this one
             sd = np.sqrt(self._least_variance(size, positives))
-            reach = stdtrit(self.weights.shape[1] - 1.0, 1.0 - keep)
-            side &= np.abs(effect) >= reach * sd
+            side &= np.abs(effect) >= stdtrit(self._draws - 1.0, 1.0 - keep) * sd
         return np.flatnonzero(side)
 
-    def effect(self, inside: Flags, level: float) -> Estimate:
-        """Estimate AUC minus the whole's or the baseline's, with the t interval of the draws."""
-        keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-        cells = np.array([True, False])
-        replicates = self._differences(keys, cells, one, self.weights.shape[1])[0]
-        size, positives = (np.array([part.sum()]) for part in (inside, self.labels[inside]))
-        least = 0.0
-        if self.sound and 0 < positives[0] < size[0]:
-            least = float(self._least_variance(size, positives)[0])
-        return replicate_spread(replicates, int(size[0]), level, self.scores.shape[1], least)
+    @property
+    def _labels(self) -> Flags:
+        assert self.outcome.labels is not None
+        return self.outcome.labels
 
-    def inside(self, inside: Flags, level: float) -> Estimate:
-        """Estimate AUC inside, with the t interval of the draws."""
-        keys, one = np.where(inside, 0, 1)[None], np.zeros(1, np.intp)
-        cells = np.array([True, False])
-        replicates = self._mean_auc(keys, cells, one, self.weights.shape[1])[0]
-        return replicate_spread(replicates, int(inside.sum()), level, self.scores.shape[1])
-
-    def take(self, rows: Rows) -> Ranks:
-        """Keep some of the rows."""
-        other = None if self.baseline is None else self.baseline[rows]
-        return replace(
-            self,
-            scores=self.scores[rows],
-            baseline=other,
-            labels=self.labels[rows],
-            weights=self.weights[rows],
-            clusters=None if self.clusters is None else self.clusters[rows],
-        )
-
-    def shuffled(self, rng: np.random.Generator) -> Ranks:
-        """Shuffle scores with their labels; against a baseline exchange the two models."""
-        if self.baseline is None:
-            moved = self.take(shuffle(self.rows, self.clusters, rng))
-            return replace(moved, clusters=self.clusters)
-        own, other = self.scores.shape[1], self.baseline.shape[1]
-        if own == other:
-            swap = signs(self.rows, self.clusters, rng)[:, None]
-            first = np.where(swap, self.baseline, self.scores)
-            return replace(self, scores=first, baseline=np.where(swap, self.scores, self.baseline))
-        all_members = np.concatenate([self.scores, self.baseline], axis=1)
-        all_members = all_members[:, rng.permutation(own + other)]
-        return replace(self, scores=all_members[:, :own], baseline=all_members[:, own:])
-
-    @cached_property
-    def _of_baseline(self) -> Ranks:
-        other = self.members[1]
-        if self.baseline is None or other is None:
-            raise ValueError("no baseline to rank")
-        return replace(self, scores=self.baseline, baseline=None, members=(other, None))
+    @property
+    def _draws(self) -> int:
+        return int(self.members[0].shape[1])
 
     @cached_property
     def _whole(self) -> Floats:
-        keys = np.zeros((1, self.rows), np.int32)
-        one = np.zeros(1, np.intp)
-        return self._mean_auc(keys, np.ones(1, np.bool_), one, self.weights.shape[1])
+        return self._mean_auc(0, *_alone(np.ones(self.rows, np.bool_)), self._draws)
 
-    def _mean_auc(self, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
-        """Compute AUC of some cells, itself and in some draws, the mean over the members drawn."""
-        k = self.scores.shape[1]
+    def _mean_auc(self, of: int, keys: Keys, enough: Flags, cell: Rows, draws: int) -> Floats:
+        """Compute a population's AUC in some cells, itself and in draws, over members drawn."""
+        scores = self.outcome.populations[of].above
+        k = scores.shape[1]
         drawn = np.ones((k, draws + 1), np.int64)
-        drawn[:, 1:] = self.members[0][:, :draws]
+        drawn[:, 1:] = self.members[of][:, :draws]
         place = np.full(enough.size, -1, np.int64)
         place[cell] = np.arange(cell.size)
         total = np.zeros((cell.size, draws + 1))
         for member in range(k):
-            order = np.argsort(self.scores[:, member], kind="stable")
+            order = np.argsort(scores[:, member], kind="stable")
             for own in keys:
                 rows = order[enough[own[order]]]
                 if rows.size:
-                    self._add(total, rows, place[own[rows]], member, drawn[member])
+                    at = place[own[rows]]
+                    by_cell = np.argsort(at, kind="stable")
+                    rows, at = rows[by_cell], at[by_cell]
+                    self._add(total, scores[rows, member], rows, at, drawn[member])
         return np.asarray(total / k)
 
-    def _add(self, total: Floats, rows: Rows, at: Rows, member: int, drawn: Ints) -> None:
-        by_cell = np.argsort(at, kind="stable")
-        rows, at = rows[by_cell], at[by_cell]
-        scores, labels = self.scores[rows, member], self.labels[rows]
+    def _add(self, total: Floats, scores: Ints, rows: Rows, at: Rows, drawn: Ints) -> None:
+        labels = self._labels[rows]
         for first in range(0, drawn.size, TOGETHER):
             part = slice(first, min(first + TOGETHER, drawn.size))
             weights = self._weights[rows, part]
@@ -193,8 +178,9 @@ class Ranks:
 
     @cached_property
     def _weights(self) -> Ints:
+        assert self.outcome.weights is not None
         ones = np.ones((self.rows, 1), np.int64)
-        return np.concatenate([ones, self.weights], axis=1, dtype=np.int64)
+        return np.concatenate([ones, self.outcome.weights], axis=1, dtype=np.int64)
 
     def _tested(self, values: Floats, size: Rows, positives: Rows) -> Floats:
         effect, draws = values[:, 0], values[:, 1:]
@@ -213,18 +199,23 @@ class Ranks:
 
     def _least_variance(self, size: Rows, positives: Rows) -> Floats:
         p, n = positives.astype(np.float64), (size - positives).astype(np.float64)
-        if self.baseline is not None:  # half an example changes its side
+        if self.outcome.baseline is not None:  # half an example changes its side
             return np.asarray((0.5 / np.minimum(p, n)) ** 2)
         a = float(self._whole[0, 0])
         first, second = a / (2 - a) - a**2, 2 * a**2 / (1 + a) - a**2
         return np.asarray((a * (1 - a) + (p - 1) * first + (n - 1) * second) / (p * n))
 
 
+def _alone(inside: Flags) -> tuple[Keys, Flags, Rows]:
+    """One cell of some rows: the keys, which cells are wanted, and their places."""
+    return np.where(inside, 0, 1)[None], np.array([True, False]), np.zeros(1, np.intp)
+
+
 def auc(scores: Ints, labels: Flags, cell: Rows, weights: Ints) -> Floats:
     """Compute the weighted AUC of each cell: a positive above a negative counts 1, a tie 1/2.
 
     Args:
-        scores: Scores of the rows, ascending within each cell, shape (N,).
+        scores: SliceScores of the rows, ascending within each cell, shape (N,).
         labels: Whether a row is a positive, shape (N,).
         cell: Cell of each row, ascending, shape (N,).
         weights: Integer weights, shape (N, B).

@@ -3,77 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.inputs import Flags, Floats, Ints
 from scotoma.numbers import Estimate, undefined
-from scotoma.slices.evidence.clusters import shuffle
-from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Cells, Keys, Lanes, Rows, Tallied, narrow
+from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
 from scotoma.slices.judging.tails import two_sided
+from scotoma.slices.judging.tally import Lanes, Part, Rows, Sums, narrow
+from scotoma.slices.outcomes import Outcome
 
 LanePair = tuple[Lanes, Lanes]
 FIRST = 6  # replicates that most cells need to show that they are not significant
 ROUNDING = 1 - 1e-9  # so that it rules no slice out
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A metric that is a ratio of sums over rows, in every replicate.
-
-    Attributes:
-        above: Weighted numerators, shape (N, B + 1): column 0 without weights, then the draws.
-        below: Weighted denominators, of the same shape.
-    """
-
-    above: Lanes
-    below: Lanes
-
-    @property
-    def draws(self) -> int:
-        """Bootstrap draws B."""
-        return int(self.above.shape[1]) - 1
-
-    @classmethod
-    def of(cls, above: npt.ArrayLike, below: npt.ArrayLike, weights: npt.ArrayLike) -> Ratio:
-        """Weight every row of a numerator and a denominator.
-
-        Args:
-            above: Numerators, shape (N,) or, where members are drawn too, (N, B + 1).
-            below: Denominators, of the same shape.
-            weights: Weight of each row in each draw, shape (N, B).
-
-        >>> Ratio.of([0, 1], [1, 1], [[2], [3]]).above.tolist()
-        [[0, 0], [1, 3]]
-        """
-        w = np.asarray(weights)
-        w = np.concatenate([np.ones((len(w), 1), w.dtype), w], axis=1)
-        return cls(_weighted(np.asarray(above), w), _weighted(np.asarray(below), w))
-
-    def sums(self, cells: Tallied) -> LanePair:
-        """Sum numerators and denominators of every cell, shape (cells, B + 1) each."""
-        above, below = (cells.tally(lanes, rows) for rows, lanes in self._nonzero)
-        return above, below
-
-    def take(self, rows: Rows) -> Ratio:
-        """Keep some of the rows."""
-        return Ratio(self.above[rows], self.below[rows])
-
-    @cached_property
-    def _nonzero(self) -> tuple[tuple[Rows | None, Lanes], tuple[Rows | None, Lanes]]:
-        """Numerators and denominators on the rows that add to them; None for all rows."""
-        return _adding(self.above), _adding(self.below)
+def member_draws(
+    members: tuple[int, ...], draws: int, seed: int, *, paired: bool
+) -> tuple[Ints, ...]:
+    """Draw how often each member of each population is in each draw, shape (K, B)."""
+    rng = np.random.default_rng([seed % 2**63, 1])
+    drawn: list[Ints] = []
+    for k in members:
+        again = drawn and paired
+        drawn.append(drawn[0] if again else rng.multinomial(k, np.full(k, 1 / k), draws).T)
+    return tuple(drawn)
 
 
 @dataclass(frozen=True)
-class Replicates:
+class BootstrapLane(Lane):
     """A metric in the slice against the whole, or against a baseline on the same slice.
 
     With D_0 the difference and D_1..D_B its replicates, t = D_0 / sd(D_1..D_B), and p is from
@@ -81,137 +42,92 @@ class Replicates:
     not count. One row that is always wrong has hardly any spread: that is how the published
     defaults find slices in noise.
 
+    Its sums are, beside the rows, numerators and denominators of the metric of each population:
+    without weights, then in each draw of rows and members.
+
     Attributes:
-        model: The metric of the model at hand.
-        baseline: The metric of the model it is compared with on the same slice; None: with the
-            whole.
         direction: Which side counts.
-        min_size: Rows that a slice must hold to be reported.
+        members: Times each member is drawn in each draw, shape (K, B), for each population.
         fewest: What the denominators of a slice must add up to.
-        members: Members of the smaller population.
-        clusters: Code of each row's cluster, shape (N,), for the shuffle; the weights of rows that
-            share a cluster are equal already. None: every row is its own.
 
     References:
         Liu et al. 2022, section 3.
     """
 
-    model: Ratio
-    baseline: Ratio | None
     direction: Direction
-    min_size: int
+    members: tuple[Ints, ...]
     fewest: float = 0.0
-    members: int = 1
-    clusters: Codes | None = None
 
     @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.model.above)
+    def draws(self) -> int:
+        """Bootstrap draws B."""
+        return int(self.members[0].shape[1])
 
     @property
-    def width(self) -> int:
-        """Numbers of 8 bytes that a cell needs."""
-        return 6 * int(self.model.above.shape[1]) * (1 if self.baseline is None else 2)
+    def widths(self) -> tuple[int, ...]:
+        """Numbers in each of the sums."""
+        return 1, *[self.draws + 1] * 2 * len(self.members)
 
-    def with_min_size(self, min_size: int) -> Replicates:
-        """Return the same evidence with another smallest slice."""
-        return replace(self, min_size=min_size)
+    def adds(self, outcome: Outcome) -> list[Part]:
+        """Weighted numerators and denominators of every row."""
+        assert outcome.weights is not None
+        once = np.ones((len(outcome.weights), 1), outcome.weights.dtype)
+        weights = np.concatenate([once, outcome.weights], axis=1)
+        parts: list[Part] = [(None, None)]
+        for own, drawn in zip(outcome.populations, self.members, strict=True):
+            below = np.ones(own.above.shape) if own.below is None else own.below
+            parts += [_adding(_weighted(part, drawn, weights)) for part in (own.above, below)]
+        return parts
 
-    @property
-    def exact(self) -> bool:
-        """Whether all sums are of whole numbers."""
-        ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
-        return all(lanes.dtype.kind in "iu" for one in ratios for lanes in (one.above, one.below))
-
-    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
+    def judge(
+        self, sums: Sums, whole: Sums, least: int, keep: float, shared: Shared | None = None
+    ) -> JudgedCells:
         """Test every cell that holds enough rows and has the metric."""
-        return self.judge_sums(self.sums(Cells(keys, cells)), keep)
-
-    def sums(self, cells: Tallied) -> tuple[Lanes, ...]:
-        """Numerators, denominators, those of the baseline, and rows where nothing counts them."""
-        ratios = [self.model] if self.baseline is None else [self.model, self.baseline]
-        sums = chain.from_iterable(one.sums(cells) for one in ratios)
-        return *sums, *(() if self.counts_rows else (cells.count(),))
-
-    def judge_sums(self, sums: tuple[Lanes, ...], keep: float) -> JudgedCells:
-        """Test every cell from the sums alone, wherever they were added up.
-
-        Args:
-            sums: Numerators and denominators of every cell, shape (cells, B + 1), after them
-                those of the baseline, then its rows, shape (cells,).
-            keep: P-values beyond this interest nobody.
-        """
-        ratios = (
-            [(sums[0], sums[1])]
-            if self.baseline is None
-            else [(sums[0], sums[1]), (sums[2], sums[3])]
-        )
-        size = (sums[1][:, 0] if self.counts_rows else sums[-1]).astype(np.intp)
-        cell, effect, plausible = self._look(ratios, size, keep)
-        every = self._draws(ratios, cell[plausible], slice(1, 1 + self.model.draws))
-        p = np.ones(cell.shape)
-        p[plausible] = _student(effect[plausible], *every, self.direction, keep)
-        return JudgedCells(size, cell, effect, p)
-
-    def _look(self, ratios: list[LanePair], size: Rows, keep: float) -> tuple[Rows, Floats, Rows]:
-        """List cells that have the metric, its effects, and which of them may be significant."""
-        defined = size >= max(self.min_size, 1)
+        size, ratios = sums[0].astype(np.intp, copy=False), _ratios(sums)
+        of_whole = _metrics(_ratios(whole)[0])[0]
+        defined = size >= max(least, 1)
         for _, below in ratios:
             defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
         effect = _metric(ratios[0], cell)
-        effect -= self.whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
+        effect -= of_whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
         # The tail of an effect to the other side is at least one half.
         side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         plausible = np.flatnonzero(side if keep < 0.5 else np.isfinite(effect))
         if keep < 0.5:
-            some = self._draws(ratios, cell[plausible], slice(1, 1 + FIRST))
-            plausible = plausible[_may_reach(effect[plausible], *some, self.model.draws, keep)]
-        return cell, effect, plausible
+            some = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + FIRST))
+            plausible = plausible[_may_reach(effect[plausible], *some, self.draws, keep)]
+        every = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + self.draws))
+        p = np.ones(cell.shape)
+        p[plausible] = _student(effect[plausible], *every, self.direction, keep)
+        return JudgedCells(size, cell, effect, p)
 
-    def _draws(self, ratios: list[LanePair], cell: Rows, wanted: slice) -> tuple[Floats, Flags]:
-        """Compute the difference in some replicates, 0 where undefined; flag the defined."""
-        values, drawn = _quotients(ratios[0], cell, wanted)
-        if len(ratios) == 1:
-            values -= self.whole[wanted, None]
-        else:
-            base, also = _quotients(ratios[1], cell, wanted)
-            values, drawn = values - base, drawn & also
-        if not drawn.all():
-            values[~drawn] = 0.0
-        return values, drawn
-
-    def effect(self, inside: Flags, level: float) -> Estimate:
+    def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
         """Estimate the metric minus the whole's or the baseline's, with its t interval."""
-        cells = Cells(np.where(inside, 0, 1)[None], 2)
-        against = self.whole
-        if self.baseline is not None:
-            against = metric_of(self.baseline.sums(cells))[0]
-        replicates = metric_of(self.model.sums(cells))[0] - against
-        return replicate_spread(replicates, int(inside.sum()), level, self.members)
+        own, *other = _ratios(sums)
+        against = other[0] if other else _ratios(whole)[0]
+        smaller = min(len(own) for own in self.members)
+        difference = _metrics(own)[0] - _metrics(against)[0]
+        return replicate_spread(difference, int(sums[0][0]), level, smaller)
 
-    @cached_property
-    def counts_rows(self) -> bool:
-        """Whether the denominator counts rows."""
-        return bool((self.model.below[:, 0] == 1).all())
 
-    @cached_property
-    def whole(self) -> Floats:
-        """The metric of all rows in every replicate, shape (B + 1,)."""
-        above, below = (part.sum(0, np.float64) for part in (self.model.above, self.model.below))
-        return np.asarray(above / below)
+def _ratios(sums: Sums) -> list[LanePair]:
+    return list(zip(sums[1::2], sums[2::2], strict=True))
 
-    def take(self, rows: Rows) -> Replicates:
-        """Keep some of the rows."""
-        other = self.baseline.take(rows) if self.baseline else None
-        own = None if self.clusters is None else self.clusters[rows]
-        return replace(self, model=self.model.take(rows), baseline=other, clusters=own)
 
-    def shuffled(self, rng: np.random.Generator) -> Replicates:
-        """Shuffle the outcomes, and with them their weights."""
-        moved = self.take(shuffle(self.rows, self.clusters, rng))
-        return replace(moved, clusters=self.clusters)
+def _draws(
+    ratios: list[LanePair], of_whole: Floats, cell: Rows, wanted: slice
+) -> tuple[Floats, Flags]:
+    """Compute the difference in some replicates, 0 where undefined; flag the defined."""
+    values, drawn = _quotients(ratios[0], cell, wanted)
+    if len(ratios) == 1:
+        values -= of_whole[wanted, None]
+    else:
+        base, also = _quotients(ratios[1], cell, wanted)
+        values, drawn = values - base, drawn & also
+    if not drawn.all():
+        values[~drawn] = 0.0
+    return values, drawn
 
 
 def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: float) -> Flags:
@@ -279,10 +195,10 @@ def replicate_spread(
     return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
 
 
-def metric_of(sums: LanePair) -> Floats:
+def _metrics(sums: LanePair) -> Floats:
     """Compute the metric of every cell in every replicate, nan where it has no denominator.
 
-    >>> metric_of((np.array([[1, 0]]), np.array([[2, 0]])))
+    >>> _metrics((np.array([[1, 0]]), np.array([[2, 0]])))
     array([[0.5, nan]])
     """
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -304,15 +220,21 @@ def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> tuple[Floats, Flags
     return ratio, below > 0
 
 
-def _weighted(part: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Lanes:
-    columns = part[:, None] if part.ndim == 1 else part
-    if columns.dtype.kind not in "biu":
-        return np.asarray(columns * weights)
-    return narrow(columns.astype(np.int64) * weights)
+def _weighted(part: Floats, drawn: Ints, weights: npt.NDArray[np.uint8]) -> Lanes:
+    """Weight what members add to a sum, shape (N, K): as it is, then in every draw, (N, B + 1)."""
+    if len(drawn) == 1:
+        columns = part[:, :1]
+    else:
+        columns = part @ np.concatenate([np.ones((len(drawn), 1)), drawn], axis=1)
+    whole = columns.astype(np.int64)
+    if (whole == columns).all() and (whole >= 0).all():
+        return narrow(whole * weights)
+    return np.asarray(columns * weights)
 
 
-def _adding(lanes: Lanes) -> tuple[Rows | None, Lanes]:
+def _adding(lanes: Lanes) -> Part:
+    """Keep the rows that add to a sum, where they are few: errors are."""
     rows = np.flatnonzero(lanes[:, 0])
-    if rows.size < len(lanes) // 2:  # errors are few: most rows add nothing
+    if rows.size < len(lanes) // 2:
         return rows, np.ascontiguousarray(lanes[rows])
     return None, np.ascontiguousarray(lanes)

@@ -2,33 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from scipy.special import ndtri, stdtr
 
-from scotoma.inputs import Codes, Flags, Floats
-from scotoma.slices.evidence.clusters import (
-    ClusterSums,
-    ClusterVariance,
-    Rest,
-    shuffle,
-    signs,
-)
-from scotoma.slices.evidence.interface import Direction, JudgedCells
-from scotoma.slices.evidence.tally import Keys, Rows, count_keys, tally_lanes
-from scotoma.slices.judging.crossed import (
-    MIN_EFFECTIVE_EVENTS,
-    Centre,
-    CrossedReference,
-    CrossedTest,
-    counts_nonevents,
-    lanes_of,
-)
+from scotoma.inputs import Flags, Floats
+from scotoma.slices.judging.clusters import ClusterVariance
+from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
+from scotoma.slices.judging.tails import two_sided
+from scotoma.slices.judging.tally import Part, Sums
+from scotoma.slices.outcomes import Outcome
+
+MIN_EFFECTIVE_EVENTS = 10  # with fewer, the t interval does not hold its level
+ROUNDING = 1e-9  # means over three models add up to 10 events or to a last bit less, as rows lie
+EXAMPLES = 6  # lanes before the scatter within examples and the members' sums
 
 
 @dataclass(frozen=True)
-class Means:
+class Centre:
+    """Values that the lanes of a mean are centred on, which changes nothing but rounding.
+
+    Attributes:
+        mean: The mean of psi.
+        inverted: Whether the examples without the event count as events, as for a rate near 1.
+        members: The mean of each population that has several members.
+    """
+
+    mean: float
+    inverted: bool
+    members: tuple[float, ...]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Centre:
+        """Centre the rows of an outcome on their means.
+
+        >>> from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
+        >>> Centre.of(prepare_outcome(SLICE_METRICS["error"], [1, 1, 0, 1], None, None, 4))
+        Centre(mean=0.75, inverted=True, members=())
+        """
+        psi = psi_of(outcome)
+        mean = float(psi.mean()) if psi.size else 0.0
+        members = tuple(float(own.mean()) for own in several(outcome))
+        largest = float(np.abs(psi).max(initial=0.0))
+        inverted = counts_nonevents(mean, largest, outcome.baseline is not None)
+        return cls(mean, inverted, members)
+
+
+def counts_nonevents(mean: float, largest: float, compared: bool) -> bool:
+    """Say whether a rate is so near 1 that the examples without the event are the rare events."""
+    return not compared and 0.5 < mean <= 1 and largest <= 1
+
+
+def psi_of(outcome: Outcome) -> Floats:
+    """Compute the mean over members of every row, minus the baseline's where there is one."""
+    first, *others = (own.above.mean(1) for own in outcome.populations)
+    return np.asarray(first - others[0] if others else first)
+
+
+def several(outcome: Outcome) -> list[Floats]:
+    """List the scores of each population with several members; paired ones as differences."""
+    scores = [own.above for own in outcome.populations]
+    if outcome.paired:
+        scores = [scores[0] - scores[1]]
+    return [own for own in scores if own.shape[1] > 1]
+
+
+@dataclass(frozen=True)
+class MeanLane(Lane):
     """The mean of a score over a slice, members and examples both drawn at random.
 
     With psi the mean over members (of the model at hand minus the baseline, where there is one),
@@ -43,179 +85,163 @@ class Means:
       whole; a slice with fewer counts as tested all the same, because a family chosen by its events
       would be corrected for too few.
 
+    Where rows share clusters, the variance over examples is no smaller than that over clusters, and
+    events are those of clusters.
+
     Attributes:
-        outcome: Scores of the model at hand, shape (N, K); of a part, those of the whole.
-        baseline: Scores of the model it is compared with on the same rows, shape (N, K').
-        reference: The rest of the rows, or the baseline on the same slice.
-        paired: Member m of both derives from the same training run.
         direction: Which side counts.
-        min_size: Rows that a slice must hold to be tested, at least 2.
-        clusters: Code of each row's cluster, shape (N,): the variance over examples is then no
-            smaller than that over clusters, and events are those of clusters; None: every row is
-            its own.
-        part_of: The same evidence on more rows, and which of them these are. Sums are of its
-            numbers: the mean that those are centred on changes nothing but rounding.
-        swapped: The evidence whose two populations changed places here, and on which rows.
+        reference: The rest of the rows, or the baseline on the same slice.
+        members: Members of each population that has several.
+        centre: What the lanes are centred on.
     """
 
-    outcome: Floats
-    baseline: Floats | None
-    reference: CrossedReference
-    paired: bool
     direction: Direction
-    min_size: int
-    clusters: Codes | None = None
-    part_of: tuple[Means, Rows] | None = None
-    swapped: tuple[Means, Flags] | None = None
+    reference: Literal["rest", "baseline"]
+    members: tuple[int, ...]
+    centre: Centre
 
     @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.outcome if self.part_of is None else self.part_of[1])
+    def exchanges(self) -> bool:
+        """Against a baseline the two populations are exchanged."""
+        return self.reference == "baseline"
 
     @property
-    def width(self) -> int:
-        """Numbers of 8 bytes that a cell needs."""
-        return 4 * int(self._lanes.shape[1])
+    def widths(self) -> tuple[int, ...]:
+        """Numbers in each of the sums."""
+        return 1, EXAMPLES + len(self.members) + sum(self.members)
 
-    def with_min_size(self, min_size: int) -> Means:
-        """Return the same evidence with another smallest slice."""
-        return replace(self, min_size=min_size)
+    def adds(self, outcome: Outcome) -> list[Part]:
+        """Four powers of psi, its events and their square, the scatter in rows, the members."""
+        psi, populations, centre = psi_of(outcome), several(outcome), self.centre
+        centred, events = psi - centre.mean, np.abs(psi)
+        if centre.inverted:
+            events = 1.0 - events
+        scatter = [((own - own.mean(1, keepdims=True)) ** 2).sum(1) for own in populations]
+        columns = [centred, centred**2, centred**3, centred**4, events, events**2, *scatter]
+        lanes = np.empty((psi.size, self.widths[1]))
+        lanes[:, : len(columns)] = np.stack(columns, axis=1)
+        first = len(columns)
+        for own, mean in zip(populations, centre.members, strict=True):
+            np.subtract(own, mean, out=lanes[:, first : first + own.shape[1]])
+            first += own.shape[1]
+        return [(None, None), (None, lanes)]
 
-    def judge(self, keys: Keys, cells: int, keep: float) -> JudgedCells:
+    def over(self, parts: list[Part]) -> Floats:
+        """Psi, against a baseline not centred, since there nothing changed; and its events."""
+        lanes = parts[1][1]
+        assert lanes is not None
+        values = lanes[:, [0, 4]]
+        if self.reference == "baseline":
+            values[:, 0] += self.centre.mean
+        return np.asarray(values)
+
+    def judge(
+        self, sums: Sums, whole: Sums, least: int, keep: float, shared: Shared | None = None
+    ) -> JudgedCells:
         """Test every cell that holds enough rows; with too few effective events p is 1."""
-        size = count_keys(keys, cells)
-        cell = self.test.testable(size)
-        sums = tally_lanes(keys, cells, self._lanes)[cell]
-        n = size[cell].astype(np.float64)
-        over = self._over_clusters(keys, cells, cell, sums, n)
-        if over is not None:
+        size = sums[0].astype(np.intp, copy=False)
+        rows, totals = float(whole[0][0]), whole[1][0]
+        wanted = size >= max(least, 2)
+        if self.reference == "rest":
+            wanted &= rows - size >= 2
+        cell = np.flatnonzero(wanted)
+        lanes, n = sums[1][cell], size[cell].astype(np.float64)
+        over, squares = None, totals[5]
+        if shared is not None:
+            pairs, every = shared
+            compared = every if self.reference == "rest" else None
+            over = ClusterVariance.of(pairs, size.size, cell, n, compared)
             enough = over.clusters >= MIN_EFFECTIVE_EVENTS
-            cell, sums, n, over = cell[enough], sums[enough], n[enough], over.take(enough)
-        effect, p = self.test.judge(sums, n, self.direction, keep, over)
+            cell, lanes, n, over = cell[enough], lanes[enough], n[enough], over.take(enough)
+            squares = (every.sums[:, 1] ** 2).sum()
+        effect, p = self.effects(lanes, n, rows, totals), np.ones(n.shape)
+        own = lanes[:, 5] if over is None else over.event_squares
+        with np.errstate(divide="ignore", invalid="ignore"):
+            events = np.nan_to_num(lanes[:, 4] ** 2 / own)
+            expected = np.nan_to_num(totals[4] ** 2 / squares) * (n / max(rows, 1))
+        enough = np.maximum(events, expected) >= MIN_EFFECTIVE_EVENTS * (1 - ROUNDING)
+        tested = np.flatnonzero(enough)
+        variance, df = self.variance(
+            lanes[tested], n[tested], rows, totals, over and over.take(tested)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(variance > 0, effect[tested] / np.sqrt(variance), 0.0)
+        plausible: Flags = np.abs(t) >= (
+            ndtri(1 - keep) if keep < 0.5 else 0.0
+        )  # t's tails: heavier
+        upper, lower = stdtr(df[plausible], -t[plausible]), stdtr(df[plausible], t[plausible])
+        p[tested[plausible]] = two_sided(upper, lower, self.direction)
         return JudgedCells(size, cell, effect, p)
 
-    def take(self, rows: Rows) -> Means:
-        """Keep some of the rows."""
-        own = None if self.clusters is None else self.clusters[rows]
-        if self.part_of is None:
-            return replace(self, clusters=own, part_of=(self, rows))
-        whole, part = self.part_of
-        return replace(self, clusters=own, part_of=(whole, part[rows]))
-
-    def shuffled(self, rng: np.random.Generator) -> Means:
-        """Shuffle the scores; against a baseline exchange the two at random instead.
-
-        Where both have as many members they are exchanged on a random half of the examples,
-        otherwise all members are dealt out anew.
-        """
-        if self.reference == "rest" or self.baseline is None:
-            moved = self.take(shuffle(self.rows, self.clusters, rng))
-            return replace(moved, clusters=self.clusters)
-        if self.part_of is not None:
-            rows = self.part_of[1]
-            outcome, baseline = self.outcome[rows], self.baseline[rows]
-            return replace(self, outcome=outcome, baseline=baseline, part_of=None).shuffled(rng)
-        own, other = self.outcome.shape[1], self.baseline.shape[1]
-        if own == other:
-            swap = signs(self.rows, self.clusters, rng)
-            outcome, baseline = _exchanged(swap[:, None], self.outcome, self.baseline)
-            return replace(self, outcome=outcome, baseline=baseline, swapped=(self, swap))
-        members = np.concatenate([self.outcome, self.baseline], axis=1)
-        members = members[:, rng.permutation(own + other)]
-        return replace(self, outcome=members[:, :own], baseline=members[:, own:], swapped=None)
-
-    @cached_property
-    def test(self) -> CrossedTest:
-        """The test of the sums of a slice."""
-        totals = np.asarray(self._lanes.sum(0))
-        squares = totals[5]
-        if self.clusters is not None:
-            squares = (self._cluster_sums.sums[:, 1] ** 2).sum()
-        sizes = [own.shape[1] for own in (self.outcome, self.baseline) if own is not None]
-        several = sizes[:1] if self.paired else sizes
-        return CrossedTest(
-            self.reference,
-            self.min_size,
-            tuple(size for size in several if size > 1),
-            self.rows,
-            self._mean,
-            totals,
-            float(squares),
-        )
-
-    @cached_property
-    def _mean(self) -> float:
-        if self.part_of is not None:
-            return self.part_of[0]._mean
-        return float(self.psi.mean()) if self.rows else 0.0
-
-    @cached_property
-    def psi(self) -> Floats:
-        """The mean over members of every row, minus the baseline's where there is one."""
-        if self.swapped is not None:
-            before, swap = self.swapped
-            return np.where(swap, -before.psi, before.psi)
-        psi = self.outcome.mean(1)
-        return np.asarray(psi if self.baseline is None else psi - self.baseline.mean(1))
-
-    @cached_property
-    def _lanes(self) -> Floats:
-        """Powers of psi, its events, the scatter within examples, the members."""
-        if self.part_of is not None:
-            whole, rows = self.part_of
-            return np.asarray(whole._lanes[rows])
-        inverted = counts_nonevents(self.psi, self._mean, self.baseline is not None)
-        members = tuple(float(own.mean()) for own in self.several())
-        return self.lanes(Centre(self._mean, inverted, members))
-
-    def lanes(self, centre: Centre) -> Floats:
-        """Compute what is summed over the rows of a slice, as `lanes_of` does."""
-        return lanes_of(self.psi, self._scatter, self.several(), centre)
-
-    @cached_property
-    def _scatter(self) -> list[Floats]:
-        """Scatter of the members about each row's mean, of each population that has several."""
-        if self.swapped is None:
-            return [((p - p.mean(1, keepdims=True)) ** 2).sum(1) for p in self.several()]
-        before, swap = self.swapped
-        return _exchanged(swap, *before._scatter)
-
-    def several(self) -> list[Floats]:
-        """List the scores of each population with several members; paired ones as differences."""
-        return [own for own in self._populations() if own.shape[1] > 1]
-
-    def _populations(self) -> list[Floats]:
-        if self.baseline is None:
-            return [self.outcome]
-        return [self.outcome - self.baseline] if self.paired else [self.outcome, self.baseline]
-
-    @cached_property
-    def _cluster_sums(self) -> ClusterSums:
-        """The clusters of all rows: sums of psi and of its events."""
-        clusters = np.zeros(self.rows, np.intp) if self.clusters is None else self.clusters
-        return ClusterSums.of(np.zeros((1, self.rows), np.int64), clusters, self._lanes[:, [0, 4]])
-
-    def _over_clusters(
-        self, keys: Keys, cells: int, cell: Rows, sums: Floats, n: Floats
-    ) -> ClusterVariance | None:
-        """Estimate the variance of the effect over clusters, in some cells."""
-        if self.clusters is None:
-            return None
-        values = self._lanes[:, [0, 4]]
+    def effects(self, lanes: Floats, n: Floats, rows: float, totals: Floats) -> Floats:
+        """Compute the effects of slices, shape (T,), from the sums of their lanes, (T, W)."""
+        mean = lanes[:, 0] / n
         if self.reference == "baseline":
-            values[:, 0] += self._mean  # psi itself, against 0: nothing changed
-            return ClusterVariance.of(
-                ClusterSums.of(keys, self.clusters, values), cells, cell, n, None
-            )
-        mean, rest = np.zeros(cells), np.zeros(cells)
-        mean[cell] = sums[:, 0] / n
-        rest[cell] = (self.test.totals[0] - sums[:, 0]) / (self.rows - n)
-        pairs = ClusterSums.of(keys, self.clusters, values)
-        return ClusterVariance.of(pairs, cells, cell, n, Rest(self._cluster_sums, mean, rest))
+            return np.asarray(mean + self.centre.mean)
+        return np.asarray(mean - (totals[0] - lanes[:, 0]) / (rows - n))
+
+    def variance(
+        self,
+        lanes: Floats,
+        n: Floats,
+        rows: float,
+        totals: Floats,
+        over: ClusterVariance | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Estimate the variance of the effects and its degrees of freedom."""
+        variance, excess = _spread(lanes, n)
+        others, m = totals - lanes, rows - n
+        if self.reference == "rest":
+            other_variance, other_excess = _spread(others, m)
+            excess = np.where(variance >= other_variance, excess, other_excess * n / m)
+            parts = [
+                (np.maximum(variance, other_variance) / n, 2 * n / np.maximum(excess, 1e-12)),
+                (other_variance / m, 2 * m / np.maximum(other_excess, 1e-12)),
+            ]
+        else:
+            mean = self.centre.mean
+            square = lanes[:, 1] / n + 2 * mean * lanes[:, 0] / n + mean**2
+            parts = [(np.maximum(variance, square) / n, 2 * n / np.maximum(excess, 1e-12))]
+        examples = np.sum([part for part, _ in parts], axis=0)
+        spread = np.sum([part**2 / f for part, f in parts], axis=0)
+        if over is not None:
+            larger = over.variance > examples
+            spread = np.where(larger, over.variance**2 / over.df, spread)
+            examples = np.where(larger, over.variance, examples)
+        members = residual = np.zeros(n.shape)
+        first = EXAMPLES + len(self.members)
+        for place, k in enumerate(self.members, EXAMPLES):
+            inside = lanes[:, first : first + k]
+            rates = inside / n[:, None]
+            own_residual = _residual(lanes[:, place], inside, n)
+            if self.reference == "rest":
+                outside = others[:, first : first + k]
+                rates = rates - outside / m[:, None]
+                own_residual = own_residual + _residual(others[:, place], outside, m)
+            own_members = rates.var(1, ddof=1) / k
+            members, residual = members + own_members, residual + own_residual
+            spread = spread + own_members**2 / (k - 1)
+            first += k
+        total = np.maximum(np.maximum(examples + members - residual, examples), members)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            df = np.where(spread > 0, total**2 / spread, np.inf)
+        return total, np.maximum(df, 1.0)
 
 
-def _exchanged(swap: Flags, *populations: Floats) -> list[Floats]:
-    """Exchange the numbers of two populations on some rows; those of one stay."""
-    pairs = zip(populations, reversed(populations), strict=True)
-    return [np.where(swap, other, own) for own, other in pairs]
+def _spread(lanes: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Estimate the variance (ddof 1) of psi over examples, and its kurtosis minus 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = lanes[:, 0] / n
+        second = np.maximum(lanes[:, 1] / n - mean**2, 0.0)
+        fourth = lanes[:, 3] / n - mean * (4 * lanes[:, 2] / n - mean * (6 * lanes[:, 1] / n))
+        fourth = fourth - 3 * mean**4
+        excess = np.where(second > 0, fourth / second**2 - 1.0, 0.0)
+    return second * n / (n - 1), np.maximum(excess, 0.0)
+
+
+def _residual(scatter: Floats, members: Floats, n: Floats) -> Floats:
+    """Estimate V_res of one population: squares without those of examples and members."""
+    k = members.shape[1]
+    means = members / n[:, None]
+    sse = scatter - n * ((means - means.mean(1, keepdims=True)) ** 2).sum(1)
+    return np.asarray(np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import betainc, gammaln
 
 from scotoma.inputs import Floats, Ints
-from scotoma.slices.evidence.interface import Direction
+from scotoma.slices.judging.evidence import Direction
 
 BLOCK = 1 << 15  # cells whose tails are summed together: their columns stay in the cache
 NEGLIGIBLE = 1e-17  # next to a sum of 1 in double precision

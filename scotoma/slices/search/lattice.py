@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Flags
-from scotoma.slices.evidence.tally import Keys, Tallied
+from scotoma.slices.judging.tally import Cells, Keys, Lanes, Rows
 from scotoma.slices.search.predicates import Encoded
 
 Subset = tuple[int, ...]
@@ -42,14 +42,13 @@ class Block:
     occupied: tuple[npt.NDArray[np.int64] | None, ...]
 
     @property
-    def cells(self) -> int:
+    def number(self) -> int:
         """Cells of all subsets of the block that have a number."""
         return int(self.starts[-1])
 
-    @property
-    def tallied(self) -> Tallied | None:
-        """What counts and sums the rows of its cells; None where the keys say it all."""
-        return None
+    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
+        """Sum over the rows of each cell, as `Tallied` says."""
+        return Cells(self.keys, self.number).add(rows, lanes)
 
     def together(self, flags: list[Flags]) -> Flags:
         """Collect the flags of the numbered cells from those of all cells of each subset."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -11,7 +11,7 @@ from operator import xor
 
 import numpy as np
 
-from scotoma.slices.evidence.tally import Cells, Counts, Keys, Lanes, Rows
+from scotoma.slices.judging.tally import Cells, Keys, Lanes, Rows
 from scotoma.slices.search.lattice import Block, Subset, cells_of, subset_groups
 from scotoma.slices.search.predicates import Encoded
 
@@ -66,10 +66,32 @@ class Joint(Block):
 
     tables: tuple[tuple[int, ...], ...]
 
-    @property
-    def tallied(self) -> MarginTables:
-        """What counts and sums the rows of its cells."""
-        return MarginTables(self)
+    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
+        """Sum over the rows of each margin; where there are many rows, they are summed by table."""
+        few = FULL * max(prod(shape) for shape in self.tables)
+        if rows is not None and rows.size < few:
+            return self._under_each(rows).add(None, lanes)
+        ends = iter(pairwise(self.starts.tolist()))
+        sums: list[Lanes] = []
+        for own, shape in zip(self.keys, self.tables, strict=True):
+            table = Cells(own[None], prod(shape)).add(rows, lanes)
+            sums = sums or [np.empty((self.number, *table.shape[1:]), table.dtype)]
+            for place, size in enumerate(shape):
+                first, last = next(ends)
+                cube = table.reshape(prod(shape[:place]), size, -1)
+                np.einsum("asb->ab", cube, out=sums[0][first:last].reshape(len(cube), -1))
+        return sums[0]
+
+    def _under_each(self, rows: Rows) -> Cells:
+        """Look up the cells of some rows."""
+        keys: Keys = np.empty((len(self.subsets), rows.size), np.int32)
+        own = iter(keys)
+        for table, shape in zip(self.keys, self.tables, strict=True):
+            cells = table.take(rows)
+            for place in range(len(shape)):
+                next(own)[:] = without(shape, place).take(cells)
+        keys += self.starts[:-1, None].astype(np.int32)
+        return Cells(keys, self.number)
 
 
 def joint_blocks(
@@ -88,6 +110,8 @@ def joint_blocks(
     >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)
     >>> block.subsets, block.tables, block.keys.tolist()
     (((1, 2), (0, 2), (0, 1)), ((2, 2, 2),), [[0, 3, 6]])
+    >>> block.add().tolist()
+    [1, 0, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1]
     """
     sizes, codes = encoded.sizes.tolist(), encoded.codes.astype(np.int32)
     shapes = [tuple(sizes[f] for f in own) for own in joint]
@@ -113,63 +137,6 @@ def joint_blocks(
             (None,) * sum(len(own) for own in joint[first:last]),
             tuple(shapes[first:last]),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class MarginTables:
-    """The cells of a block of margins: where there are many rows, they are summed by table.
-
-    Attributes:
-        block: From `joint_blocks`.
-
-    >>> from scotoma.slices.search.predicates import encode
-    >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
-    >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)
-    >>> block.tallied.count().tolist()
-    [1, 0, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1]
-    """
-
-    block: Joint
-
-    def count(self, rows: Rows | None = None) -> Counts:
-        """Count all rows, or some, in each cell."""
-        if rows is not None and self._few(rows):
-            return self._under_each(rows).count()
-        return self._by_table(lambda cells: cells.count(rows))
-
-    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum every lane over the rows of each cell, or over some."""
-        if rows is not None and self._few(rows):
-            return self._under_each(rows).tally(lanes)
-        return self._by_table(lambda cells: cells.tally(lanes, rows))
-
-    def _few(self, rows: Rows) -> bool:
-        return rows.size < FULL * max(prod(shape) for shape in self.block.tables)
-
-    def _under_each(self, rows: Rows) -> Cells:
-        """Look up the cells of some rows."""
-        block = self.block
-        keys: Keys = np.empty((len(block.subsets), rows.size), np.int32)
-        own = iter(keys)
-        for table, shape in zip(block.keys, block.tables, strict=True):
-            cells = table.take(rows)
-            for place in range(len(shape)):
-                next(own)[:] = without(shape, place).take(cells)
-        keys += block.starts[:-1, None].astype(np.int32)
-        return Cells(keys, block.cells)
-
-    def _by_table(self, add_up: Callable[[Cells], Lanes]) -> Lanes:
-        block = self.block
-        ends = iter(pairwise(block.starts.tolist()))
-        sums: list[Lanes] = []
-        for own, shape in zip(block.keys, block.tables, strict=True):
-            table = add_up(Cells(own[None], prod(shape)))
-            sums = sums or [np.empty((block.cells, *table.shape[1:]), table.dtype)]
-            for place, size in enumerate(shape):
-                first, last = next(ends)
-                cube = table.reshape(prod(shape[:place]), size, -1)
-                np.einsum("asb->ab", cube, out=sums[0][first:last].reshape(len(cube), -1))
-        return sums[0]
 
 
 @lru_cache(maxsize=256)

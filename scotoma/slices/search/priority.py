@@ -10,11 +10,11 @@ from math import prod
 import numpy as np
 
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.evidence.interface import Evidence
+from scotoma.slices.judging.evidence import Judge
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit
-from scotoma.slices.settings import Order
+from scotoma.slices.settings import Order, SearchSettings
 
 Scores = Callable[[Hits], Floats]
 
@@ -100,26 +100,22 @@ def scores_of(order: Order, seed: int) -> Scores:
 
 def prioritise(
     encoded: Encoded,
-    evidence: Evidence,
-    max_cross: int,
+    evidence: Judge,
+    asked: SearchSettings,
     candidates: int,
-    iterations: int,
     decide: Decide,
     budget: Budget,
-    scores: Scores,
 ) -> tuple[Hits, tuple[Iteration, ...]]:
     """Visit the children of the slices with the smallest scores.
 
     Args:
         encoded: The predicates of the evidence's rows.
         evidence: The outcome and its test.
-        max_cross: Largest number of predicates in a slice.
+        asked: The settings of the search.
         candidates: Nonempty candidates wanted in each iteration after the first, an estimate by the
             running rate of each cross size.
-        iterations: Iterations, the first of which takes all single predicates.
         decide: Which of all candidates tested so far are significant.
         budget: What a block may hold.
-        scores: From `scores_of`.
 
     Returns:
         All candidates tested, and what each iteration proposed and found.
@@ -128,7 +124,8 @@ def prioritise(
         Liu et al. 2022, section 4 and Algorithm 2.
     """
     state, tested, past = _State(), list[Hits](), list[Iteration]()
-    for iteration in range(iterations):
+    scores = scores_of(asked.order, asked.seed)
+    for iteration in range(asked.iterations):
         if iteration == 0:
             chosen = {
                 subset: np.ones(shape_of(encoded, subset), np.bool_)
@@ -136,17 +133,17 @@ def prioritise(
             }
             expected = float(encoded.sizes.sum())
         else:
-            chosen, expected = _subdivide(encoded, state, max_cross, candidates)
+            chosen, expected = _subdivide(encoded, state, asked.max_cross, candidates)
         if not chosen:
             break
-        new = _evaluate(encoded, evidence, chosen, state, budget)
+        new = _evaluate(encoded, evidence, chosen, state, budget, asked.min_size)
         tested.append(new)
         so_far = join_hits(tested)
         every = decide(so_far)
         significant = every[so_far.p.size - new.p.size :]
         flag(state.blocked, new.take(significant))
         others = new.take(~significant)
-        _enqueue(state, others, scores(others), max_cross)
+        _enqueue(state, others, scores(others), asked.max_cross)
         found = int(np.count_nonzero(minimal(encoded, so_far.take(every))))
         past.append(Iteration(new.proposed, float(expected), new.nonempty, found))
     return join_hits(tested), tuple(past)
@@ -184,10 +181,11 @@ def _subdivide(
 
 def _evaluate(
     encoded: Encoded,
-    evidence: Evidence,
+    evidence: Judge,
     chosen: dict[Subset, Flags],
     state: _State,
     budget: Budget,
+    least: int,
 ) -> Hits:
     """Test the chosen cells; those that hold too few rows are blocked."""
     parts: list[Hits] = []
@@ -195,7 +193,7 @@ def _evaluate(
         subsets = [subset for subset in chosen if len(subset) == cross]
         before, nonempty = state.counted.get(cross, (0, 0))
         for block in blocks(encoded, subsets, most_cells=budget.cells, most_keys=budget.keys):
-            hits, small = visit(encoded, evidence, block, 1.0, {}, chosen)
+            hits, small = visit(encoded, evidence, block, least, 1.0, {}, chosen)
             parts.append(hits)
             nonempty += hits.nonempty
             for subset in block.subsets:

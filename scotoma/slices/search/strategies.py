@@ -10,21 +10,28 @@ import numpy.typing as npt
 
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Flags
-from scotoma.slices.evidence.interface import Evidence
-from scotoma.slices.evidence.tally import Rows
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.search.confirm import (
+from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.tally import Cells, Rows
+from scotoma.slices.search.cover import (
     HalfTests,
     Proposals,
     SearchedTable,
+    cover,
     cross_screen,
     half_size,
     p_of_slice,
 )
-from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult
-from scotoma.slices.search.greedy import cover, keys_of, rows_of, unexplained
+from scotoma.slices.search.findings import (
+    Key,
+    SliceFinding,
+    SliceTestResult,
+    keys_of,
+    rows_of,
+    unexplained,
+)
 from scotoma.slices.search.predicates import Encoded
-from scotoma.slices.search.priority import Iteration, prioritise, scores_of
+from scotoma.slices.search.priority import Iteration, prioritise
 from scotoma.slices.search.sweep import Budget, Hits, minimal, sweep
 from scotoma.slices.settings import SearchSettings
 
@@ -56,20 +63,22 @@ class TableInMemory:
     """
 
     encoded: Encoded
-    evidence: Evidence
+    evidence: Judge
     plan: SearchPlan
     halves: tuple[Rows, Rows]
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
         """Test all candidates, as `SearchedTable` says."""
-        asked = self.plan.asked
-        encoded, evidence = (self.encoded, self.evidence) if half is None else self._parts[half]
+        asked, least = self.plan.asked, self.plan.asked.min_size
+        encoded, evidence = self.encoded, self.evidence
+        if half is not None:
+            (encoded, evidence), least = self._parts[half], half_size(least)
         if without:
             rows = unexplained(encoded, without)
             if rows.size == 0:
                 return Hits()
             encoded, evidence = encoded.take(rows), evidence.take(rows)
-        return sweep(encoded, evidence, asked.max_cross, asked.alpha, self.plan.budget)
+        return sweep(encoded, evidence, asked.max_cross, least, asked.alpha, self.plan.budget)
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
@@ -80,17 +89,12 @@ class TableInMemory:
         return HalfTests((first, second), partial(rows_of, self.encoded), rows)
 
     @cached_property
-    def _parts(self) -> list[tuple[Encoded, Evidence]]:
-        """Both halves, in which slices may be half as large."""
-        min_size = half_size(self.evidence.min_size)
-        return [
-            (self.encoded.take(rows), self.evidence.take(rows).with_min_size(min_size))
-            for rows in self.halves
-        ]
+    def _parts(self) -> list[tuple[Encoded, Judge]]:
+        return [(self.encoded.take(rows), self.evidence.take(rows)) for rows in self.halves]
 
 
 def search_in_memory(
-    encoded: Encoded, evidence: Evidence, plan: SearchPlan, halves: tuple[Rows, Rows]
+    encoded: Encoded, evidence: Judge, plan: SearchPlan, halves: tuple[Rows, Rows]
 ) -> tuple[list[SliceFinding], Hits, tuple[Iteration, ...]]:
     """Search a table in memory as planned.
 
@@ -110,12 +114,18 @@ def search_in_memory(
         return adjust(hits.p, hits.tested, asked.correction) <= asked.alpha
 
     if asked.mode == "iterative":
-        hits = sweep(encoded, evidence, asked.max_cross, asked.alpha, plan.budget, decide)
+        hits = sweep(
+            encoded, evidence, asked.max_cross, asked.min_size, asked.alpha, plan.budget, decide
+        )
     elif asked.mode == "priority":
         hits, iterations = prioritise(
-            encoded, evidence, asked.max_cross, plan.candidates, asked.iterations, decide,
-            plan.budget, scores_of(asked.order, asked.seed),
-        )  # fmt: skip
+            encoded,
+            evidence,
+            asked,
+            plan.candidates,
+            decide,
+            plan.budget,
+        )
     else:
         table = TableInMemory(encoded, evidence, plan, halves)
         return *search_table(table, encoded, asked), ()
@@ -172,16 +182,15 @@ def significant(
 
 
 def _conditional(
-    encoded: Encoded, evidence: Evidence, keys: tuple[Key, ...]
+    encoded: Encoded, evidence: Judge, keys: tuple[Key, ...]
 ) -> list[tuple[float, int]]:
     """Give p-value and size of each slice among the rows in none before it."""
     remaining = np.arange(evidence.rows)
     results: list[tuple[float, int]] = []
     for key in keys:
         inside = rows_of(encoded, key)[remaining]
-        judged = (
-            evidence.take(remaining).with_min_size(1).judge(inside[None].astype(np.int32), 2, 1.0)
-        )
+        cells = Cells(inside[None].astype(np.int32), 2)
+        judged = evidence.take(remaining).judge(cells, 1, 1.0)
         results.append((p_of_slice(judged), int(np.count_nonzero(inside))))
         remaining = remaining[~inside]
     return results

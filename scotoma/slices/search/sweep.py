@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from scotoma.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
-from scotoma.slices.evidence.interface import Additive, Evidence
+from scotoma.slices.judging.evidence import Judge
 from scotoma.slices.search.lattice import (
     CELLS,
     KEYS,
@@ -108,8 +108,9 @@ def join_hits(parts: list[Hits]) -> Hits:
 
 def sweep(
     encoded: Encoded,
-    evidence: Evidence,
+    evidence: Judge,
     max_cross: int,
+    least: int,
     keep: float,
     budget: Budget,
     decide: Decide | None = None,
@@ -120,6 +121,7 @@ def sweep(
         encoded: The predicates of the evidence's rows.
         evidence: The outcome and its test.
         max_cross: Largest number of predicates in a slice.
+        least: Rows that a slice must hold.
         keep: Candidates with a larger p-value are not kept.
         budget: What a block may hold.
         decide: Which of the candidates kept so far are significant: their children, and those of
@@ -136,7 +138,9 @@ def sweep(
         prune = decide is not None
         level: list[Hits] = []
         cut = _blocks(encoded, evidence, subsets, budget)
-        look = partial(visit, encoded, evidence, keep=keep, blocked=blocked if prune else None)
+        look = partial(
+            visit, encoded, evidence, least=least, keep=keep, blocked=blocked if prune else None
+        )
         for hits, small in map_in_order(look, cut, budget.threads):
             level.append(hits)
             if prune and cross < max_cross:
@@ -152,11 +156,11 @@ def sweep(
 
 
 def _blocks(
-    encoded: Encoded, evidence: Evidence, subsets: list[Subset], budget: Budget
+    encoded: Encoded, evidence: Judge, subsets: list[Subset], budget: Budget
 ) -> Iterator[Block]:
     """Cut the subsets of a cross size into blocks; those that can, share a pass over the rows."""
     bounds = {"most_cells": budget.cells, "most_keys": budget.keys}
-    if isinstance(evidence, Additive) and evidence.exact:
+    if evidence.exact:
         most = min(evidence.rows // FULL, budget.cells)
         joint, subsets = families(encoded.sizes.tolist(), subsets, most)
         yield from joint_blocks(encoded, joint, **bounds)
@@ -174,8 +178,9 @@ def _ordered(hits: Hits) -> Hits:
 
 def visit(
     encoded: Encoded,
-    evidence: Evidence,
+    evidence: Judge,
     block: Block,
+    least: int,
     keep: float,
     blocked: dict[Subset, Flags] | None,
     chosen: dict[Subset, Flags] | None = None,
@@ -186,6 +191,7 @@ def visit(
         encoded: The predicates.
         evidence: The outcome and its test.
         block: Feature subsets and the cell of every row under each.
+        least: Rows that a slice must hold.
         keep: Candidates with a larger p-value are not kept.
         blocked: Cells below which nothing is tested; None: all are.
         chosen: The only cells to test, by subset; None: all.
@@ -194,11 +200,7 @@ def visit(
         The candidates kept, and by subset the cells that are barred, too small or empty; nothing
         of the kind where none are blocked.
     """
-    if block.tallied is None:
-        judged = evidence.judge(block.keys, block.cells, keep)
-    else:
-        additive = cast(Additive, evidence)  # for nothing else are such blocks cut
-        judged = additive.judge_sums(additive.sums(block.tallied), keep)
+    judged = evidence.judge(block, least, keep)
     cell, effect, p = judged.cell, judged.effect, judged.p
     nonempty = int(np.count_nonzero(judged.size))
     proposed = sum(prod(shape_of(encoded, subset)) for subset in block.subsets)
@@ -212,7 +214,7 @@ def visit(
         nonempty = int(np.count_nonzero((judged.size > 0) & ~barred))
         free = ~barred[cell]
         cell, effect, p = cell[free], effect[free], p[free]
-        shut = barred | (judged.size < evidence.min_size) | (judged.size == 0)
+        shut = barred | (judged.size < least) | (judged.size == 0)
         each = zip(block.subsets, block.occupied, block.apart(shut), strict=True)
         for subset, occupied, flags in each:
             small[subset] = (

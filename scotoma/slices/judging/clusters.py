@@ -1,15 +1,15 @@
-"""How much do effects vary over clusters, and how are the outcomes of clusters shuffled?"""
+"""How much do the effects of slices vary over clusters?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.inputs import Codes, Floats
-from scotoma.slices.evidence.tally import Keys
+from scotoma.slices.judging.tally import Keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +54,6 @@ class ClusterSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
-    """All rows outside each slice, which it is compared with.
-
-    Attributes:
-        whole: The clusters of all rows.
-        mean: Mean of the first value in each cell, shape (cells,).
-        rest: Mean of it outside each cell.
-    """
-
-    whole: ClusterSums
-    mean: Floats
-    rest: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class ClusterVariance:
     """The variance of slices' effects over clusters, shape (T,) each.
 
@@ -86,16 +71,11 @@ class ClusterVariance:
 
     def take(self, chosen: npt.NDArray[np.bool_ | np.intp]) -> ClusterVariance:
         """Keep some of the slices."""
-        return ClusterVariance(
-            self.variance[chosen],
-            self.df[chosen],
-            self.event_squares[chosen],
-            self.clusters[chosen],
-        )
+        return ClusterVariance(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @classmethod
     def of(
-        cls, pairs: ClusterSums, cells: int, cell: Codes, n: Floats, compared: Rest | None
+        cls, pairs: ClusterSums, cells: int, cell: Codes, n: Floats, whole: ClusterSums | None
     ) -> ClusterVariance:
         """Add up the influences of the clusters.
 
@@ -108,29 +88,36 @@ class ClusterVariance:
             cells: Number of cells.
             cell: The cells asked for, ascending, shape (T,).
             n: Their rows.
-            compared: The rest; None against nothing.
+            whole: The clusters of all rows, against the rest; None against nothing.
         """
 
         def add(values: Floats) -> Floats:
             return np.asarray(np.bincount(pairs.cell, values, cells)[cell], np.float64)
 
+        def spread(values: Floats) -> Floats:
+            every = np.zeros(cells)
+            every[cell] = values
+            return every[pairs.cell]
+
         size = np.ones(cells)
         size[cell] = n
-        own = pairs.sums[:, 0] / size[pairs.cell]
-        clusters = add(np.ones(pairs.rows.size))
-        counted = clusters
+        size = size[pairs.cell]
+        own = pairs.sums[:, 0] / size
+        clusters = counted = add(np.ones(pairs.rows.size))
         second, fourth = np.zeros(n.size), np.zeros(n.size)
-        if compared is not None:
-            whole, rest = compared.whole, compared.rest
-            others = whole.rows.sum() - size
-            centred = pairs.sums[:, 0] - pairs.rows * compared.mean[pairs.cell]
+        if whole is not None:
+            total, outside = whole.sums[:, 0].sum(), whole.rows.sum() - n
+            inside = add(pairs.sums[:, 0])
+            rest = (total - inside) / outside
+            centred = pairs.sums[:, 0] - pairs.rows * spread(inside / n)
             at = np.searchsorted(whole.cluster, pairs.cluster)
-            there = whole.sums[at, 0] - whole.rows[at] * rest[pairs.cell]
-            here = pairs.sums[:, 0] - pairs.rows * rest[pairs.cell]
-            own = centred / size[pairs.cell] - (there - here) / others[pairs.cell]
-            away = there / others[pairs.cell]
-            second = _power(whole, rest[cell], 2) / others[cell] ** 2 - add(away**2)
-            fourth = _power(whole, rest[cell], 4) / others[cell] ** 4 - add(away**4)
+            there = whole.sums[at, 0] - whole.rows[at] * spread(rest)
+            here = pairs.sums[:, 0] - pairs.rows * spread(rest)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                own = centred / size - (there - here) / spread(outside)
+                away = there / spread(outside)
+            second = _power(whole, rest, 2) / outside**2 - add(away**2)
+            fourth = _power(whole, rest, 4) / outside**4 - add(away**4)
             counted = np.full(n.size, float(whole.rows.size))
         second, fourth = second + add(own**2), fourth + add(own**4)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,34 +137,3 @@ def _power(whole: ClusterSums, mean: Floats, power: int) -> Floats:
         comb(power, i) * (s ** (power - i) * m**i).sum() * (-mean) ** i for i in range(power + 1)
     ]
     return np.asarray(np.sum(terms, axis=0))
-
-
-def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """Draw the row whose outcome each row gets; outcomes of a cluster stay together.
-
-    The outcomes of a cluster go to another cluster as a whole, in random order within; where
-    clusters differ in size, the next ones share what remains.
-
-    Args:
-        rows: Number of rows.
-        clusters: Code of each row's cluster, shape (N,); None where every row is its own.
-        rng: The generator.
-
-    >>> moved = shuffle(4, np.array([0, 1, 0, 1]), np.random.default_rng(0))
-    >>> len({m % 2 for m in moved[[0, 2]].tolist()})
-    1
-    """
-    if clusters is None:
-        return rng.permutation(rows)
-    new = np.empty(rows, np.intp)
-    lots = [rng.permutation(int(clusters.max(initial=0)) + 1)[clusters] for _ in range(2)]
-    there, here = (np.lexsort((rng.random(rows), lot)) for lot in lots)
-    new[there] = here
-    return new
-
-
-def signs(rows: int, clusters: Codes | None, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Toss a coin for each row, the same for rows of one cluster, shape (N,)."""
-    many = rows if clusters is None else int(clusters.max(initial=0)) + 1
-    coins = rng.integers(0, 2, many).astype(np.bool_)
-    return coins if clusters is None else np.asarray(coins[clusters])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Flags, Floats
 from scotoma.printable import nearest
-from scotoma.slices.evidence.tally import Rows
+from scotoma.slices.judging.tally import Rows
 
 MetricKind = Literal["rate", "mean", "ratio", "auc"]
 Risk = Literal["all", "negatives", "positives"]
@@ -62,11 +63,11 @@ class Scored:
     """One population's part in a metric.
 
     Attributes:
-        above: Outcomes, scores, or numerators of a ratio, shape (n, K).
-        below: Denominators of a ratio, shape (n, K); None for rates, means and AUC.
+        above: Outcomes, scores, places of scores (AUC) or numerators of a ratio, shape (n, K).
+        below: Denominators of a ratio, shape (n, K); None for others.
     """
 
-    above: Floats
+    above: npt.NDArray[Any]
     below: Floats | None = None
 
     @property
@@ -79,7 +80,7 @@ class Scored:
         return Scored(self.above[rows], None if self.below is None else self.below[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """A metric and what it is computed from, on the examples that count.
 
@@ -89,10 +90,11 @@ class Outcome:
         baseline: What it is compared with on the same examples; None for nothing.
         labels: True labels of the examples that count, for AUC; None otherwise.
         rows: The examples that count, ascending, shape (n,).
-        total: Examples in the table.
         paired: Member m of both derives from the same training run.
         binary: All outcomes are 0 or 1.
         clusters: Code of each row's cluster; None where every row is its own.
+        weights: Weight of each row in each bootstrap draw, shape (n, B), equal for rows of one
+            cluster; None without draws.
     """
 
     metric: SliceMetric
@@ -100,21 +102,84 @@ class Outcome:
     baseline: Scored | None
     labels: Flags | None
     rows: Rows
-    total: int
-    paired: bool
+    paired: bool = False
     binary: bool = False
     clusters: Codes | None = None
+    weights: npt.NDArray[np.uint8] | None = None
+
+    @property
+    def populations(self) -> list[Scored]:
+        """The population at hand, then the baseline where there is one."""
+        return [self.model] if self.baseline is None else [self.model, self.baseline]
 
     def take(self, rows: Rows | Flags) -> Outcome:
         """Keep some of the examples that count."""
         return replace(
-            self,
-            model=self.model.take(rows),
-            baseline=None if self.baseline is None else self.baseline.take(rows),
-            labels=None if self.labels is None else self.labels[rows],
+            self.having([own.take(rows) for own in self.populations]),
             rows=self.rows[rows],
+            labels=None if self.labels is None else self.labels[rows],
             clusters=None if self.clusters is None else self.clusters[rows],
+            weights=None if self.weights is None else self.weights[rows],
         )
+
+    def having(self, populations: Sequence[Scored]) -> Outcome:
+        """Return the same with other scores of its populations."""
+        model, *baseline = populations
+        return replace(self, model=model, baseline=baseline[0] if baseline else None)
+
+    def shuffled(self, rng: np.random.Generator, *, exchange: bool) -> Outcome:
+        """Shuffle so that no slice means anything; the outcomes of a cluster stay together.
+
+        Args:
+            rng: The generator.
+            exchange: The two populations change places on a random half of the rows, or all members
+                are dealt out anew where they are not equally many; otherwise rows change places.
+        """
+        if self.baseline is None or not exchange:
+            return replace(
+                self.take(shuffle(self.rows.size, self.clusters, rng)), clusters=self.clusters
+            )
+        if self.model.members == self.baseline.members:
+            return self.exchanged(coins(self.rows.size, self.clusters, rng))
+        return self.dealt(rng.permutation(self.model.members + self.baseline.members))
+
+    def exchanged(self, swap: Flags) -> Outcome:
+        """Exchange the two populations on some rows."""
+        own, other = (one.above for one in self.populations)
+        first, second = (np.where(swap[:, None], a, b) for a, b in ((other, own), (own, other)))
+        return self.having([Scored(first), Scored(second)])
+
+    def dealt(self, order: npt.NDArray[np.integer[Any]]) -> Outcome:
+        """Deal all members out to the two populations, in some order."""
+        members = np.concatenate([one.above for one in self.populations], axis=1)[:, order]
+        parts = np.split(members, [self.model.members], axis=1)
+        return self.having([Scored(own) for own in parts])
+
+
+def shuffle(rows: int, clusters: Codes | None, rng: np.random.Generator) -> Rows:
+    """Draw the row whose outcome each row gets; outcomes of a cluster stay together.
+
+    The outcomes of a cluster go to another cluster as a whole, in random order within; where
+    clusters differ in size, the next ones share what remains.
+
+    >>> moved = shuffle(4, np.array([0, 1, 0, 1]), np.random.default_rng(0))
+    >>> len({m % 2 for m in moved[[0, 2]].tolist()})
+    1
+    """
+    if clusters is None:
+        return rng.permutation(rows)
+    new = np.empty(rows, np.intp)
+    lots = [rng.permutation(int(clusters.max(initial=0)) + 1)[clusters] for _ in range(2)]
+    there, here = (np.lexsort((rng.random(rows), lot)) for lot in lots)
+    new[there] = here
+    return new
+
+
+def coins(rows: int, clusters: Codes | None, rng: np.random.Generator) -> Flags:
+    """Toss a coin for each row, the same for rows of one cluster, shape (N,)."""
+    many = rows if clusters is None else int(clusters.max(initial=0)) + 1
+    tossed = rng.integers(0, 2, many).astype(np.bool_)
+    return tossed if clusters is None else np.asarray(tossed[clusters])
 
 
 def metric_named(name: str) -> SliceMetric:
@@ -176,7 +241,7 @@ def prepare_outcome(
         metric, rows = replace(metric, kind="rate"), np.flatnonzero(model.below)
         model = Scored(model.above)
     binary = all(np.isin(one.above, (0, 1)).all() for one in (model, other) if one is not None)
-    whole = Outcome(metric, model, other, truth, np.arange(total), total, paired, binary)
+    whole = Outcome(metric, model, other, truth, np.arange(total), paired, binary)
     return whole.take(rows) if rows.size < total else whole
 
 

@@ -13,48 +13,46 @@ from scipy import sparse
 Keys = npt.NDArray[np.integer[Any]]
 Lanes = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
-Counts = npt.NDArray[np.intp]
+Part = tuple[Rows | None, Lanes | None]  # rows that add to a sum, and what; None: all, 1 each
+Sums = tuple[Lanes, ...]  # of each cell, shape (cells,) or (cells, W); the first counts its rows
 
 
 class Tallied(Protocol):
-    """Cells whose rows can be counted and summed, whichever way that is cheapest."""
+    """Cells whose rows can be summed, whichever way that is cheapest."""
 
-    def count(self, rows: Rows | None = None) -> Counts:
-        """Count all rows, or some, in each cell."""
+    @property
+    def keys(self) -> Keys:
+        """Cell of each row under each of G feature subsets, shape (G, N)."""
 
-    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum every lane over the rows of each cell, or over some; a row of lanes for each."""
+    @property
+    def number(self) -> int:
+        """Cells of all subsets together."""
+
+    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
+        """Sum lanes over all rows of each cell, or over some; without lanes count them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The cells of some feature subsets, by the cell of each row.
 
-    Attributes:
-        keys: Cell of each row under each of G feature subsets, shape (G, N).
-        number: Cells of all subsets together.
-
     >>> cells = Cells(np.array([[0, 1, 1]]), 2)
-    >>> cells.count(), cells.count(np.array([1]))
+    >>> cells.add(), cells.add(np.array([1]))
     (array([1, 2]), array([0, 1]))
     """
 
     keys: Keys
     number: int
 
-    def count(self, rows: Rows | None = None) -> Counts:
-        """Count all rows, or some, in each cell."""
-        return count_keys(self._of(rows), self.number)
-
-    def tally(self, lanes: Lanes, rows: Rows | None = None) -> Lanes:
-        """Sum every lane over the rows of each cell, or over some."""
-        return tally_lanes(self._of(rows), self.number, lanes)
-
-    def _of(self, rows: Rows | None) -> Keys:
-        return self.keys if rows is None else np.take(self.keys, rows, axis=1)
+    def add(self, rows: Rows | None = None, lanes: Lanes | None = None) -> Lanes:
+        """Sum lanes over all rows of each cell, or over some; without lanes count them."""
+        keys = self.keys if rows is None else np.take(self.keys, rows, axis=1)
+        if lanes is None:
+            return count_keys(keys, self.number)
+        return tally_lanes(keys, self.number, lanes)
 
 
-def count_keys(keys: Keys, cells: int) -> Counts:
+def count_keys(keys: Keys, cells: int) -> Rows:
     """Count the rows in each cell.
 
     Args:

@@ -1,1 +1,0 @@
-"""What is measured on each example, and what do the examples of a slice add up to?"""

@@ -1,0 +1,127 @@
+"""Which test does an outcome get, under which protocol?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from scotoma.errors import DataError
+from scotoma.inputs import Ints
+from scotoma.slices.judging.auc import Ranks
+from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
+from scotoma.slices.judging.evidence import Evidence, Lane
+from scotoma.slices.judging.exact import ChangeLane, RateLane
+from scotoma.slices.judging.means import Centre, MeanLane
+from scotoma.slices.outcomes import Outcome, Scored, SliceMetric
+from scotoma.slices.settings import SearchSettings
+from scotoma.slices.weights import poisson_weights
+
+FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
+
+
+def evidence_of(
+    outcome: Outcome, ids: npt.NDArray[np.generic], asked: SearchSettings
+) -> Evidence | Ranks:
+    """Choose and prepare the test of an outcome.
+
+    Args:
+        outcome: The outcome, on the examples that count.
+        ids: Ids of those examples, or of their clusters: equal ids have equal weights.
+        asked: The settings of the search.
+
+    Raises:
+        DataError: AUC of one class, or against the rest.
+    """
+    compared = outcome.baseline is not None
+    reference = asked.compares_with(compared)
+    if takes_draws(outcome.metric, asked.protocol, reference):
+        weights = poisson_weights(ids, asked.bootstrap, asked.seed)
+        outcome = replace(outcome, weights=weights)
+    elif outcome.metric.kind == "ratio":
+        outcome = outcome.having([linear(own) for own in outcome.populations])
+    if outcome.metric.kind == "auc":
+        if compared and reference != "baseline":
+            raise DataError(
+                f"metric 'auc' compares a slice with the whole or with the baseline, got reference="
+                f"{reference!r} with a baseline: leave one of them out"
+            )
+        sound = asked.protocol == "sound"
+        return Ranks.of(outcome, asked.side, asked.seed, sound=sound)
+    members = tuple(own.members for own in outcome.populations)
+    lane = choose_lane(
+        asked, outcome.metric, members, binary=outcome.binary,
+        clustered=outcome.clusters is not None, centre=lambda: Centre.of(outcome),
+        drawn=lambda: member_draws(members, asked.bootstrap, asked.seed, paired=asked.paired),
+    )  # fmt: skip
+    return Evidence(lane, outcome, outcome.clusters)
+
+
+def choose_lane(
+    asked: SearchSettings,
+    metric: SliceMetric,
+    members: tuple[int, ...],
+    *,
+    binary: bool,
+    clustered: bool,
+    centre: Callable[[], Centre],
+    drawn: Callable[[], tuple[Ints, ...]],
+) -> Lane:
+    """Choose the test of the outcomes of any metric but AUC.
+
+    Published: the bootstrap. Sound: Fisher's exact test for one model's rate, McNemar's for two
+    models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
+    for ratios against a baseline. Rows of one cluster have no exact test: rates are then tested as
+    means over clusters.
+
+    Args:
+        asked: The settings of the search.
+        metric: The metric.
+        members: Members of the model at hand, then of the baseline where there is one.
+        binary: Whether all outcomes are 0 or 1.
+        clustered: Whether rows share clusters.
+        centre: What means are centred on.
+        drawn: How often members are in each draw.
+    """
+    reference = asked.compares_with(len(members) > 1)
+    if takes_draws(metric, asked.protocol, reference):
+        fewest = 0.0 if asked.protocol == "published" else FEWEST * members[0]
+        return BootstrapLane(asked.side, drawn(), fewest)
+    if metric.kind == "rate" and binary and not clustered:
+        if members == (1,):
+            return RateLane(asked.side)
+        if members == (1, 1) and reference == "baseline":
+            return ChangeLane(asked.side)
+    several = members[:1] if asked.paired else members
+    widths = tuple(k for k in several if k > 1)
+    return MeanLane(asked.side, "baseline" if reference == "baseline" else "rest", widths, centre())
+
+
+def takes_draws(metric: SliceMetric, protocol: str, reference: str) -> bool:
+    """Say whether the p-values of a search come from a bootstrap.
+
+    >>> from scotoma.slices.outcomes import SLICE_METRICS
+    >>> takes_draws(SLICE_METRICS["auc"], "sound", "whole")
+    True
+    """
+    ratios = metric.kind == "ratio" and reference == "baseline"
+    return protocol == "published" or metric.kind == "auc" or ratios
+
+
+def linear(scored: Scored) -> Scored:
+    """Compute what each row adds to a ratio of sums, (u - R v) / mean(v), by the whole's own R.
+
+    The slices' means of it differ where their ratios do.
+
+    >>> linear(Scored(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))).above.ravel().tolist()
+    [0.5, -0.5]
+    """
+    above, below = scored.above, scored.below
+    if below is None:
+        return scored
+    total = below.sum()
+    if total == 0:
+        return Scored(np.zeros_like(above))
+    return Scored(np.asarray((above - above.sum() / total * below) / below.mean()))
