@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.slices import Encoded, SearchSettings, SliceReport, encode, find_slices
-from scotoma.slices.search.findings import Key, rows_of
+from scotoma.slices.search.findings import Key, flag_rows
 
 PARTS = ("speed", "large", "planted", "shuffled", "scaling")
 LARGE_ROWS, LARGE_FEATURES = 47_655, 65  # "safe driving" of Liu et al. 2022, Table 2
@@ -220,7 +220,7 @@ def plant(encoded: Encoded, rng: np.random.Generator) -> list[npt.NDArray[np.boo
             subset = tuple(sorted(rng.choice(encoded.sizes.size, deeper, replace=False).tolist()))
             row = rng.integers(encoded.codes.shape[1])
             key: Key = (subset, tuple(int(encoded.codes[f, row]) for f in subset))
-            mask = rows_of(encoded, key)
+            mask = flag_rows(encoded, key)
             apart = all((mask & o).sum() <= 0.2 * min(mask.sum(), o.sum()) for o in masks)
             if 80 <= mask.sum() <= 800 and apart:
                 masks.append(mask)

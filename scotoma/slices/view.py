@@ -16,7 +16,7 @@ from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.evidence import Judge
 from scotoma.slices.judging.tally import Rows
 from scotoma.slices.outcomes import Outcome
-from scotoma.slices.search.findings import Key, SliceFinding, rows_of
+from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
 from scotoma.slices.search.predicates import Encoded
 
 
@@ -84,7 +84,7 @@ class View:
 
     def mask(self, key: Key) -> Flags:
         """Flag the examples that lie in a slice."""
-        return rows_of(self.encoded, key)
+        return flag_rows(self.encoded, key)
 
     @property
     def examples(self) -> int:

@@ -19,7 +19,7 @@ from scotoma.slices.beam import search_parquet
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.beam.part import Query, Shuffle, Sums, add_up, merge
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
-from scotoma.slices.search.findings import rows_of
+from scotoma.slices.search.findings import flag_rows
 from scotoma.slices.search.predicates import codings
 from scotoma.slices.weights import poisson_weights
 from tests.commands import measured, scotoma
@@ -298,7 +298,7 @@ def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
         subset = query.subsets[number]
         for cell, lanes in zip(sums.cell, sums.lanes, strict=True):
             codes = np.unravel_index(cell, encoded.sizes[list(subset)]) if subset else ()
-            inside = rows_of(encoded, (subset, tuple(codes)))
+            inside = flag_rows(encoded, (subset, tuple(codes)))
             expected = [[inside.sum()]]
             for names, times in zip((MEMBERS, BEFORE), drawn, strict=True):
                 wrong = table.select(names).to_numpy() != labels

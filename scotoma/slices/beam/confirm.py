@@ -13,7 +13,7 @@ from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.judging.evidence import Lane
 from scotoma.slices.judging.tally import Cells
 from scotoma.slices.search.cover import HalfTests, Proposals, p_of_slice
-from scotoma.slices.search.findings import Key, rows_of
+from scotoma.slices.search.findings import Key, flag_rows
 from scotoma.slices.search.predicates import Encoded
 
 OVERLAPS = 2  # number of the sums that say which slices share rows
@@ -76,7 +76,7 @@ def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, lane: Lane) -> Ha
 def _inside(encoded: Encoded, keys: tuple[Key, ...]) -> Flags:
     """Flag the rows that lie in each slice, shape (M, N)."""
     rows = encoded.codes.shape[1]
-    return np.array([rows_of(encoded, key) for key in keys], np.bool_).reshape(len(keys), rows)
+    return np.array([flag_rows(encoded, key) for key in keys], np.bool_).reshape(len(keys), rows)
 
 
 def _conditional(first: Sums, count: int, lane: Lane) -> list[tuple[float, int]]:

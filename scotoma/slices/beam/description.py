@@ -19,7 +19,7 @@ from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.effects import NOTHING
 from scotoma.slices.judging.tally import Cells, tally_lanes
 from scotoma.slices.outcomes import Outcome, SliceMetric
-from scotoma.slices.search.findings import Key, SliceFinding, rows_of
+from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
 from scotoma.slices.search.predicates import Encoded
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
@@ -87,17 +87,17 @@ class Describe:
         """
         encoded, last = self.query.encode(table), 3 * len(self.slices)
         part = PartRows.of(table, self.query)
-        each = [int(rows_of(encoded, one.key).sum()) for one in self.slices]
+        each = [int(flag_rows(encoded, one.key).sum()) for one in self.slices]
         counted = [0] * (1 + len(each))
         if part is not None:
             counted = [part.rows]
             keys = np.full((1 + len(each), part.rows), last, np.int32)
             for place, one in enumerate(self.slices):
-                inside = rows_of(part.encoded, one.key)
+                inside = flag_rows(part.encoded, one.key)
                 counted.append(int(inside.sum()))
                 measured = self.query.in_half(part.ids, one.half)
                 for key in one.earlier:
-                    measured = measured & ~rows_of(part.encoded, key)
+                    measured = measured & ~flag_rows(part.encoded, key)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
             sums = [tally_lanes(keys, last + 1, self.scores.lanes(part.outcome))]
             sums.append(part.sums(Cells(keys, last + 1)))

@@ -77,11 +77,11 @@ def keys_of(encoded: Encoded, hits: Hits) -> list[Key]:
     return [keys[place] for place in range(hits.p.size)]
 
 
-def rows_of(encoded: Encoded, key: Key) -> Flags:
+def flag_rows(encoded: Encoded, key: Key) -> Flags:
     """Flag the examples that lie in a slice, shape (N,).
 
     >>> from scotoma.slices.search.predicates import encode
-    >>> rows_of(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), ((0, 1), (0, 1)))
+    >>> flag_rows(encode({"a": ["x", "x", "y"], "b": [1, 2, 3]}), ((0, 1), (0, 1)))
     array([False,  True, False])
     """
     inside = np.ones(encoded.codes.shape[1], np.bool_)
@@ -94,5 +94,5 @@ def unexplained(encoded: Encoded, slices: tuple[Key, ...]) -> Rows:
     """List the rows that lie in none of some slices, ascending."""
     rows = np.ones(encoded.codes.shape[1], np.bool_)
     for key in slices:
-        rows &= ~rows_of(encoded, key)
+        rows &= ~flag_rows(encoded, key)
     return np.flatnonzero(rows)

@@ -26,8 +26,8 @@ from scotoma.slices.search.findings import (
     Key,
     SliceFinding,
     SliceTestResult,
+    flag_rows,
     keys_of,
-    rows_of,
     unexplained,
 )
 from scotoma.slices.search.predicates import Encoded
@@ -86,7 +86,7 @@ class TableInMemory:
             _conditional(*self._parts[1 - half], keys) for half, keys in enumerate(proposals)
         )
         rows = np.ones(self.evidence.rows)
-        return HalfTests((first, second), partial(rows_of, self.encoded), rows)
+        return HalfTests((first, second), partial(flag_rows, self.encoded), rows)
 
     @cached_property
     def _parts(self) -> list[tuple[Encoded, Judge]]:
@@ -188,7 +188,7 @@ def _conditional(
     remaining = np.arange(evidence.rows)
     results: list[tuple[float, int]] = []
     for key in keys:
-        inside = rows_of(encoded, key)[remaining]
+        inside = flag_rows(encoded, key)[remaining]
         cells = Cells(inside[None].astype(np.int32), 2)
         judged = evidence.take(remaining).judge(cells, 1, 1.0)
         results.append((p_of_slice(judged), int(np.count_nonzero(inside))))
