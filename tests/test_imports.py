@@ -119,7 +119,7 @@ def strings(source: str) -> set[str]:
 
 
 def question(name: str) -> str | None:
-    """The question that a module of ours belongs to: `bias` for scotoma.bias.clarify.rates."""
+    """The question that a module of ours belongs to: `bias` for scotoma.bias.clarify.cells."""
     parts = name.split(".")
     return parts[1] if parts[0] == "scotoma" and len(parts) > 1 else None
 

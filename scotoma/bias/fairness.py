@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
-from scotoma.bias.clarify.rates import FACETS
+from scotoma.bias.clarify.cells import FACETS
 from scotoma.bias.counting import group_masks
 from scotoma.bias.formulas import FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError

@@ -11,8 +11,8 @@ import pytest
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import read_case
+from scotoma.bias.clarify.cells import measure
 from scotoma.bias.clarify.distances import DISTANCES
-from scotoma.bias.clarify.rates import measure
 from tests.worlds import AUDITS, worlds
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats.contingency import relative_risk
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric, metric_changes
+from scotoma.bias.clarify.cells import count_cells, measure
 from scotoma.bias.clarify.distances import DISTANCES
 from scotoma.bias.clarify.fliptest import fliptest
-from scotoma.bias.clarify.rates import count_cells, measure
 from scotoma.errors import DataError
 from scotoma.numbers import crossed_variance
 

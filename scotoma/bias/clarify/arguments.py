@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.rates import count_cells
+from scotoma.bias.clarify.cells import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.inputs import array, booleans, cluster_ids, coded, floats
@@ -77,7 +77,11 @@ class Case:
         return bool(self.d.any() and not self.d.all())
 
     @cached_property
-    def _counted(self) -> tuple[Array, Ids]:
+    def counted(self) -> tuple[Array, Ids]:
+        """Counts [member, stratum, facet, label, prediction], and the flat index into them, (N, K).
+
+        What is not given counts as negative.
+        """
         nobody = np.zeros(self.d.size, bool)
         y = nobody if self.y is None else self.y
         p = nobody[:, None] if self.p is None else self.p
@@ -86,32 +90,23 @@ class Case:
     @property
     def cells(self) -> Array:
         """Counts [member, stratum, facet, label, prediction]."""
-        return self._counted[0]
-
-    @property
-    def index(self) -> Ids:
-        """Flat index into the cells of each example on each member, shape (N, K)."""
-        return self._counted[1]
+        return self.counted[0]
 
     @cached_property
     def shares(self) -> Array:
         """Members that put each example into each cell of the facets, strata as one, (N, 8)."""
-        cells = self.index % 8 + 8 * np.arange(len(self.index))[:, None]
+        index = self.counted[1]
+        cells = index % 8 + 8 * np.arange(len(index))[:, None]
         return np.bincount(cells.ravel(), minlength=8 * len(cells)).reshape(-1, 8).astype(float)
 
     @cached_property
-    def label_cells(self) -> Ids:
-        """Flat index into label_counts of each example, shape (N,)."""
-        assert self.labels is not None
-        return self.d * (int(self.labels.max(initial=0)) + 1) + self.labels
-
-    @cached_property
-    def label_counts(self) -> Array:
-        """Examples of each facet with each label, shape (2, C)."""
+    def label_counts(self) -> tuple[Array, Ids]:
+        """Examples of each facet with each label, (2, C), and the flat index of each example."""
         assert self.labels is not None
         classes = int(self.labels.max(initial=0)) + 1
-        counts = np.bincount(self.label_cells, minlength=2 * classes)
-        return counts.reshape(2, classes).astype(np.float64)
+        index = self.d * classes + self.labels
+        counts = np.bincount(index, minlength=2 * classes).reshape(2, classes)
+        return counts.astype(np.float64), index
 
     @cached_property
     def flips(self) -> Fliptest:
@@ -195,7 +190,7 @@ def standardised(features: npt.ArrayLike) -> Array:
 def merged(*cases: Case) -> list[Case]:
     """Cases of the same examples, those that agree in facet, stratum, label and predictions as one.
 
-    The smooth metrics see nothing else of an example, and of one model there are few such rows.
+    The metrics of cells see nothing else of an example, and of one model there are few such rows.
 
     Args:
         cases: With the same arguments but for the predictions.
@@ -208,46 +203,40 @@ def merged(*cases: Case) -> list[Case]:
     >>> merged(case)[0].times.tolist(), merged(case)[0].d.tolist()
     ([1.0, 2.0], [False, True])
     """
-    first = cases[0]
-    if first.clusters is not None:
+    if cases[0].clusters is not None:
         return list(cases)
     rows, times = _representatives(cases)
+
+    def of_rows(values: Any) -> Any:
+        return None if values is None else values[rows]
+
     return [
         replace(
-            case,
-            d=case.d[rows],
-            y=None if case.y is None else case.y[rows],
-            p=None if case.p is None else case.p[rows],
-            strata=None if case.strata is None else case.strata[rows],
-            features=None,
-            labels=None,
-            times=times.astype(np.float64),
+            case, d=case.d[rows], y=of_rows(case.y), p=of_rows(case.p), strata=of_rows(case.strata),
+            features=None, labels=None, times=times.astype(np.float64),
         )
         for case in cases
-    ]
+    ]  # fmt: skip
 
 
 def _representatives(cases: Sequence[Case]) -> tuple[Ids, Ids]:
     """One row of each kind that occurs, and how many there are of it."""
     first = cases[0]
-    zeros = np.zeros(first.d.shape, np.int64)
-    y = zeros if first.y is None else first.y
-    strata = zeros if first.strata is None else first.strata
+    strata = np.zeros(first.d.shape, np.int64) if first.strata is None else first.strata
+    key = (strata * 2 + first.d) * 2 + (0 if first.y is None else first.y)
     predictions = [case.p for case in cases if case.p is not None]
-    p = np.concatenate([np.empty((zeros.size, 0), bool), *predictions], axis=1)
+    p = np.concatenate([np.empty((key.size, 0), bool), *predictions], axis=1)
     bits = p.shape[1]
-    key = (strata * 2 + first.d) * 2 + y
-    if bits + 2 + int(strata.max(initial=0)).bit_length() > 62:  # more than one integer holds
+    if bits + int(key.max(initial=0)).bit_length() > 62:  # more than one integer holds
         parts = np.concatenate([key[:, None].view(np.uint8), np.packbits(p, axis=1)], axis=1)
-        wide = np.ascontiguousarray(parts).view(f"V{parts.shape[1]}").ravel()
-        _, rows, times = np.unique(wide, return_index=True, return_counts=True)
-        return rows, times
-    key = (key << bits) + p @ (1 << np.arange(bits, dtype=np.int64))
-    if int(key.max(initial=0)) < 4 * key.size:
-        counts = np.bincount(key)
-        place = np.zeros(counts.size, np.intp)
-        place[key] = np.arange(key.size)
-        return place[counts > 0], counts[counts > 0]
+        key = np.ascontiguousarray(parts).view(f"V{parts.shape[1]}").ravel()
+    else:
+        key = (key << bits) + p @ (1 << np.arange(bits, dtype=np.int64))
+        if int(key.max(initial=0)) < 4 * key.size:  # counting takes a tenth of the time of sorting
+            counts = np.bincount(key)
+            place = np.zeros(counts.size, np.intp)
+            place[key] = np.arange(key.size)
+            return place[counts > 0], counts[counts > 0]
     _, rows, times = np.unique(key, return_index=True, return_counts=True)
     return rows, times
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.arguments import Bools, Case, merged, missing, read_case
+from scotoma.bias.clarify.arguments import Case, merged, missing, read_case
+from scotoma.bias.clarify.cells import FACETS, measure, usable_strata
 from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bounds
-from scotoma.bias.clarify.rates import FACETS, measure, usable_strata
-from scotoma.bias.clarify.scores import Scores, metric_scores
+from scotoma.bias.clarify.scores import metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.numbers import (
@@ -28,7 +27,7 @@ from scotoma.numbers import (
     ratio_influence,
     undefined,
 )
-from scotoma.numbers.influences import Influences
+from scotoma.numbers.influences import example_variance
 
 Array = npt.NDArray[np.float64]
 
@@ -93,7 +92,7 @@ def metric(
     if absent := missing(name, case):
         raise DataError(f"{name} needs {absent}, got none: pass it, or choose another metric")
     if name in DISTANCES:
-        return float(distance(name, case.label_counts, slips=slips))
+        return float(distance(name, case.label_counts[0], slips=slips))
     if name == "FT":
         sign = -1.0 if slips else 1.0
         return sign * float(case.flips.values[0]) if case.both_facets else math.nan
@@ -162,7 +161,12 @@ def all_metrics(
     wanted = list(only)
     brief = merged(case)[0]
     bounds = _bounds(wanted, case, level, seed)
-    return {name: _estimate(name, case, brief, bounds, level) for name in wanted}
+    return {
+        name: _bounded(name, case, bounds[name], level)
+        if name in bounds
+        else _estimate(name, case if name == "FT" else brief, level)
+        for name in wanted
+    }
 
 
 def metric_changes(
@@ -225,89 +229,59 @@ def metric_changes(
             f"{data[0]} describes the data, which compression does not change: "
             f"choose among {', '.join(POST_TRAINING)}"
         )
-    whole, brief = _Pair(before, after), _Pair(*merged(before, after))
-    return {name: _change(name, whole if name == "FT" else brief, paired, level) for name in wanted}
+    brief = merged(before, after)
+    answer = {}
+    for name in wanted:
+        was, now = (before, after) if name == "FT" else brief
+        answer[name] = _change(name, was, now, paired, level)
+    return answer
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """The predictions of two populations on the same examples."""
-
-    before: Case
-    after: Case
-
-    @cached_property
-    def moved(self) -> float:
-        """Effective number of clusters whose predictions change."""
-        return self.before.effective_events(np.abs(self.after.positive - self.before.positive))
-
-    def flip_floor(self, rows: Bools) -> float:
-        """The variance floor of the change of the share of rows that are predicted positive."""
-        case = self.before
-        change = self.after.positive[rows] - case.positive[rows]
-        if case.clusters is not None:
-            ids = case.clusters[rows]
-            change = ratio_influence(
-                cluster_sums(change, ids)[:, None], cluster_sums(np.ones(ids.shape), ids)
-            )[:, 0]
-        flips = Influences.of(change[:, None], None if case.times is None else case.times[rows])
-        return float(flip_floor(*flips.of_examples(change), flips.n))
-
-
-def _estimate(
-    name: str, case: Case, brief: Case, bounds: Mapping[str, float], level: float
-) -> Estimate:
-    """One metric; `brief` is the case with rows that agree put together."""
+def _estimate(name: str, case: Case, level: float) -> Estimate:
     absent = missing(name, case)
     data = METRICS[name].stage == "pre-training"
     members = 0 if data else case.members
     if absent:
-        return undefined(
-            f"not computed (needs {absent})", n=case.n_clusters, members=members, level=level
-        )
-    if name in DISTANCES:
-        return _bounded(name, case, bounds[name], level)
-    whole = case if name == "FT" else brief
-    scored = metric_scores(name, replace(whole, p=None) if data else whole)
+        return _not_computed(absent, case, members, level)
+    scored = metric_scores(name, replace(case, p=None) if data else case)
     value = float(scored.values.mean())
     note = "; ".join(filter(None, [FEW_EVENTS if scored.events < FEW else "", scored.note]))
-
-    def unknown(reason: str, value: float = math.nan) -> Estimate:
-        return undefined(
-            reason, value=value, n=scored.n, members=members, events=scored.events, level=level,
-            note=note,
-        )  # fmt: skip
-
-    if math.isnan(value):
-        return unknown(scored.reason)
-    if name in RATIOS and scored.events < TOO_FEW:
-        reason = f"interval not estimable ({_effective(scored.events)})"
-        return unknown(reason, value)
-    if np.isnan(scored.scores).any():
+    reason = scored.reason if math.isnan(value) else ""
+    if not reason and name in RATIOS and scored.events < TOO_FEW:
+        noun = "event" if round(scored.events) == 1 else "events"
+        reason = f"{scored.events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"
+        reason = f"interval not estimable ({reason})"
+    if not reason and np.isnan(scored.scores).any():
         reason = f"interval not estimable (one example in the {FACETS[0]})"
-        return unknown(reason, value)
-    variance = scored.variance(1 / value if name == "DI" else 1.0)
-    if scored.sizes is not None:
-        variance = replace(variance, total=variance.total + _one_more(scored.sizes))
-    return of_variance(
-        value, variance, n=scored.n, members=members, events=scored.events, level=level,
-        scale="ratio" if name == "DI" else "identity", note=note,
-    )  # fmt: skip
+    known: dict[str, Any] = {
+        "n": scored.n, "members": members, "events": scored.events, "level": level, "note": note,
+    }  # fmt: skip
+    if reason:
+        return undefined(reason, value=value, **known)
+    ratio = name == "DI"
+    variance = crossed_variance(scored.scores / (value if ratio else 1.0), times=case.times)
+    variance = replace(variance, total=variance.total + scored.extra)
+    return of_variance(value, variance, scale="ratio" if ratio else "identity", **known)
+
+
+def _not_computed(absent: str, case: Case, members: int, level: float) -> Estimate:
+    reason = f"not computed (needs {absent})"
+    return undefined(reason, n=case.n_clusters, members=members, level=level)
 
 
 def _bounds(names: Sequence[str], case: Case, level: float, seed: int) -> dict[str, float]:
-    """Upper bounds of those of the distances that the case has labels and facets for."""
+    """Upper bounds of the distances among these; nan without labels or facets."""
     wanted = [name for name in names if name in DISTANCES]
     if not wanted or case.labels is None or not case.both_facets:
         return dict.fromkeys(wanted, math.nan)
-    return upper_bounds(
-        wanted, case.label_counts, clusters=case.clusters, cells=case.label_cells, level=level,
-        seed=seed,
-    )  # fmt: skip
+    counts, cells = case.label_counts
+    return upper_bounds(wanted, counts, clusters=case.clusters, cells=cells, level=level, seed=seed)
 
 
 def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
-    counts = case.label_counts
+    if absent := missing(name, case):
+        return _not_computed(absent, case, 0, level)
+    counts = case.label_counts[0]
     value = float(distance(name, counts))
     if math.isnan(value):
         facet = FACETS[int(counts.sum(axis=1).argmin())]
@@ -317,13 +291,10 @@ def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
     return Estimate(value, 0.0, high, case.n_clusters, 0, nan, nan, level, note=BOUND_NOTE)
 
 
-def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
-    before, after = pair.before, pair.after
+def _change(name: str, before: Case, after: Case, paired: bool, level: float) -> Estimate:
     members = min(before.members, after.members)
     if absent := missing(name, before):
-        return undefined(
-            f"not computed (needs {absent})", n=before.n_clusters, members=members, level=level
-        )
+        return _not_computed(absent, before, members, level)
     usable = None
     if name == "CDDPL":  # of the same strata on both sides, or its change would be theirs
         usable = usable_strata(name, before.cells) & usable_strata(name, after.cells)
@@ -334,7 +305,8 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
         dense, compressed = (
             metric_scores(name, case, usable, together=True) for case in (before, after)
         )
-        note = f"all members counted together: {_inner(reason)}"
+        inner = reason.removeprefix("undefined (").removesuffix(")")
+        note = f"all members counted together: {inner}"
         reason = dense.reason or compressed.reason
     value = float(compressed.values.mean() - dense.values.mean())
     if math.isnan(value):
@@ -344,45 +316,39 @@ def _change(name: str, pair: _Pair, paired: bool, level: float) -> Estimate:
             f"{reason}, so that its change {known}", n=n, members=members, level=level, low=-most,
             high=most,
         )  # fmt: skip
-    events = pair.moved
+    moved = after.positive - before.positive
+    events = before.effective_events(np.abs(moved))
     variance = crossed_variance(
-        dense.scores, compressed.scores, paired=paired, times=dense.times, unit=None
-    ).floored(_floor(pair, dense, compressed))
+        dense.scores, compressed.scores, paired=paired, times=before.times, unit=None
+    ).floored(_floor(before, moved, (dense.effects**2 + compressed.effects**2) / 2))
     note = "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note]))
     return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
 
 
-def _inner(reason: str) -> str:
-    """Take what is in brackets: "no examples" of "undefined (no examples)"."""
-    return reason.removeprefix("undefined (").removesuffix(")")
-
-
-def _floor(pair: _Pair, dense: Scores, compressed: Scores) -> float:
+def _floor(case: Case, moved: Array, squares: Array) -> float:
     """The variance floor of a metric's change.
 
     The metric moves with the share of predictions that flip in either facet: the floor is that of
     these shares (`flip_floor`) times their squared gradients, where the flip of an example at risk
     has its effect on the metric in root mean square.
+
+    Args:
+        case: Of the dense members.
+        moved: By how much the share of members that predict each row positive changes, (N,).
+        squares: Squared effect of the other prediction for each row, (N,).
     """
-    case, floor = pair.before, 0.0
     times = np.ones(case.d.shape) if case.times is None else case.times
-    squares = (dense.effects**2 + compressed.effects**2) / 2
-    for facet in (case.d, ~case.d):
-        rows = facet & (squares > 0)
-        if rows.any():
-            share = times[rows].sum() / case.n
-            square = np.average(squares[rows], weights=times[rows])
-            floor += float(share**2 * square) * pair.flip_floor(rows)
+    floor = 0.0
+    for rows in (facet & (squares > 0) for facet in (case.d, ~case.d)):
+        if not rows.any():
+            continue
+        change, n, each = moved[rows], times[rows].sum(), times[rows]
+        if case.clusters is not None:
+            ids = case.clusters[rows]
+            sums = cluster_sums(change, ids)[:, None], cluster_sums(np.ones(ids.shape), ids)
+            change = ratio_influence(*sums)[:, 0]
+            n, each = len(change), np.ones(change.shape)
+        share = times[rows].sum() / case.n
+        square = np.average(squares[rows], weights=times[rows])
+        floor += float(share**2 * square * flip_floor(*example_variance(change, n, each), n))
     return floor
-
-
-def _one_more(sizes: Array) -> float:
-    """What a success and a failure more in each facet add to the variance of a difference."""
-    s, n = sizes[:, 0], sizes[:, 1]
-    r, more = s / n, (s + 1) / (n + 2)
-    return float(np.maximum(more * (1 - more) / (n + 2) - r * (1 - r) / n, 0.0).sum())
-
-
-def _effective(events: float) -> str:
-    noun = "event" if round(events) == 1 else "events"
-    return f"{events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"

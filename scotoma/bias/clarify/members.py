@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case, merged, missing, read_case
-from scotoma.bias.clarify.rates import measure
+from scotoma.bias.clarify.cells import measure
 from scotoma.bias.clarify.table import METRICS
 from scotoma.inputs import Floats
 

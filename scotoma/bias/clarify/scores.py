@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case
-from scotoma.bias.clarify.rates import DIFFERENCES, FACETS, RATES, CellRatio, measure
-from scotoma.numbers import Variance, cluster_sums, crossed_variance
+from scotoma.bias.clarify.cells import DIFFERENCES, FACETS, measure
+from scotoma.numbers import cluster_sums
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -28,11 +28,10 @@ class Scores:
         effects: What the other prediction for an example would move, mean over members, times N;
             shape (N,) in rows of the case.
         n: Examples or clusters that enter.
-        events: Effective events of the rarest part.
-        sizes: Of a difference of proportions: numerators and denominators of each facet, mean over
-            members, shape (2, 2); None otherwise.
+        events: Effective events of the rarest part; nan for the metrics over strata.
+        extra: Variance that one example more on each side of each proportion adds to a difference
+            of proportions.
         reason: Why values are nan.
-        times: How many clusters each row of scores stands for, shape (n,); None for one each.
         note: What to say beside the values.
     """
 
@@ -41,14 +40,9 @@ class Scores:
     effects: Array
     n: int
     events: float
-    sizes: Array | None = None
+    extra: float = 0.0
     reason: str = ""
-    times: Array | None = None
     note: str = ""
-
-    def variance(self, gradient: float = 1.0) -> Variance:
-        """Variance of the metric's mean over the members, on a scale with this gradient."""
-        return crossed_variance(self.scores * gradient, times=self.times)
 
 
 def metric_scores(
@@ -68,68 +62,48 @@ def metric_scores(
     >>> metric_scores("DPPL", case).scores.ravel()
     array([-0.5,  1.5,  0.5,  0.5])
     """
+
+    def by_cluster(influences: Array, values: Array) -> Array:
+        return np.asarray(
+            cluster_sums(influences, case.clusters) * (case.n_clusters / case.n) + values
+        )
+
+    if name == "FT" and not case.both_facets:
+        reason = f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
+        nothing = np.full(case.members, math.nan)
+        return Scores(nothing, nothing[:0], nothing[:0], case.n_clusters, 0.0, reason=reason)
     if name == "FT":
-        return _flip_scores(case)
-    cells = case.cells.mean(axis=0, keepdims=True) if together else case.cells
-    measured = measure(name, cells, strata=case.strata_names, usable=usable)
-    influence = np.broadcast_to(measured.influence, case.cells.shape).ravel()
-    positive, negative = influence.take(case.index | 1), influence.take(case.index & ~1)
+        flips, share = case.flips, case.d.mean()
+        # On average over a facet: the share of its positive predictions or of its likes' votes.
+        effects = np.where(case.d, 1 / share, 1 / (1 - share))
+        scores = by_cluster(flips.influences, flips.values)
+        events = case.effective_events(flips.flips)
+        return Scores(flips.values, scores, effects, case.n_clusters, events)
+    cells, index = case.counted
+    counted = cells.mean(axis=0, keepdims=True) if together else cells
+    measured = measure(name, counted, strata=case.strata_names, usable=usable)
+    influence = np.broadcast_to(measured.influence, cells.shape).ravel()
     entering = np.broadcast_to(measured.at_risk > 0, (2, 2, 2)).ravel()
     rows = np.asarray(case.shares[:, entering].any(axis=1))
     if measured.strata is not None and case.strata is not None:
         rows &= measured.strata[case.strata]
-    rate = _rate_of(name)
     return Scores(
         measured.values,
-        _by_cluster(influence.take(case.index), measured.values, case),
-        (positive - negative).mean(axis=1),
+        by_cluster(influence.take(index), measured.values),
+        (influence.take(index | 1) - influence.take(index & ~1)).mean(axis=1),
         case.clusters_among(rows),
         _events(name, case),
-        None if rate is None or not rate.proportion or name == "DI" else _sizes(rate, case),
+        _one_more(name, case),
         measured.reason,
-        case.times,
         measured.note,
     )
 
 
-def _flip_scores(case: Case) -> Scores:
-    if not case.both_facets:
-        reason = f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
-        nothing = np.full(case.members, math.nan)
-        return Scores(
-            nothing, np.empty((0, case.members)), np.empty(0), case.n_clusters, 0.0, None, reason
-        )
-    flips = case.flips
-    disadvantaged = case.d.mean()
-    return Scores(
-        flips.values,
-        _by_cluster(flips.influences, flips.values, case),
-        # On average over a facet: the share of its positive predictions or of its likes' votes.
-        np.where(case.d, 1 / disadvantaged, 1 / (1 - disadvantaged)),
-        case.n_clusters,
-        case.effective_events(flips.flips),
-    )
-
-
-def _by_cluster(influences: Array, values: Array, case: Case) -> Array:
-    """Scores of the clusters, whose column means are the members' values."""
-    scores = np.asarray(cluster_sums(influences, case.clusters) * (case.n_clusters / case.n))
-    scores += values
-    return scores
-
-
-def _rate_of(name: str) -> CellRatio | None:
-    if name == "DI":
-        return RATES["predicted positive"]
-    return RATES[DIFFERENCES[name][0]] if name in DIFFERENCES else None
-
-
 def _events(name: str, case: Case) -> float:
     """Effective events of the rarest part of a metric; nan for those over strata."""
-    rate = _rate_of(name)
-    if rate is not None:
-        parts = [np.stack([mask, 0 * mask]) for mask in rate.parts]
-        parts += [part[::-1] for part in parts]
+    if name in DIFFERENCES:
+        parts = [np.stack(one) for part in DIFFERENCES[name][0].parts
+                 for one in ([part, 0 * part], [0 * part, part])]  # fmt: skip
     elif name == "CI":
         one = np.stack([np.ones((2, 2)), np.zeros((2, 2))])
         parts = [one, 1 - one]
@@ -140,7 +114,13 @@ def _events(name: str, case: Case) -> float:
     return min(case.effective_events(case.shares @ part.ravel()) for part in parts)
 
 
-def _sizes(rate: CellRatio, case: Case) -> Array:
-    """Numerator and denominator of each facet, mean over members, in clusters."""
+def _one_more(name: str, case: Case) -> float:
+    """What a success and a failure more in each facet add to the variance of a difference."""
+    if name not in DIFFERENCES or name == "DI" or not DIFFERENCES[name][0].proportion:
+        return 0.0
+    rate = DIFFERENCES[name][0]
     cells = case.cells.sum(axis=1).mean(axis=0) * (case.n_clusters / case.n)
-    return np.stack([(cells * mask).sum(axis=(1, 2)) for mask in (rate.over, rate.under)], axis=1)
+    s, n = (np.einsum("gyp,yp->g", cells, mask) for mask in (rate.over, rate.under))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r, more = s / n, (s + 1) / (n + 2)
+        return float(np.maximum(more * (1 - more) / (n + 2) - r * (1 - r) / n, 0.0).sum())
