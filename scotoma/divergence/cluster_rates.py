@@ -7,30 +7,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Floats
-from scotoma.numbers import Estimate, Units, cluster_sums, ratio_influence
+from scotoma.inputs import Floats
+from scotoma.numbers import Estimate, Units
 
 GIVEN_POPULATIONS = "these populations, another test set"
-
-
-def over_clusters(influence: npt.ArrayLike, codes: Codes | None) -> Floats:
-    """Influences of rows on a mean over rows as influences of clusters on the same mean.
-
-    Args:
-        influence: Shape (N, K).
-        codes: From `scotoma.inputs.cluster_ids`; None where every row is its own.
-
-    Returns:
-        Shape (G, K); the influences themselves without clusters. A constant may differ, which no
-        variance sees.
-
-    >>> over_clusters([[1.0], [0.0], [1.0]], np.array([1, 0, 1])).round(4).tolist()
-    [[-0.4444], [0.4444]]
-    """
-    rows = np.asarray(influence, np.float64)
-    if codes is None:
-        return rows
-    return ratio_influence(cluster_sums(rows, codes), np.bincount(codes))
 
 
 def weighted_rate(

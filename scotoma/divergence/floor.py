@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
-from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, over_clusters, weighted_rate
+from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
-from scotoma.inputs import Codes, Floats, Labels, cluster_ids, populations
+from scotoma.inputs import Floats, Labels, populations
 from scotoma.numbers import (
+    COMPRESSED,
     FEW_EVENTS,
     Estimate,
+    Number,
     Units,
     Variance,
     check_level,
-    cluster_sums,
-    crossed_variance,
-    n_effective,
     none_seen,
     of_variance,
     undefined,
@@ -31,7 +30,6 @@ from scotoma.numbers.rates import FEW, UNKNOWN_VARIANCE
 # that two disjoint sets of h differ is a polynomial of degree 2h in the shares of the labels. One
 # vote is what audits of 2 and of 60 members can both estimate.
 VOTES = 1
-Scale = Literal["identity", "logit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,28 +117,30 @@ def excess(
     """
     check_level(level)
     d, c = populations(dense, compressed, n_classes, paired=paired)
-    codes = cluster_ids(clusters, len(d))
+    units = Units.of(len(d), clusters)
     scores = score(d, c, n_classes)
-    rows = _Rows.of(d, c, codes, level)
-    units = Units(len(d), codes)
-    share = weighted_rate(
-        scores.cie[:, None], units, members=rows.members, level=level, note=GIVEN_POPULATIONS
-    )
+    known: dict[str, Any] = {"members": min(d.shape[1], c.shape[1]), "level": level}
+    share = weighted_rate(scores.cie[:, None], units, note=GIVEN_POPULATIONS, **known)
+    variance = UNKNOWN_VARIANCE
     if d.shape[1] == 1:
         floor, disagreement, beyond = (
-            rows.undefined(f"{name} not estimable ({_one_dense_member(c.shape[1])})")
+            undefined(f"{name} not estimable ({_one_dense_member(c.shape[1])})", n=share.n, **known)
             for name in ("floor", "disagreement", "excess")
         )
-        variance = UNKNOWN_VARIANCE
         if not paired:
-            disagreement = weighted_rate(d != c, units, members=rows.members, level=level)
+            disagreement = weighted_rate(d != c, units, **known)
     else:
-        pairs = _pairs(d[rows.kept], c[rows.kept], paired=paired)
-        floor, disagreement = _rate(pairs.floor, rows), _rate(pairs.disagreement, rows)
-        if note := _nothing_changes(d, c, disagreement.value + floor.value, paired=paired):
-            beyond, variance = rows.none_seen(0.0, -1.0, note), UNKNOWN_VARIANCE
+        noise, across, events = _compared(*_differing(d, c, units), paired=paired)
+        floor, disagreement = noise.rate("", **known), across.rate("", **known)
+        if note := _nothing_changes(d, c, across.value + noise.value, paired=paired):
+            beyond = none_seen(0.0, n=share.n, lowest=-1.0, highest=1.0, note=note, **known)
         else:
-            beyond, variance = _beyond(pairs, rows)
+            added = across - noise if paired else across.since(noise)
+            variance = _without_members(added.variance)
+            beyond = of_variance(
+                added.value, variance, n=share.n, events=events,
+                note=FEW_EVENTS if events < FEW else "", **known,
+            )  # fmt: skip
     return CieExcess(
         n=len(d),
         cie=scores.cie_count,
@@ -160,78 +160,6 @@ def _one_dense_member(other: int) -> str:
     return "one dense member: seed noise shows only between two"
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The examples that a comparison rests on.
-
-    Attributes:
-        kept: Rows on which two members differ, and one that stands for all the others, shape (n,).
-        times: How many rows each stands for, shape (n,).
-        total: Number of rows.
-        codes: From `cluster_ids`.
-        members: Size of the smaller population.
-        level: Coverage of the intervals.
-    """
-
-    kept: Codes
-    times: Floats
-    total: int
-    codes: Codes | None
-    members: int
-    level: float
-
-    @classmethod
-    def of(cls, dense: Labels, compressed: Labels, codes: Codes | None, level: float) -> _Rows:
-        """Tell rows on which two members differ from the others."""
-        first = dense[:, :1]
-        active = (dense != first).any(axis=1) | (compressed != first).any(axis=1)
-        kept = np.append(np.flatnonzero(active), np.flatnonzero(~active)[:1])
-        times = np.ones(len(kept))
-        times[-1] += len(dense) - len(kept)
-        members = min(dense.shape[1], compressed.shape[1])
-        return cls(kept, times, len(dense), codes, members, level)
-
-    @property
-    def n(self) -> int:
-        """Number of clusters, or of examples where each is its own."""
-        return self.total if self.codes is None else int(self.codes.max()) + 1
-
-    def undefined(self, reason: str) -> Estimate:
-        """Say why a number is not known."""
-        return undefined(reason, n=self.n, members=self.members, level=self.level)
-
-    def none_seen(self, value: float, lowest: float, note: str = "") -> Estimate:
-        """Bound a share, or a difference of shares, that no example speaks against."""
-        return none_seen(
-            value, n=self.n, members=self.members, lowest=lowest, highest=1.0, level=self.level,
-            note=note,
-        )  # fmt: skip
-
-    def estimate(
-        self, share: _Share, variance: Variance, events_of: Floats, scale: Scale
-    ) -> Estimate:
-        """Put the mean of a share over all rows beside its interval."""
-        if self.codes is not None:
-            events_of = cluster_sums(self._all(events_of), self.codes)
-        events = n_effective(events_of)
-        return of_variance(
-            float(share.by_example.sum()) / self.total, variance, n=self.n, members=self.members,
-            events=events, level=self.level, scale=scale, note=FEW_EVENTS if events < FEW else "",
-        )  # fmt: skip
-
-    def variance(self, pseudo: list[Floats], unit: float | None = None) -> Variance:
-        """Compute the crossed variance of a mean over all rows from pseudo-values of those kept."""
-        if self.codes is None:
-            return crossed_variance(*pseudo, times=self.times, unit=unit)
-        whole = (over_clusters(self._all(p), self.codes) for p in pseudo)
-        return crossed_variance(*whole, unit=unit)
-
-    def _all(self, values: Floats) -> Floats:
-        whole = np.zeros((self.total, *values.shape[1:]))  # no two members differ on the others
-        whole[self.kept] = values
-        return whole
-
-
 def _nothing_changes(dense: Labels, compressed: Labels, differing: float, *, paired: bool) -> str:
     """Say that the excess is 0 for want of any change, where it has no spread; else empty."""
     if paired and (dense == compressed).all():
@@ -239,33 +167,26 @@ def _nothing_changes(dense: Labels, compressed: Labels, differing: float, *, pai
     return "" if differing else "no two members differ on any example"
 
 
-class _Share(NamedTuple):
-    """A share of pairs of members, or a difference of two shares.
-
-    Attributes:
-        by_example: The share on each row, shape (n,).
-        pseudo: Pseudo-values of the members, shape (n, K), one array a population that is drawn by
-            itself. Their means over members, or the second ones less the first, are `by_example`
-            but for the sign.
-    """
-
-    by_example: Floats
-    pseudo: list[Floats]
+def _differing(dense: Labels, compressed: Labels, units: Units) -> tuple[Labels, Labels, Units]:
+    """The rows on which two members differ, and one that stands for all the others."""
+    if units.clusters is not None:
+        return dense, compressed, units
+    first = dense[:, :1]
+    active = (dense != first).any(axis=1) | (compressed != first).any(axis=1)
+    kept = np.append(np.flatnonzero(active), np.flatnonzero(~active)[:1])
+    times = np.ones(len(kept))
+    times[-1] += len(dense) - len(kept)
+    return dense[kept], compressed[kept], Units(len(kept), None, times)
 
 
-class _Pairs(NamedTuple):
-    """How often two dense members differ, a dense and a compressed one, and by how much more."""
+def _compared(
+    dense: Labels, compressed: Labels, units: Units, *, paired: bool
+) -> tuple[Number, Number, float]:
+    """Floor and disagreement, pair by pair, and the effective events of both together.
 
-    floor: _Share
-    disagreement: _Share
-    excess: _Share
-
-
-def _pairs(dense: Labels, compressed: Labels, *, paired: bool) -> _Pairs:
-    """Compare members pair by pair, and leave out each member once.
-
-    The pseudo-value of member m is K theta - (K-1) theta(without m). With B_m the share of the
-    other dense members that differ from dense member m, that of the floor, the mean of B, is
+    They are means of pseudo-values: that of member m is K theta - (K-1) theta(without m). With B_m
+    the share of the other dense members that differ from dense member m, that of the floor, the
+    mean of B, is
 
         2 s B_m - (2s - 1) floor,  s = (K-1)/(K-2).
 
@@ -276,47 +197,35 @@ def _pairs(dense: Labels, compressed: Labels, *, paired: bool) -> _Pairs:
     k, other = dense.shape[1], compressed.shape[1]
     s = (k - 1) / max(k - 2, 1)
 
-    def left_out(doubled: Floats, mean: Floats) -> Floats:
-        return np.asarray(s * doubled - ((2 * s - 1) * mean)[:, None], np.float64)
+    def jackknifed(doubled: Floats, share: Floats) -> Number:
+        return units.mean(s * doubled - ((2 * s - 1) * share)[:, None])
 
     same = agreement(dense, compressed)
     # Whole numbers until the division: what never happens must be 0, not rounding dust.
     within = (k - same.dense_dense) / (k - 1)
+    floor_share = within.mean(axis=1)
     if paired:
         own = dense != compressed  # a member and its own copy are no pair
         by_dense = (k - same.dense_compressed - own) / (k - 1)
         by_compressed = (k - same.compressed_dense - own) / (k - 1)
+        share = by_dense.mean(axis=1)
+        across = jackknifed(by_dense + by_compressed, share)
     else:
         by_dense = (other - same.dense_compressed) / other
-        by_compressed = (k - same.compressed_dense) / k
-    floor, across = within.mean(axis=1), by_dense.mean(axis=1)
-    gain = across - floor
-    noise = left_out(2 * within, floor)
-    if paired:
-        both = by_dense + by_compressed
-        of_across, of_gain = [left_out(both, across)], [left_out(both - 2 * within, gain)]
-    else:
-        # Taking the share from one side makes the difference of the two the share, not 0.
-        rest = by_compressed - across[:, None]
-        of_across, of_gain = [by_dense, rest], [noise - by_dense, rest]
-    return _Pairs(_Share(floor, [noise]), _Share(across, of_across), _Share(gain, of_gain))
+        share = by_dense.mean(axis=1)
+        # Taking the share from one side makes the sum of the two the share, not twice it.
+        rest = (k - same.compressed_dense) / k - share[:, None]
+        across = units.mean(by_dense) + units.mean(rest, axis=COMPRESSED, flip=None)
+    events = units.mean(floor_share + share).events
+    return jackknifed(2 * within, floor_share), across, events
 
 
-def _rate(share: _Share, rows: _Rows) -> Estimate:
-    value = float(share.by_example.sum()) / rows.total
-    if not 0 < value < 1:
-        return rows.none_seen(float(round(value)), 0.0)
-    variance = rows.variance(share.pseudo).scaled(1 / (value * (1 - value)))
-    return rows.estimate(share, variance, share.by_example, "logit")
+def _without_members(variance: Variance) -> Variance:
+    """The variance without the bound V_mod, and its degrees of freedom.
 
-
-def _beyond(pairs: _Pairs, rows: _Rows) -> tuple[Estimate, Variance]:
-    """Excess with its interval, and its variance."""
-    variance = rows.variance(pairs.excess.pseudo, unit=1.0)
+    They are total^2 over the spread of the parts, which stays.
+    """
     total = max(variance.examples + variance.members - variance.residual, variance.examples)
     total += variance.floor
-    # The degrees of freedom are total^2 over the spread of the parts, which stays.
     df = variance.df * (total / variance.total) ** 2 if variance.total > 0 else variance.df
-    variance = replace(variance, total=total, df=df)
-    events_of = pairs.floor.by_example + pairs.disagreement.by_example
-    return rows.estimate(pairs.excess, variance, events_of, "identity"), variance
+    return replace(variance, total=total, df=df)

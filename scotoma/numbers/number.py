@@ -40,10 +40,13 @@ class Units:
     Attributes:
         rows: Number of examples N.
         clusters: Number of each example's cluster, shape (N,); None where every one is its own.
+        times: How many examples that agree each row stands for, shape (N,), where there are no
+            clusters; None for one each.
     """
 
     rows: int
     clusters: Codes | None = None
+    times: Floats | None = None
 
     @classmethod
     def of(cls, rows: int, clusters: npt.ArrayLike | None = None) -> Units:
@@ -93,11 +96,14 @@ class Units:
                 f"{int(finite.argmin())}: leave out the examples that have no score"
             )
         weights = None if at_risk is None else floats(at_risk, "at_risk")
-        mean = _Mean.of(e, weights, self.clusters)
-        seen = n_effective(mean.row_sums) if flip is not None and mean.whole else math.nan
-        return Number(
-            mean.value, {axis: ((1.0, mean),)}, mean.below > 0, seen, flip, rows=mean.whole
+        mean = _Mean.of(e, weights, self.clusters, self.times)
+        seen = (
+            n_effective(mean.row_sums, self.times) if flip is not None and mean.whole else math.nan
         )
+        return Number(
+            mean.value, {axis: ((1.0, mean),)}, mean.below > 0, seen, flip, rows=mean.whole,
+            times=self.times,
+        )  # fmt: skip
 
     def partners(self, events: npt.ArrayLike, at_risk: npt.ArrayLike, *, axis: str) -> Number:
         """What members of a second population move of a mean that counts their events already.
@@ -130,6 +136,7 @@ class _Mean:
         below: What a unit adds to the denominator, shape (units,).
         row_sums: Weighted events of each unit, shape (units,).
         column_sums: Weighted events of each member, shape (K,).
+        times: As for `Units`.
     """
 
     events: npt.NDArray[Any]
@@ -137,30 +144,42 @@ class _Mean:
     below: Floats
     row_sums: Floats
     column_sums: Floats
+    times: Floats | None = None
 
     @classmethod
-    def of(cls, events: npt.NDArray[Any], weights: Floats | None, clusters: Codes | None) -> _Mean:
+    def of(
+        cls,
+        events: npt.NDArray[Any],
+        weights: Floats | None,
+        clusters: Codes | None,
+        times: Floats | None = None,
+    ) -> _Mean:
         below = np.ones(len(events)) if weights is None else weights
         if clusters is not None:
             whole = events if weights is None else events * weights[:, None]
             events, weights = cluster_sums(whole, clusters), None
             below = cluster_sums(below, clusters)
         rows = np.asarray(events.sum(axis=1), np.float64)
-        if weights is None:
-            return cls(events, None, below, rows, np.asarray(events.sum(axis=0), np.float64))
-        columns = sum(weights[b] @ events[b] for b in _blocks(events.shape))
-        return cls(events, weights, below, rows * weights, np.asarray(columns))
+        each = weights if times is None else below * times
+        if each is None:
+            columns = np.asarray(events.sum(axis=0), np.float64)
+        else:
+            columns = np.asarray(sum(each[b] @ events[b] for b in _blocks(events.shape)))
+        return cls(
+            events, weights, below, rows if weights is None else rows * weights, columns, times
+        )
 
     @property
     def whole(self) -> float:
-        return float(self.below.sum())
+        return float(self.below.sum() if self.times is None else self.below @ self.times)
 
     @cached_property
     def value(self) -> float:
         whole = self.whole
         if not whole:
             return math.nan
-        value = float(self.row_sums.sum() / (whole * self.events.shape[1]))
+        total = self.row_sums.sum() if self.times is None else self.row_sums @ self.times
+        value = float(total / (whole * self.events.shape[1]))
         return 1.0 if abs(value - 1) < DUST else value
 
 
@@ -177,6 +196,7 @@ class Number:
             measure, as of scores, and where two numbers that have it are joined.
         floor: Variance that flips which were not seen may still bring (`flip_floor`).
         rows: Examples at risk.
+        times: As for `Units`.
 
     >>> units = Units.of(4)
     >>> was, now = units.mean([0, 0, 0, 1]), units.mean([0, 1, 0, 1])
@@ -191,6 +211,7 @@ class Number:
     flip: float | None = None
     floor: float = 0.0
     rows: float = math.nan
+    times: Floats | None = None
 
     def __add__(self, other: Number | float) -> Number:
         """Sum of numbers on the same units; their floors add up."""
@@ -245,7 +266,7 @@ class Number:
         """The number with the floor of flips that were not seen and move it by this much each."""
         if math.isnan(self.value):
             return self
-        floor = float(flip_floor(*example_variance(self._psi, self.n), self.n, unit))
+        floor = float(flip_floor(*self._of_examples, self.n, unit))
         return replace(self, floor=self.floor + floor)
 
     @property
@@ -257,13 +278,16 @@ class Number:
         1.0
         """
         # Units that do not change have the one influence that is the mean's negative.
-        moved = np.abs(self._psi - np.median(self._psi))
+        psi = self._psi
+        if self.times is not None:
+            psi = np.repeat(psi, self.times[self.at_risk].astype(np.intp))
+        moved = np.abs(psi - np.median(psi))
         return n_effective(np.where(moved > 1e-12, moved, 0.0))
 
     @property
     def n(self) -> int:
         """Units that enter."""
-        return int(self.at_risk.sum())
+        return int(self.at_risk.sum() if self.times is None else self.at_risk @ self.times)
 
     @property
     def members(self) -> int:
@@ -274,7 +298,7 @@ class Number:
     def variance(self) -> Variance:
         """Its variance over units and members, crossed, with its floor."""
         members = [self._of_members(terms) for terms in self.terms.values()]
-        seen = combine(*example_variance(self._psi, self.n), self.n, members)
+        seen = combine(*self._of_examples, self.n, members)
         return seen.floored(self.floor) if self.floor else seen
 
     def rate(
@@ -340,6 +364,11 @@ class Number:
                 psi += slope * self.n / mean.whole * shares
         return np.asarray(psi[self.at_risk])
 
+    @property
+    def _of_examples(self) -> tuple[Floats, Floats]:
+        times = None if self.times is None else self.times[self.at_risk]
+        return example_variance(self._psi, self.n, times)
+
     def _of_members(self, terms: Sequence[tuple[float, _Mean]]) -> tuple[Floats, Floats, int]:
         """V_mod, V_res and K of one population.
 
@@ -364,7 +393,10 @@ class Number:
             influence *= n
             influence -= influence.mean(axis=1, keepdims=True)
             influence -= moves
-            sse += float(np.vdot(influence, influence))
+            if self.times is None:
+                sse += float(np.vdot(influence, influence))
+            else:
+                sse += float(np.square(influence).sum(axis=1) @ self.times[block][kept])
         return member_variance(moves), np.asarray(sse / ((n - 1) * (k - 1) * n * k)), k
 
     def _mapped(self, value: float, slope: float) -> Number:
@@ -402,6 +434,7 @@ class Number:
             flips[0] if len(flips) == 1 else None,
             a**2 * self.floor + b**2 * other.floor,
             self.rows,
+            self.times,
         )
 
 
