@@ -27,6 +27,7 @@ TOTAL_NAMES = {
     "accuracy_spread_up": "lower, its spread up",
     "all_three": "lower, all three costs",
 }
+STUDY = "Qian et al. 2021, as published, 154 cells"
 Column = Callable[[RunFinding], str]
 
 
@@ -80,9 +81,12 @@ def _points(what: str) -> Column:
     return _as(numbers.points, what)
 
 
-def _p(what: str) -> Column:
-    """The p-value of a test by the protocol of the tournament."""
-    return lambda one: numbers.p_value(one.p(what))
+def _ratio(what: str) -> Column:
+    return _as(numbers.unitless, what)
+
+
+def _p(test: str = "") -> Column:
+    return lambda one: numbers.p_value(one.p(test))
 
 
 def _plain(what: str, form: str = "{:.2f}", factor: float = 100) -> Column:
@@ -90,24 +94,12 @@ def _plain(what: str, form: str = "{:.2f}", factor: float = 100) -> Column:
 
 
 def _runs(what: str) -> Column:
-    return lambda one: str(one[what].members)
-
-
-def _technique(one: RunFinding) -> str:
-    return one.technique
-
-
-def _metric(one: RunFinding) -> str:
-    return one.metric
+    return lambda one: str(one[what].n)
 
 
 def shown_variant(one: RunFinding) -> str:
     """A compressed variant, marked where its baseline has collapsed."""
     return f"{one.variant}{' †' * collapsed(one)}"
-
-
-def _base(one: RunFinding) -> str:
-    return one.base
 
 
 def _effect(one: RunFinding) -> str:
@@ -117,164 +109,136 @@ def _effect(one: RunFinding) -> str:
     return f"{d.value:+.1f} [{d.low:+.1f}, {d.high:+.1f}]".replace("-", numbers.MINUS)
 
 
-def _costs(one: RunFinding) -> str:
+def _verdict(one: RunFinding) -> str:
     return f"{one.verdict}{': ' if one.costs else ''}{', '.join(one.costs)}"
 
 
-def _table(
-    caption: str, labels: int, found: Iterable[RunFinding], columns: Mapping[str, Column]
-) -> FigureTable:
-    rows = tuple(tuple(column(one) for column in columns.values()) for one in found)
-    return FigureTable(caption, tuple(columns), rows, labels)
+def _loss(one: RunFinding) -> str:
+    lost = one.value("baseline loss")
+    return "not known" if math.isnan(lost) else f"{100 * lost:.2f}{' †' * collapsed(one)}"
 
 
-NAMES: dict[str, Column] = {"Technique": _technique, "Metric": _metric}
-COMPRESSED: dict[str, Column] = {"Technique": _technique, "Variant": shown_variant}
-MOVED: dict[str, Column] = {
-    "Difference, points": _points("difference"),
-    "Cohen’s d": _effect,
-    "U test, p": _p("U"),
-}
-SPREADS: dict[str, Column] = {
-    "Raw ratio": _as(numbers.unitless, "raw spread"), "Raw, p": _p("raw Levene"),
-    "Relative ratio": _as(numbers.unitless, "relative spread"),
-    "Relative, p": _p("relative Levene"),
+def _equal(result: TournamentResult) -> Sequence[RunFinding]:
+    """Those of the headline metric."""
+    found = result.beside.get("equal accuracy", ())
+    headline = headline_metric([one.metric for one in found] or [""])
+    return [one for one in found if one.metric == headline]
+
+
+def _gain(one: RunFinding) -> str:
+    return _points("gain")(one) if comparable(one) else "none so accurate"
+
+
+def _beside(what: str) -> Callable[[TournamentResult], Sequence[RunFinding]]:
+    return lambda result: result.beside.get(what, ())
+
+
+NAMES: dict[str, Column] = {
+    "Technique": lambda one: one.technique, "Metric": lambda one: one.metric,
 }  # fmt: skip
-
-
-def _bias(result: TournamentResult) -> FigureTable:
-    tournament = result.tournament
-    level = f"{100 * tournament.level:g}% intervals"
-
-    def runs(one: RunFinding) -> str:
-        sides = (one.technique, one.metric), (one.base, one.metric)
-        return ", ".join(str(len(tournament.sets[side])) for side in sides)
-
-    return _table(
-        f"Each technique against its baseline; {level} over training runs on this test set, not "
-        "adjusted",
-        3, result.tournament.cells,
-        NAMES | {"Verdict": _costs, "Runs": runs} | MOVED
+COMPRESSED: dict[str, Column] = {"Technique": NAMES["Technique"], "Variant": shown_variant}
+MOVED: dict[str, Column] = {
+    "Difference, points": _points("difference"), "Cohen’s d": _effect, "U test, p": _p("U"),
+}  # fmt: skip
+SPREADS: dict[str, Column] = {
+    "Raw ratio": _ratio("raw spread"), "Raw, p": _p("raw Levene"),
+    "Relative ratio": _ratio("relative spread"), "Relative, p": _p("relative Levene"),
+}  # fmt: skip
+# Slug: caption, how many columns are names, of which findings, and the columns.
+TABLES: dict[
+    str,
+    tuple[str, int, Callable[[TournamentResult], Sequence[RunFinding]], Mapping[str, Column]],
+] = {
+    "bias": (
+        "Each technique against its baseline; {level:g}% intervals over training runs on this test "
+        "set, not adjusted",
+        3, lambda result: result.tournament.cells,
+        NAMES | {"Verdict": _verdict, "Runs of both": _runs("difference")} | MOVED
         | {"Single-run risk": _as(numbers.rate, "single-run risk")},
-    )  # fmt: skip
-
-
-def _spread(result: TournamentResult) -> FigureTable:
-    return _table(
+    ),
+    "spread": (
         "Ratio of standard deviations, technique over baseline, with intervals over training runs",
-        2, result.tournament.cells, NAMES | SPREADS,
-    )  # fmt: skip
-
-
-def _accuracy(result: TournamentResult) -> FigureTable:
-    return _table(
+        2, lambda result: result.tournament.cells, NAMES | SPREADS,
+    ),
+    "accuracy": (
         "Accuracy against the baseline, with intervals over training runs on this test set",
-        1, result.tournament.accuracy, {"Technique": _technique} | MOVED | SPREADS,
-    )  # fmt: skip
-
-
-def _every_run(result: TournamentResult) -> FigureTable:
-    return _table(
+        1, lambda result: result.tournament.accuracy,
+        {"Technique": NAMES["Technique"]} | MOVED | SPREADS,
+    ),
+    "runs": (
         "Mean and spread over runs, in points; intervals are about training runs and take them as "
         "normal",
-        2, result.tournament.spreads,
+        2, lambda result: result.tournament.spreads,
         NAMES | {
             "Runs": _runs("mean"), "Mean": _as(numbers.rate, "mean"),
             "Standard deviation": _as(numbers.rate, "sigma"), "MaxDiff": _plain("MaxDiff"),
         },
-    )  # fmt: skip
-
-
-def _survival(result: TournamentResult) -> FigureTable:
-    def loss(one: RunFinding) -> str:
-        lost = one.value("baseline loss")
-        return "not known" if math.isnan(lost) else f"{100 * lost:.2f}{' †' * collapsed(one)}"
-
-    return _table(
+    ),
+    "survival": (
         "Harm H and interaction I in points, survival S a share of the dense gain; intervals over "
         "seeds, paired",
-        3, result.beside["survival"],
+        3, _beside("survival"),
         COMPRESSED | {
-            "Metric": _metric, "Seeds": _runs("p"), "H": _points("harm"),
-            "I": _points("interaction"), "I, p": _p(""), "Null floor of I": _plain("null floor"),
-            "S": _as(numbers.unitless, "survival"), "Accuracy that the baseline loses": loss,
+            "Metric": NAMES["Metric"], "Seeds": _runs("p"), "H": _points("harm"),
+            "I": _points("interaction"), "I, p": _p(), "Null floor of I": _plain("null floor"),
+            "S": _ratio("survival"), "Accuracy that the baseline loses": _loss,
         },
-    )  # fmt: skip
-
-
-def _equal(result: TournamentResult) -> FigureTable:
-    found = result.beside["equal accuracy"]
-    headline = headline_metric(one.metric for one in found)
-    gain = _points("gain")
-    return _table(
-        f"Points, paired by seed; a gain above 0: the technique is fairer; {headline}",
-        3, [one for one in found if one.metric == headline],
+    ),
+    "equal": (
+        "Points, paired by seed; a gain above 0: the technique is fairer",
+        3, _equal,
         COMPRESSED | {
-            "Beside": _base, "Accuracy gap": _points("accuracy gap"),
-            "Gain": lambda one: gain(one) if comparable(one) else "none so accurate",
+            "Beside": lambda one: one.base, "Metric": NAMES["Metric"],
+            "Accuracy gap": _points("accuracy gap"), "Gain": _gain,
         },
-    )  # fmt: skip
-
-
-def _minority(result: TournamentResult) -> FigureTable:
-    found = result.beside["minority"]
-    share = found[0].value("share of test set")
-    return _table(
-        f"CIEs in minority cells, {100 * share:.1f}% of the test set; intervals over test examples",
-        2, found,
+    ),
+    "minority": (
+        "CIEs in minority cells; intervals over test examples",
+        2, _beside("minority"),
         COMPRESSED | {
             "CIEs": _plain("CIEs", "{:.0f}", 1),
             "In minority cells": _plain("in minority cells", "{:.0f}", 1),
             "Per cent": _plain("share of CIEs", "{:.1f}"),
-            "More than in the data": _as(numbers.percent, "change"),
+            "Per cent of test set": _plain("share of test set", "{:.1f}"),
+            "More than in the test set": _as(numbers.percent, "change"),
         },
-    )  # fmt: skip
-
-
-def _one_seed(result: TournamentResult) -> FigureTable:
-    return _table(
+    ),
+    "seeds": (
         "Standard deviations in points; Levene’s p adjusted over this table",
-        2, result.beside["one seed"],
+        2, _beside("one seed"),
         NAMES | {
             "Runs": _runs("SD of seeds"), "Seeds": _plain("SD of seeds", "{:.3f}"),
             "One seed": _plain("SD of one seed", "{:.3f}"),
-            "Ratio of variances": _as(numbers.unitless, "variance ratio"), "p": _p("raw Levene"),
+            "Ratio of variances": _ratio("variance ratio"), "p": _p("raw Levene"),
         },
-    )  # fmt: skip
-
-
-def _shared(result: TournamentResult) -> FigureTable:
-    return _table(
+    ),
+    "shared": (
         "Paired differences in points with intervals over runs; p of a sign-flip test, adjusted "
         "over this table",
-        3, result.beside["shared runs"],
-        {"Technique": _technique, "Against": _base, "Metric": _metric, "Runs": _runs("p"),
-         "Difference": _points("difference"), "p": _p("")},
-    )  # fmt: skip
-
-
-def _totals(result: TournamentResult) -> FigureTable:
-    totals, columns = result.tournament.totals, ["Cells", "Here"]
-    rows: list[tuple[str, ...]]
-    rows = [(words, str(totals[key])) for key, words in TOTAL_NAMES.items()]
-    if result.published is not None:
-        columns.append("Qian et al. 2021, as published, 154 cells")
-        there = (str(result.published.get(key, "")) for key in TOTAL_NAMES)
-        rows = [(*row, own) for row, own in zip(rows, there, strict=True)]
-    caption = "Cells, one technique in one metric each; costs overlap"
-    return FigureTable(caption, tuple(columns), tuple(rows))
-
-
-# Slug: the table, and what it needs beside the cells.
-TABLES: dict[str, tuple[Callable[[TournamentResult], FigureTable], str]] = {
-    "bias": (_bias, ""), "spread": (_spread, ""), "accuracy": (_accuracy, "accuracy"),
-    "runs": (_every_run, ""), "totals": (_totals, ""), "survival": (_survival, "survival"),
-    "equal": (_equal, "equal accuracy"), "minority": (_minority, "minority"),
-    "seeds": (_one_seed, "one seed"), "shared": (_shared, "shared runs"),
+        3, _beside("shared runs"),
+        {"Technique": NAMES["Technique"], "Against": lambda one: one.base,
+         "Metric": NAMES["Metric"], "Runs": _runs("p"), "Difference": _points("difference"),
+         "p": _p()},
+    ),
 }  # fmt: skip
 
 
 def tournament_tables(result: TournamentResult) -> dict[str, FigureTable]:
     """Make the tables of a tournament by slug, without those that have no rows."""
-    known = {"", *result.beside, *(["accuracy"] if result.tournament.accuracy else [])}
-    return {slug: make(result) for slug, (make, need) in TABLES.items() if need in known}
+    tables = {}
+    for slug, (caption, labels, find, columns) in TABLES.items():
+        if found := find(result):
+            rows = tuple(tuple(column(one) for column in columns.values()) for one in found)
+            told = caption.format(level=100 * result.tournament.level)
+            tables[slug] = FigureTable(told, tuple(columns), rows, labels)
+    return tables | {"totals": _totals(result)}
+
+
+def _totals(result: TournamentResult) -> FigureTable:
+    totals, there = result.tournament.totals, result.published
+    columns = ("Cells", "Here", *([] if there is None else [STUDY]))
+    rows = tuple(
+        (words, str(totals[key]), *([] if there is None else [str(there.get(key, ""))]))
+        for key, words in TOTAL_NAMES.items()
+    )
+    return FigureTable("Cells, one technique in one metric each; costs overlap", columns, rows)

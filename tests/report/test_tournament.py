@@ -76,7 +76,7 @@ def test_cells_say_in_letters_what_they_say_in_colour(tournament: Tournament) ->
     }  # fmt: skip
     row = next(r for r in figures["bias"].table.rows if r[:2] == ("S-costly", "DP"))
     assert row[2] == "better at a cost: accuracy down"
-    assert row[3] == "8, 8"
+    assert row[3] == "16"
     assert re.match(r"\N{MINUS SIGN}10\.00 \[\N{MINUS SIGN}1\d\.\d\d, ", row[4])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,14 +119,21 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
         ]
         found = json.loads(out)
         assert len(found["cells"]) == 5 * 7
-        assert {(one["technique"], one["other"]) for one in found["paired"]} == {("DI1", "DI2")}
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in found["rows"]:
+            rows.setdefault(row["question"], []).append(row)
+        pairs = {(row["group"], row["condition"]) for row in rows["shared runs"]}
+        assert pairs == {("DI1", "against=DI2")}
         reads, unpaired, both = found["remarks"]
         assert reads.startswith("Technique 'DI1' reads the group")
         assert unpaired.startswith("Members of prune-0.8 do not derive from the dense ones")
         assert "(8 seeds) and another test set like this one (1,194 test examples in 597" in both
-        assert {cell["variant"] for cell in found["survival"]} == {"prune-0.8"}
-        assert {cell["technique"] for cell in found["minority"]} == set(names)
-        assert {cell["beside"] for cell in found["equal_accuracy"]} <= {"dense", "prune-0.8"}
+        assert {row["variant"] for row in rows["survival"]} == {"prune-0.8"}
+        assert {row["group"] for row in rows["minority"]} == set(names)
+        beside = {row["condition"] for row in rows["equal accuracy"]}
+        assert beside <= {"against=dense", "against=prune-0.8"}
+        rare = [row for row in rows["minority"] if row["what"] == "share of test set"]
+        assert {row["value"] for row in rare} == {0.5}  # each class has one rarer style of two
         # DI2 decides on the members that DI1 trained, and the baseline is fairer once refitted.
         files = [
             tmp_path / "runs" / "three" / name / "populations" / "dense" / "member-003.json"
@@ -133,8 +141,9 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
         ]
         assert files[0].samefile(files[1])
         gains = {
-            (one["technique"], one["metric"]): one["gain_dense"]["value"]
-            for one in found["survival"]
+            (row["group"], row["metric"]): row["value"]
+            for row in rows["survival"]
+            if row["what"] == "gain dense"
         }
         assert gains["dfr", "BA"] == gains["dfr-dense", "BA"] > 0  # one layer while dense
         mitigation = Run.open(str(tmp_path / "runs" / "three" / "DI2")).config.mitigation

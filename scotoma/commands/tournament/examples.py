@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,8 +12,7 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import over_index
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags
-from scotoma.natural import natural_order
+from scotoma.inputs import Codes, Flags, Ints
 from scotoma.printable import quoted
 from scotoma.runs import RunFinding, VariantSets, resampled_bias
 from scotoma.runs.effects import bare
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
 
 __all__ = ["bias_on_other_test_sets", "cies_of_minority_cells", "minority_examples"]
+
+Cells: TypeAlias = Mapping[str, tuple[Flags, Ints]]  # of each group who is in it, and class counts
 
 
 def bias_on_other_test_sets(
@@ -87,12 +88,8 @@ def cies_of_minority_cells(
     training, test = audits[base].training, audits[base].test
     if not training.ids or not training.labelled:
         return []
-    values = natural_order(test.table[attribute].unique().to_list())
-    known = training.keep(training.table[attribute].is_in(values))
     minority = minority_examples(
-        (_codes(known, attribute, values), known.labels),
-        (_codes(test, attribute, values), test.labels),
-        (len(values), len(test.classes)),
+        _of_attribute(training, attribute), _of_attribute(test, attribute), test.labels
     )
     if not minority.any():
         return []
@@ -114,33 +111,36 @@ def cies_of_minority_cells(
     return rows
 
 
-def minority_examples(
-    training: tuple[Codes, Codes], test: tuple[Codes, Codes], shape: tuple[int, int]
-) -> Flags:
+def minority_examples(training: Cells, test: Cells, labels: Codes) -> Flags:
     """Mark test examples of a class and group that training has less often than another group.
 
     Args:
-        training: Group codes and class ids of the training examples, each shape (N,).
-        test: The same of the test examples, each shape (N',).
-        shape: Number of groups and classes.
+        training: Group to which examples are in it and how many of each class.
+        test: The same of the test examples; groups of training alone do not count.
+        labels: Class ids of the test examples, shape (N,).
 
     Returns:
-        Shape (N',).
+        Shape (N,).
 
-    >>> training = np.array([0, 0, 0, 1]), np.array([0, 0, 0, 0])
-    >>> minority_examples(training, (np.array([0, 1]), np.array([0, 0])), (2, 1))
+    >>> one, two = np.array([True, False]), np.array([3, 1])
+    >>> minority_examples({"a": (one, two)}, {"a": (one, two), "b": (~one, two)}, np.array([0, 0]))
     array([False,  True])
     """
-    counts = np.zeros(shape, np.int64)
-    np.add.at(counts, training, 1)
-    return np.asarray((counts < counts.max(axis=0))[test])
+    none = np.zeros_like(next(iter(test.values()))[1])
+    counts = np.stack([training[key][1] if key in training else none for key in test])
+    rare = counts < counts.max(axis=0)
+    masks = np.stack([mask for mask, _ in test.values()])
+    return np.asarray((masks & rare[:, labels]).any(axis=0))
 
 
-def _codes(examples: AuditedExamples, attribute: str, values: Sequence[str]) -> Codes:
-    column = examples.table[attribute].replace_strict(
-        list(values), list(range(len(values))), return_dtype=pl.Int64
-    )
-    return column.to_numpy().astype(np.intp)
+def _of_attribute(examples: AuditedExamples, attribute: str) -> Cells:
+    """Of each group of an attribute which examples are in it, and how many of each class."""
+    groups = examples.partition()
+    return {
+        key: (mask, np.bincount(examples.labels[mask], minlength=len(examples.classes)))
+        for key, mask, of in zip(groups.keys, groups.masks, groups.attributes, strict=True)
+        if of == (attribute,)
+    }
 
 
 def _flags(finished: FinishedAudit, variant: str, test: AuditedExamples) -> Flags:

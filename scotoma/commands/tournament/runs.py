@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scotoma.commands.variance.measure import VarianceQuestion, canonical_table
+from scotoma.commands.variance.measure import canonical_table
 from scotoma.config.sheet import Sheet
 from scotoma.config.techniques import TechniqueFacts
 from scotoma.errors import ConfigError, DataError
@@ -29,6 +29,7 @@ __all__ = ["FinishedTechniques", "read_finished", "read_raw"]
 
 ACCURACIES = (ACCURACY, "perf", "mAP", "top1")  # what files call it
 METRIC_NAMES = {"DI bar": "DI"}  # the study's files to its tables
+COLUMNS = {name: name for name in ("technique", "metric", "run", "value")}
 TABLES = (".csv", ".csv.gz", ".parquet")
 SHEETS = (".yaml", ".yml")
 
@@ -156,7 +157,7 @@ def _values(file: Path) -> Iterator[tuple[str, str, Floats]]:
             name = METRIC_NAMES.get(str(metric), str(metric))
             yield file.stem, name, _column(own, f"{file.stem}, {name}")
     else:
-        table = canonical_table(read_table(file).frame, VarianceQuestion())
+        table = canonical_table(read_table(file).frame, COLUMNS)
         for (technique, metric), own in run_sets(table.sort("run", maintain_order=True)).items():
             yield technique, METRIC_NAMES.get(metric, metric), own.overall
 

@@ -38,11 +38,13 @@ def variance(
     quiet: options.Quiet = False,
 ) -> None:
     """Measure how much identical runs differ, and which techniques differ beyond that."""
-    from scotoma.commands.variance.measure import VarianceQuestion, run_variance
+    from scotoma.commands.variance.measure import run_variance
     from scotoma.run.copies import place_here
 
-    question = VarianceQuestion(
-        base=base, technique=technique, metric=metric, run=run, value=value,
-        class_column=class_column, protocol=protocol, level=level,
+    columns = {"technique": technique, "metric": metric, "run": run, "value": value}
+    if class_column is not None:
+        columns["class"] = class_column
+    run_variance(
+        place_here(table), base, columns, protocol=protocol, level=level, as_json=as_json,
+        quiet=quiet,
     )  # fmt: skip
-    run_variance(place_here(table), question, as_json=as_json, quiet=quiet)

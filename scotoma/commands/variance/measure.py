@@ -6,9 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 import polars as pl
 
@@ -24,97 +22,77 @@ from scotoma.readers.tables import read_table
 from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
 from scotoma.runs.table import RunSet
 
-__all__ = ["VarianceQuestion", "canonical_table", "run_variance"]
+__all__ = ["canonical_table", "run_variance"]
 
 NOT_COMPARED = "not compared (the base has no runs of this metric)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class VarianceQuestion:
-    """What is asked of a table of runs.
-
-    Attributes:
-        base: The technique that the others are compared with; None compares nothing.
-        technique: Column that says how a run was trained.
-        metric: Column that says what was measured.
-        run: Column that tells the runs of a technique apart.
-        value: Column of the values.
-        class_column: Column that says which class a value is of; None where values are overall.
-        protocol: `sound` or `published`.
-        level: Coverage of the intervals, a fraction in (0, 1).
-    """
-
-    base: str | None = None
-    technique: str = "technique"
-    metric: str = "metric"
-    run: str = "run"
-    value: str = "value"
-    class_column: str | None = None
-    protocol: str = "sound"
-    level: float = 0.95
-
-
-def run_variance(path: Path, question: VarianceQuestion, *, as_json: bool, quiet: bool) -> None:
+def run_variance(
+    path: Path,
+    base: str | None,
+    columns: Mapping[str, str],
+    *,
+    protocol: str,
+    level: float,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Print how far identical runs lie apart, and which techniques differ from the base.
 
     Args:
         path: CSV or Parquet, one row per run and metric (and class).
-        question: What is asked.
+        base: The technique that the others are compared with; None compares nothing.
+        columns: `technique`, `metric`, `run`, `value`, and `class` where values are of classes, to
+            the columns of the table.
+        protocol: `sound` or `published`.
+        level: Coverage of the intervals, a fraction in (0, 1).
         as_json: Print JSON instead of the tables.
         quiet: Write nothing to stderr.
 
     Raises:
         ScotomaError: The options or the table do not fit together.
     """
-    if question.protocol not in ("sound", "published"):
+    if protocol not in ("sound", "published"):
         raise ConfigError(
-            f"--protocol must be sound or published, got {quoted(question.protocol)}: choose one"
+            f"--protocol must be sound or published, got {quoted(protocol)}: choose one"
         )
-    question = replace(question, base=question.base and tidy(question.base))
-    frame = canonical_table(read_table(path).frame, question)
+    base = base and tidy(base)
+    frame = canonical_table(read_table(path).frame, columns)
     techniques = frame["technique"].unique(maintain_order=True).to_list()
-    if question.base is not None and question.base not in techniques:
+    if base is not None and base not in techniques:
         raise ConfigError(
-            f"--base must be one of the techniques, got {quoted(question.base)}: choose among "
+            f"--base must be one of the techniques, got {quoted(base)}: choose among "
             f"{listed(techniques)}"
         )
     sets = run_sets(frame)
-    spreads, found = _spreads(sets, question.level), _comparisons(sets, question)
-    if not quiet and question.base is None:
+    spreads = _spreads(sets, level)
+    found = _comparisons(sets, base, "published" if protocol == "published" else "sound", level)
+    if not quiet and base is None:
         sys.stderr.write("no --base: spreads are shown, nothing is compared\n")
     if as_json:
-        content = {
-            "protocol": question.protocol,
-            "level": question.level,
-            "base": question.base,
-            "rows": finding_rows(
-                {"spread": spreads, "comparison": [one for one, _ in found]}
-            ).to_dicts(),
-        }
+        rows = finding_rows({"spread": spreads, "comparison": [one for one, _ in found]})
+        content = {"protocol": protocol, "level": level, "base": base, "rows": rows.to_dicts()}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
     else:
-        lines = _page(path.name, spreads, found, question)
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write("\n".join(_page(path.name, spreads, found, level)) + "\n")
 
 
-def canonical_table(table: pl.DataFrame, question: VarianceQuestion) -> pl.DataFrame:
-    """Take the columns that a question names, under the names that `run_sets` reads.
+def canonical_table(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    """Take the columns of a table under the names that `run_sets` reads.
+
+    Args:
+        table: The table.
+        names: Those names to the table's.
 
     Raises:
         ConfigError: A column that the table has not.
         DataError: A value that is missing or no number.
     """
-    names = {
-        "technique": question.technique, "metric": question.metric, "run": question.run,
-        "value": question.value,
-    }  # fmt: skip
-    if question.class_column is not None:
-        names["class"] = question.class_column
     for role, name in names.items():
         column(table, name, f"--{role}")
     keys = {role: texts(table, name).tolist() for role, name in names.items() if role != "value"}
     return pl.DataFrame(keys, schema=dict.fromkeys(keys, pl.String)).with_columns(
-        value=pl.Series(numbers(table, question.value))
+        value=pl.Series(numbers(table, names["value"]))
     )
 
 
@@ -130,10 +108,12 @@ def _spreads(sets: Mapping[tuple[str, str], RunSet], level: float) -> list[RunFi
 
 
 def _comparisons(
-    sets: Mapping[tuple[str, str], RunSet], question: VarianceQuestion
+    sets: Mapping[tuple[str, str], RunSet],
+    base: str | None,
+    protocol: StatisticsProtocol,
+    level: float,
 ) -> list[tuple[RunFinding, str]]:
     """What differs from the base, as one family, each with the numbers of runs a side."""
-    base = question.base
     if base is None:
         return []
     pairs = {}
@@ -148,8 +128,7 @@ def _comparisons(
                 "than the base: compare means over the same classes"
             )
         pairs[technique, metric] = before.overall, own.overall
-    compared = compare_runs(pairs, level=question.level)
-    protocol = cast(StatisticsProtocol, question.protocol)
+    compared = compare_runs(pairs, level=level)
     found = []
     for key in keys:
         sizes = dict.fromkeys(map(len, pairs[key][::-1] if key in pairs else [sets[key].values]))
@@ -165,9 +144,9 @@ def _page(
     name: str,
     spreads: list[RunFinding],
     found: list[tuple[RunFinding, str]],
-    question: VarianceQuestion,
+    level: float,
 ) -> Iterator[str]:
-    yield cropped_text(f"{name}: spread over identical runs, intervals {100 * question.level:g}%")
+    yield cropped_text(f"{name}: spread over identical runs, intervals {100 * level:g}%")
     yield from wrapped(
         "All numbers are about training runs on this test set; sigma assumes normally "
         "distributed runs."
@@ -186,11 +165,12 @@ def _page(
     )  # fmt: skip
     if not found:
         return
-    several = "Benjamini-Hochberg" if question.protocol == "sound" else "none"
+    first, _ = found[0]
+    several = "Benjamini-Hochberg" if first.protocol == "sound" else "none"
     tested = sum("U p" in one.numbers for one, _ in found)
     yield ""
     yield from wrapped(
-        f"Means and variances against {quoted(question.base or '')}: protocol {question.protocol}, "
+        f"Means and variances against {quoted(first.base)}: protocol {first.protocol}, "
         f"{tested} comparison{'s' * (tested != 1)}, correction {several}"
     )
     yield from _table(
