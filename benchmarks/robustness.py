@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from scotoma.robustness.losses import amplified_loss, group_contrast, group_tests
-from scotoma.robustness.planted import PlantedRobustness, planted_robustness, smallest_contrast
+from scotoma.robustness.planted import planted_robustness, smallest_contrast
 
 AUDITS = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 EXAMPLES, GROUP, MEMBERS, SEVERITIES = 2_000, 500, 10, 3
@@ -27,7 +27,7 @@ def audited(extra: float, seed: int) -> tuple[dict[tuple[str, str], float], bool
         masks[key][rows] = True
     first = masks["age=0"]
     dense, compressed = planted_robustness(
-        PlantedRobustness(extra=extra), first, members=MEMBERS, families=tuple(FAMILIES.values()),
+        first, extra=extra, members=MEMBERS, families=tuple(FAMILIES.values()),
         severities=SEVERITIES, seed=seed,
     )  # fmt: skip
     ends = np.cumsum(list(FAMILIES.values()))

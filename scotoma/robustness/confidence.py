@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from scipy.special import logsumexp
 
 from scotoma.answers.groups import Groups
 from scotoma.inputs import Floats, Ints
-from scotoma.numbers import DENSE, Number, Units
+from scotoma.numbers import DENSE, Estimate, Number, Units
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
 
@@ -135,71 +136,60 @@ def confidence_report(
         `audit.robustness.ConfidenceReport` but for its plain values.
     """
     masks = dict(zip(partition.keys, partition.masks, strict=True))
-    units = {
-        key: Units.of(int(group.sum()), None if clusters is None else clusters[group])
+    ids = {key: None if clusters is None else clusters[group] for key, group in masks.items()}
+    n = {
+        key: int(group.sum()) if clusters is None else len(np.unique(clusters[group]))
         for key, group in masks.items()
     }
 
-    axes = {name: right[name].axis for name in measures["confidence"]}
-    order = list(axes)
+    def gap(family: str, key: str, name: str) -> Number:
+        said, truth = measures["confidence"][name], right[name]
+        excess = (said.clean - truth.clean)[None]
+        if family != CLEAN:
+            places = families[family]
+            excess = said.corrupted[places] - truth.corrupted[places]
+        own = excess[..., masks[key], :].reshape(-1, int(masks[key].sum()), excess.shape[-1])
+        return overconfidence(own.mean(axis=0), Units.of(own.shape[1], ids[key]), truth.axis)
 
-    def by_variant(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return sorted(found, key=lambda row: order.index(row["variant"]))
+    def area(measure: str, pictures: str, key: str, name: str) -> Number:
+        own, group = measures[measure][name], masks[key]
+        if pictures in families:
+            other = own.corrupted[families[pictures]][:, :, group]
+            other = other.reshape(-1, *other.shape[2:])
+            return auroc(own.clean[group], other, ids[key], right[name].axis)
+        return auroc(own.clean, own.sets[pictures], clusters, right[name].axis)
 
-    rows: list[dict[str, Any]] = []
-    detection: list[dict[str, Any]] = []
-    for family, (key, group) in product((CLEAN, *families), masks.items()):
-        gaps = {}
-        for name, own in measures["confidence"].items():
-            said, truth = own.clean[group], right[name].clean[group]
-            if family != CLEAN:
-                places = families[family]
-                said = own.corrupted[places][:, :, group]
-                truth = right[name].corrupted[places][:, :, group]
-            excess = (said - truth).reshape(-1, *said.shape[-2:]).mean(axis=0)
-            gaps[name] = overconfidence(excess, units[key], axes[name])
-        place = {"group": key, "family": family}
-        rows += _beside_dense("gap", gaps, place, units[key], 1.0)
-    for measure, scores in measures.items():
-        found: list[dict[str, Any]] = []
-        for family, (key, group) in product(families, masks.items()):
-            areas = {}
-            for name, own in scores.items():
-                other = own.corrupted[families[family]][:, :, group]
-                other = other.reshape(-1, *other.shape[2:])
-                areas[name] = auroc(own.clean[group], other, units[key].clusters, axes[name])
-            place = {"group": key, "pictures": family, "other_set": False, "measure": measure}
-            found += _beside_dense("auroc", areas, place, units[key])
-        detection += by_variant(found)
-        for asked in scores["dense"].sets:
-            areas = {
-                name: auroc(own.clean, own.sets[asked], clusters, axes[name])
-                for name, own in scores.items()
-            }
-            place = {"group": "all", "pictures": asked, "other_set": True, "measure": measure}
-            detection += _beside_dense("auroc", areas, place, Units.of(len(own.clean), clusters))
-    return {"rows": by_variant(rows), "detection": detection}
+    variants = measures["confidence"]
+    rows = [
+        {"variant": name, "group": key, "family": family}
+        | _beside_dense("gap", partial(gap, family, key), name, n[key], 1.0)
+        for name, family, key in product(variants, (CLEAN, *families), masks)
+    ]
+    detection = [
+        {"variant": name, "group": key, "pictures": pictures, "measure": measure}
+        | {"other_set": pictures not in families}
+        | _beside_dense("auroc", partial(area, measure, pictures, key), name, n[key])
+        for measure, scores in measures.items()
+        for name, pictures, key in (
+            *product(variants, families, masks),
+            *((name, one, "all") for one in scores["dense"].sets for name in variants),
+        )
+    ]
+    return {"rows": rows, "detection": detection}
 
 
 def _beside_dense(
-    what: str, numbers: Mapping[str, Number], place: dict[str, Any], units: Units, flip: float = 0.0
-) -> Iterator[dict[str, Any]]:
-    """A row a variant: its number, and that less that of dense."""
-    n = units.rows if units.clusters is None else len(np.unique(units.clusters))
+    what: str, number: Callable[[str], Number], name: str, n: int, flip: float = 0.0
+) -> dict[str, Estimate | None]:
+    """A number of a variant on n units, and that less that of dense."""
+    own, change = number(name), None
+    if name != "dense":
+        change = (own - number("dense")).floored(flip or 1 / max(n, 1))
     reason = NO_SCORES if n else "undefined (no examples)"
-    for name, own in numbers.items():
-        change = None
-        if name != "dense":
-            change = (own - numbers["dense"]).floored(flip or 1 / max(n, 1))
-        found = {what: own, f"{what}_change": change}
-        yield (
-            {"variant": name}
-            | place
-            | {
-                key: None if one is None else replace(one.estimate(reason=reason), n=n)
-                for key, one in found.items()
-            }
-        )
+    return {
+        key: None if one is None else replace(one.estimate(reason=reason), n=n)
+        for key, one in ((what, own), (f"{what}_change", change))
+    }
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:

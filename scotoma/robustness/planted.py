@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -14,84 +13,72 @@ from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.losses import FEWEST_EXAMPLES, group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["POWER", "PlantedRobustness", "planted_robustness", "smallest_contrast"]
+__all__ = ["planted_robustness", "smallest_contrast"]
 
 POWER = 0.9
+LEVEL = 0.95  # of all tests together
+DIFFICULTY_SD = 1.5  # how much examples differ, on the probit scale
+CORRELATION = 0.95  # of an example's dense and compressed difficulty
 SHARED = 0.5  # of a member's chance on an example: alike on its clean and corrupted pictures
 SIMULATED = 2_000  # examples at most, of which the variance is taken
 DRAWN = 4  # audits, over which it is averaged
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlantedRobustness:
-    """What is planted: accuracies, and how errors come about.
-
-    Attributes:
-        clean: Accuracy of every member on clean pictures, a fraction.
-        corrupted: Accuracy under every corruption, a fraction.
-        extra: What the compressed members lose beyond it, in the first group and family.
-        difficulty_sd: How much examples differ, on the probit scale.
-        run_sd: How much training runs differ.
-        correlation: Of an example's dense and compressed difficulty.
-    """
-
-    clean: float = 0.9
-    corrupted: float = 0.75
-    extra: float = 0.0
-    difficulty_sd: float = 1.5
-    run_sd: float = 0.1
-    correlation: float = 0.95
-
-
 def planted_robustness(
-    truth: PlantedRobustness,
     group: Flags,
     *,
     members: int,
     families: tuple[int, ...],
     severities: int,
     seed: int,
+    clean: float = 0.9,
+    corrupted: float = 0.75,
+    extra: float = 0.0,
+    run_sd: float = 0.1,
 ) -> tuple[RightAnswers, RightAnswers]:
     """Draw the right answers of a dense and a compressed population.
 
     Args:
-        truth: What is planted.
         group: The examples in which `extra` is planted, bool, shape (n,).
         members: Members of each population.
         families: Corruptions of each family; `extra` is planted in the first.
         severities: Severities of each corruption.
         seed: Of the draws.
+        clean: Accuracy of every member on clean pictures, a fraction.
+        corrupted: Accuracy under every corruption, a fraction.
+        extra: What the compressed members lose beyond it, in the first group and family.
+        run_sd: How much training runs differ, on the probit scale.
 
     Returns:
         Dense and compressed; members are independent.
 
-    >>> dense, compressed = planted_robustness(PlantedRobustness(), np.arange(9) < 4, members=2,
-    ...     families=(2, 1), severities=3, seed=0)
+    >>> dense, compressed = planted_robustness(np.arange(9) < 4, members=2, families=(2, 1),
+    ...     severities=3, seed=0)
     >>> compressed.corrupted.shape
     (3, 3, 9, 2)
     """
     draw = np.random.default_rng(seed).standard_normal
     n, conditions = len(group), sum(families) * severities
-    spread = math.sqrt(1 + truth.difficulty_sd**2 + truth.run_sd**2)
-    common, own = math.sqrt(truth.correlation), math.sqrt(1 - truth.correlation)
+    spread = math.sqrt(1 + DIFFICULTY_SD**2 + run_sd**2)
+    common, own = math.sqrt(CORRELATION), math.sqrt(1 - CORRELATION)
     hard = draw((1 + conditions, n))  # what a corruption makes of each picture
     shared = draw(n)
     populations = []
-    for extra, axis in ((0.0, DENSE), (truth.extra, COMPRESSED)):
+    for more, axis in ((0.0, DENSE), (extra, COMPRESSED)):
         easy = common * shared + own * draw(n)
         chance = math.sqrt(SHARED) * draw((n, members))
-        run = truth.run_sd * draw(members)
+        run = run_sd * draw(members)
         right = np.empty((1 + conditions, n, members), np.bool_)
         for place in range(1 + conditions):
-            accuracy = np.full(n, truth.corrupted if place else truth.clean)
+            accuracy = np.full(n, corrupted if place else clean)
             if 0 < place <= families[0] * severities:
-                accuracy = accuracy - extra * group
-            difficulty = truth.difficulty_sd * (0.8 * easy + 0.6 * hard[place])
+                accuracy = accuracy - more * group
+            difficulty = DIFFICULTY_SD * (0.8 * easy + 0.6 * hard[place])
             lucky = chance + math.sqrt(1 - SHARED) * draw((n, members))
             threshold = spread * ndtri(accuracy) + difficulty
             right[place] = threshold[:, None] + run + lucky > 0
-        corrupted = right[1:].reshape(sum(families), severities, n, members)
-        populations.append(RightAnswers(right[0], corrupted, Units.of(n), axis))
+        worse = right[1:].reshape(sum(families), severities, n, members)
+        populations.append(RightAnswers(right[0], worse, Units.of(n), axis))
     return populations[0], populations[1]
 
 
@@ -104,13 +91,11 @@ def smallest_contrast(
     severities: int,
     tests: int,
     error: float = 0.1,
-    level: float = 0.95,
-    power: float = POWER,
 ) -> float:
     """The smallest extra loss of a group that one family shows, a fraction.
 
     Shown means: its contrast with the rest differs from 0 after Bonferroni over all tests.
-    Assumes that corruption costs the dense models 15 points, and errors as `PlantedRobustness` has
+    Assumes that corruption costs the dense models 15 points, and errors as `planted_robustness` has
     them.
 
     Args:
@@ -121,8 +106,6 @@ def smallest_contrast(
         severities: Severities of each.
         tests: Groups times families.
         error: Error of the dense members on clean pictures, a fraction.
-        level: Of all tests together.
-        power: Share of audits that is to show it.
 
     Returns:
         nan where the group or the rest is too small to be compared.
@@ -139,7 +122,7 @@ def smallest_contrast(
         round(max(rest_n / shrunk, FEWEST_EXAMPLES)),
     )
     deviation, freedom = _contrast(drawn, members, corruptions, severities, round(error, 3))
-    chances = np.array([1 - (1 - level) / 2 / max(tests, 1), power])
+    chances = np.array([1 - (1 - LEVEL) / 2 / max(tests, 1), POWER])
     size = math.sqrt((1 / group_n + 1 / rest_n) / (1 / drawn[0] + 1 / drawn[1]))
     return float(stdtrit(freedom, chances).sum() * deviation * size)
 
@@ -151,12 +134,12 @@ def _contrast(
     """Standard error of a contrast where nothing is planted, and its degrees of freedom."""
     group = np.arange(sum(sizes)) < sizes[0]
     clean = 1 - error
-    truth = PlantedRobustness(clean=clean, corrupted=max(clean - 0.15, 0.05))
     contrasts = []
     for seed in range(DRAWN):
         dense, compressed = planted_robustness(
-            truth, group, members=members, families=(corruptions,), severities=severities, seed=seed
-        )
+            group, members=members, families=(corruptions,), severities=severities, seed=seed,
+            clean=clean, corrupted=max(clean - 0.15, 0.05),
+        )  # fmt: skip
         own = [right.under(range(corruptions)) for right in (dense, compressed)]
         contrasts.append(group_contrast(own[0], own[1], group))
     deviation = math.sqrt(np.mean([contrast.se**2 for contrast in contrasts]))

@@ -13,7 +13,7 @@ from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.robustness.corruption_error import errors_over
 from scotoma.robustness.losses import SCALES, misled_pairs, variance_of_draws
 from scotoma.robustness.other_sets import TwoSets, lost_elsewhere
-from scotoma.robustness.planted import PlantedRobustness, planted_robustness
+from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.right_answers import RightAnswers
 
 
@@ -26,9 +26,7 @@ def beside(dense, compressed, clusters=None, *, paired: bool = False):  # type: 
 
 def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
     group = np.arange(240) < 80
-    return planted_robustness(
-        PlantedRobustness(**truth), group, members=6, families=(2, 2), severities=4, seed=seed
-    )
+    return planted_robustness(group, members=6, families=(2, 2), severities=4, seed=seed, **truth)
 
 
 @pytest.mark.parametrize("paired", [False, True])

@@ -20,7 +20,7 @@ from scotoma.robustness.losses import (
     group_tests,
     relative_robustness,
 )
-from scotoma.robustness.planted import PlantedRobustness, planted_robustness
+from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.right_answers import Answered, RightAnswers
 
 TABLE5, TABLE2 = published.pie().table5, published.pie().table2
@@ -28,9 +28,7 @@ TABLE5, TABLE2 = published.pie().table5, published.pie().table2
 
 def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
     group = np.arange(240) < 80
-    return planted_robustness(
-        PlantedRobustness(**truth), group, members=6, families=(2, 2), severities=3, seed=seed
-    )
+    return planted_robustness(group, members=6, families=(2, 2), severities=3, seed=seed, **truth)
 
 
 def amplified(pair, at_risk: np.ndarray | None = None, scale: str = "absolute"):  # type: ignore[no-untyped-def]
@@ -219,7 +217,7 @@ def test_tests_are_adjusted_over_groups_and_families() -> None:
     group = np.arange(600) < 200
     contrasts = {}
     dense, compressed = planted_robustness(
-        PlantedRobustness(extra=0.15), group, members=6, families=(2, 2), severities=3, seed=0
+        group, extra=0.15, members=6, families=(2, 2), severities=3, seed=0
     )
     for family, places in {"noise": [0, 1], "blur": [2, 3]}.items():
         own = dense.under(places), compressed.under(places)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scotoma.robustness.losses import group_contrast, group_tests
-from scotoma.robustness.planted import PlantedRobustness, planted_robustness, smallest_contrast
+from scotoma.robustness.planted import planted_robustness, smallest_contrast
 from tests.commands import measured
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ KEYS = {f"age={age}": np.arange(EXAMPLES) // GROUP == age for age in range(3)}
 def audited(extra: float, seed: int) -> tuple[dict[tuple[str, str], float], bool]:
     """Adjusted p-values, and whether the interval of the planted contrast holds the truth."""
     dense, compressed = planted_robustness(
-        PlantedRobustness(extra=extra), KEYS["age=0"], members=MEMBERS, families=(2, 1),
+        KEYS["age=0"], extra=extra, members=MEMBERS, families=(2, 1),
         severities=2, seed=seed,
     )  # fmt: skip
     contrasts = {
