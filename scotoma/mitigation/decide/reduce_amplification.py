@@ -108,55 +108,31 @@ class ReduceAmplification(Rule):
         """
         table = pair_scores(scores, 2, self.classes, self.rule)
         group = check_groups(attributes, len(table), 2)
-        if self.protocol == "published":
-            return self._published(np.exp(table).sum(axis=1), group)
-        p = np.asarray(softmax(table, axis=(1, 2)))
-        return self._sound(p.sum(axis=1), group)
-
-    def _sound(self, potential: Floats, group: Ints) -> Balanced:
-        price = np.zeros((2, self.classes))
-        best: tuple[float, Ints] | None = None
+        published = self.protocol == "published"
+        p = np.exp(table) if published else np.asarray(softmax(table, axis=(1, 2)))
+        potential, rows, m = p.sum(axis=1), np.arange(len(table)), self.margin
+        # What one prediction of a class adds to its two violations, by the example's group.
+        effect = np.array([[0.5 - m, -0.5 - m], [-0.5 - m, 0.5 - m]])[:, group]
+        price, predicted, least = np.zeros((2, self.classes)), potential.argmax(axis=1), np.inf
         for sweep in range(SWEEPS + 1):
-            # (N, C): each class's prices times what one more prediction of this group adds
-            predicted = (potential - self._effects()[:, group].T @ price).argmax(axis=1)
             violation = self._violations(predicted, group)
             worst = float(violation.max(initial=0.0))
-            if best is None or worst < best[0]:
-                best = worst, predicted
+            if published or worst < least:  # as published, the last sweep counts
+                least, best = worst, predicted
             if worst <= ROUNDING or sweep == SWEEPS:
                 break
-            price = np.maximum(0, price + STEP * violation)
-        assert best is not None
-        return self._result(best[1], group, sweep)
-
-    def _published(self, potential: Floats, group: Ints) -> Balanced:
-        rows = np.arange(len(potential))
-        price = np.zeros((2, self.classes))
-        predicted = potential.argmax(axis=1)
-        sweep = 0
-        while sweep < SWEEPS:
-            violation = self._violations(predicted, group)
-            if violation.max(initial=0.0) <= ROUNDING:
-                break
-            price = np.maximum(0, price + PUBLISHED_STEP * violation)
-            swept = potential.copy()
-            effect = self._effects()[:, group]
-            swept[rows, predicted] -= (price[:, predicted] * effect).sum(axis=0)
+            price = np.maximum(0, price + (PUBLISHED_STEP if published else STEP) * violation)
+            if published:
+                swept = potential.copy()
+                swept[rows, predicted] -= (price[:, predicted] * effect).sum(axis=0)
+            else:
+                swept = potential - effect.T @ price
             predicted = swept.argmax(axis=1)
-            sweep += 1
-        return self._result(predicted, group, sweep)
-
-    def _effects(self) -> Floats:
-        """What one prediction of a class adds to its two violations, shape (2, groups)."""
-        m = self.margin
-        return np.array([[0.5 - m, -0.5 - m], [-0.5 - m, 0.5 - m]])
+        outside = np.flatnonzero(self._violations(best, group).max(axis=0) > ROUNDING)
+        return Balanced(best, not outside.size, sweep, tuple(int(y) for y in outside))
 
     def _violations(self, predicted: Ints, group: Ints) -> Floats:
         """Too few and too many of group 1 among each class's predictions, shape (2, C)."""
         n = np.bincount(predicted, minlength=self.classes)
         ones = np.bincount(predicted[group == 1], minlength=self.classes)
         return np.stack([(0.5 - self.margin) * n - ones, ones - (0.5 + self.margin) * n])
-
-    def _result(self, predicted: Ints, group: Ints, sweeps: int) -> Balanced:
-        outside = np.flatnonzero(self._violations(predicted, group).max(axis=0) > ROUNDING)
-        return Balanced(predicted, not outside.size, sweeps, tuple(int(y) for y in outside))
