@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from scotoma.audit.groups import ClassRow
+from scotoma.audit.robustness import ALL_KINDS
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.finished import FinishedAudit
-from scotoma.papers.pie_robustness import corruptions
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import divergence_sentence, under
+from scotoma.papers.words import divergence_sentence, quantity_text, under
 from scotoma.published import pie
 
 __all__ = ["tables"]
@@ -27,6 +27,13 @@ NO_WELCH = (
     "Welch's test compares models with models and needs 2 of each variant, got {}; raise "
     "population.models, or add predictions of more models"
 )
+CORRUPTED = "Table 5"
+CORRUPTED_TITLE = "Accuracy on corrupted pictures, a fraction, and in percent of that on clean ones"
+CORRUPTED_COLUMNS = ("corruption, sparsity", "top 1", "top 5", "top 1 relative", "top 5 relative")
+NOT_CORRUPTED = (
+    "the audit has run no corrupted pictures; add robustness: {profile: ...} to the configuration "
+    "and repeat the audit, which trains nothing again"
+)
 
 
 def tables(finished: FinishedAudit) -> list[PaperTable]:
@@ -40,7 +47,7 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
         _topline(finished, impacts, fewest),
         top1_subsets(finished),
         top5_subsets(finished),
-        corruptions(finished),
+        _corruptions(finished),
     ]
 
 
@@ -184,4 +191,56 @@ def _topline(
             *([] if impacts else [f"No significant classes: {NO_WELCH.format(fewest)}."]),
             *([f"No top 5: {missing}."] if missing else []),
         ],
+    )
+
+
+def _corruptions(finished: FinishedAudit) -> PaperTable:
+    """Make Table 5 from the audit's section on corrupted pictures."""
+    paper = Grid.published(
+        "Paper, Table 5: ImageNet-C, ResNet-50, means over five severities",
+        pie().table5,
+        rows=CORRUPTED_COLUMNS[0],
+        columns=CORRUPTED_COLUMNS[1:],
+    )
+    report = finished.audit.robustness
+    if report is None or not report.corruptions:
+        return PaperTable.lacking(CORRUPTED, CORRUPTED_TITLE, NOT_CORRUPTED, [paper])
+    ranked = any(row.top5_accuracy is not None for row in report.by_corruption)
+    order = [ALL_KINDS, *(corruption.kind for corruption in report.corruptions)]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"{row.kind.replace('_', ' ')}, {row.variant}",
+            row.accuracy.value,
+            *((row.top5_accuracy.value if row.top5_accuracy else None,) * ranked),
+            row.relative_robustness,
+            *((row.top5_relative_robustness,) * ranked),
+        )
+        for row in sorted(report.by_corruption, key=lambda row: order.index(row.kind))
+    ]
+    severities = ", ".join(map(str, report.severities))
+    most = max(report.members.values())
+    losses = {
+        variant: next(
+            quantity_text(loss.absolute, factor=100, sign="+", unit=" points")
+            for loss in rows
+            if (loss.group, loss.family, loss.metric) == ("all", ALL_KINDS, "error")
+        )
+        for variant, rows in report.losses.items()
+    }
+    return PaperTable(
+        name=CORRUPTED,
+        title=CORRUPTED_TITLE,
+        run=Grid(
+            f"This run: profile {report.profile}, severities {severities}, {report.examples:,} "
+            f"examples, {most} models of each variant at most",
+            (
+                "corruption, variant",
+                *(name for name in CORRUPTED_COLUMNS[1:] if ranked or "5" not in name),
+            ),
+            tuple(rows),
+        ),
+        published=[paper],
+        conclusion="accuracy lost to corruption beyond what dense models lose: "
+        f"{under(losses)}. docs/robustness.md says when the scale of the loss decides.",
+        notes=[report.note] if report.note else [],
     )
