@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
+from scotoma.study.plan import MeasuredNumber
 from scotoma.study.questions import CONTRASTS
 
-__all__ = ["REFUSED", "Leak", "auc_interval", "contrast_leaks", "machine_leak"]
+__all__ = ["REFUSED", "contrast_leaks", "machine_leak"]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -20,26 +20,9 @@ FOLDS = 10
 PENALTY = 1.0  # ridge on every weight, in units of one example's log-likelihood
 
 
-@dataclass(frozen=True)
-class Leak:
-    """How well the arm is predicted from what is shown, pixels left out.
-
-    Attributes:
-        auc: Area under the ROC curve on held-out items, 0.5 for a blind study.
-        low: Lower limit of its interval.
-        high: Upper limit.
-        items: Items of the two arms.
-    """
-
-    auc: float
-    low: float
-    high: float
-    items: tuple[int, int]
-
-
 def machine_leak(
     labels: npt.NDArray[np.int64], shown: Floats, first: Flags, *, classes: int, seed: int
-) -> Leak:
+) -> MeasuredNumber:
     """Predict the arm of held-out items by ridge logistic regression, ten folds.
 
     Args:
@@ -50,9 +33,15 @@ def machine_leak(
         classes: Number of classes.
         seed: Of the folds.
 
+    Returns:
+        Area under the ROC curve, 0.5 for a blind study, with DeLong's interval.
+
+    References:
+        DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44:837-845.
+
     >>> labels = np.array([[0, 1, 1], [0, 1, 2]] * 20)
     >>> first = labels[:, 1] != labels[:, 2]
-    >>> machine_leak(labels, np.zeros((40, 1)), first, classes=3, seed=0).auc
+    >>> machine_leak(labels, np.zeros((40, 1)), first, classes=3, seed=0).value
     1.0
     """
     features = _features(labels, shown, classes)
@@ -71,8 +60,12 @@ def machine_leak(
             scores[held] = features[held] @ weights
             # Ranks within a fold: intercepts of different folds are not compared.
             scores[held] = stats.rankdata(scores[held]) / (held.sum() + 1)
-    auc, low, high = auc_interval(scores[first], scores[~first])
-    return Leak(auc, low, high, (int(first.sum()), int((~first).sum())))
+    above = (scores[first][:, None] > scores[~first]).astype(float)
+    above += (scores[first][:, None] == scores[~first]) / 2
+    auc, (rows, columns) = float(above.mean()), above.shape
+    variance = above.mean(axis=1).var(ddof=1) / rows + above.mean(axis=0).var(ddof=1) / columns
+    half = NormalDist().inv_cdf(0.975) * float(variance) ** 0.5
+    return MeasuredNumber(value=auc, low=max(0.0, auc - half), high=min(1.0, auc + half))
 
 
 def contrast_leaks(
@@ -82,7 +75,7 @@ def contrast_leaks(
     *,
     classes: int,
     seed: int,
-) -> dict[str, Leak]:
+) -> dict[str, MeasuredNumber]:
     """Measure the leak between arm A and each of the others.
 
     Args:
@@ -125,25 +118,3 @@ def _fitted(features: Floats, first: Flags) -> Floats:
     start = np.zeros(features.shape[1])
     found: Floats = optimize.minimize(loss, start, jac=True, method="L-BFGS-B").x
     return found
-
-
-def auc_interval(first: Floats, second: Floats, level: float = 0.95) -> tuple[float, float, float]:
-    """Area under the ROC curve with its interval.
-
-    Args:
-        first: Scores that should be higher, shape (M,), M >= 2.
-        second: Scores that should be lower, shape (N,), N >= 2.
-        level: Of the interval.
-
-    References:
-        DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44:837-845.
-
-    >>> auc_interval(np.array([2.0, 3.0]), np.array([0.0, 1.0]))
-    (1.0, 1.0, 1.0)
-    """
-    above = (first[:, None] > second).astype(float) + (first[:, None] == second) / 2
-    auc = float(above.mean())
-    variance = above.mean(axis=1).var(ddof=1) / len(first)
-    variance += above.mean(axis=0).var(ddof=1) / len(second)
-    half = NormalDist().inv_cdf((1 + level) / 2) * float(variance) ** 0.5
-    return auc, max(0.0, auc - half), min(1.0, auc + half)

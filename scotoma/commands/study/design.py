@@ -44,7 +44,7 @@ from scotoma.study.leak import contrast_leaks
 from scotoma.study.orders import orders_for
 from scotoma.study.pages import study_page
 from scotoma.study.pictures import displayed, duplicates, encoding_of, padded, print_of
-from scotoma.study.plan import KeyEntry, MeasuredNumber, Orders, StudyFolder, StudyKey, StudyPlan
+from scotoma.study.plan import KeyEntry, Orders, StudyFolder, StudyKey, StudyPlan
 from scotoma.study.questions import CONTRASTS, asked
 from scotoma.study.search import DRAWS, Draw, draw_arms
 
@@ -53,6 +53,10 @@ __all__ = ["Wishes", "new_study"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 PRACTICE = 6
+AS_ASKED = (
+    "group", "seed", "labels", "define_on", "annotators", "leaky", "contact", "purpose", "keep",
+    "blurred",
+)  # fmt: skip
 LARGEST_MAIL = 25_000_000  # bytes: what most mail servers let through
 FACES, YES = "faces", ("true", "yes", "1", "1.0")  # a column, and what in it declares a face
 ANALYSIS = (
@@ -132,41 +136,29 @@ def new_study(place: str, wishes: Wishes, out: Path | None, *, as_json: bool, qu
         classes=classes, seed=wishes.seed,
     )  # fmt: skip
     plan = StudyPlan(
+        **{name: getattr(wishes, name) for name in AS_ASKED},
         project=run.config.project,
         audit_sha256=file_digest(run.path("audit.json")),
         variant=variant,
-        group=wishes.group,
         changed=int(population.cie.sum()),
         per_arm=len(arms.a),
         matched=draw.matched,
         draws=DRAWS,
         kept=draw.kept,
-        seed=wishes.seed,
         classes=classes,
-        labels=wishes.labels,
-        define_on=wishes.define_on,
         still_cie=None if population.still is None else float(population.still[arms.a].mean()),
         questions=tuple(one.key for one in questions),
         primary=primary,
         level=0.95,
-        annotators=wishes.annotators,
         repeats=min(wishes.repeats, len(rows)),
         practice=len(practice),
         guesses=min(wishes.guesses, len(rows)),
         consistency_screen=0.7,
         time_screen_s=1.0,
         analysis=ANALYSIS,
-        leak={
-            name: MeasuredNumber(value=one.auc, low=one.low, high=one.high)
-            for name, one in leaks.items()
-        },
+        leak=leaks,
         imbalance=mean_difference(population.agreement[arms.a], population.agreement[arms.c]),
-        leaky=wishes.leaky,
-        contact=wishes.contact,
-        purpose=wishes.purpose,
-        keep=wishes.keep,
         faces=wishes.faces.strip(),
-        blurred=wishes.blurred,
     )
     largest = _write(folder, plan, key, images, labels)
     if as_json:
@@ -282,7 +274,7 @@ def _found(
             found = contrast_leaks(
                 shown.ids, places[:, None], _arm_names(arms), classes=classes, seed=wishes.seed
             )
-            worst.append(max(one.auc for one in found.values()))
+            worst.append(max(one.value for one in found.values()))
         return worst
 
     return draw_arms(
