@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.power.forecast import forecast, promised_power
+from scotoma.power.forecast import chance_beyond, forecast, promised_power
 from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
@@ -11,6 +11,7 @@ __all__ = [
     "PlantedAudit",
     "PlantedGroup",
     "Probit",
+    "chance_beyond",
     "draw_events",
     "forecast",
     "planted_audit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import gammaincinv, ndtr, stdtrit
@@ -105,32 +106,62 @@ def promised_power(design: Design, relative: float) -> float:
             f"relative must leave the compressed rate in (0, 1), got {relative:g}, a rate of "
             f"{compressed:g}: write 0.5 for +50%"
         )
-    examples, excess, n, parts = expected_parts(design, relative)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    places = (nodes + 1) / 2
-    members, residual = (float(sum(part[place] for part in parts)) for place in (0, 1))
-    above = float(examples) + members - residual
-    sigma = math.sqrt(max(above, float(examples), members))
-    distance = math.log1p(relative) - math.log1p(design.limit)
-    if sigma == 0:  # pairs that err alike to the last example
-        return float(distance > 0) * _decidable(design)
+    examples, excess, n, runs = expected_parts(design, relative)
+    members, residual = (float(sum(part[place] for part in runs)) for place in (0, 1))
+    total = max(float(examples) + members - residual, float(examples), members)
     freedom = 2 * n / float(excess) if excess > 0 else math.inf
-    of_examples = examples * _chi_square(places, freedom)
-    parts = [part for part in parts if part[2] >= FEWEST_RUNS]
-    of_members = [part * _chi_square(places, size - 1) for part, _, size in parts]
-    grids = np.meshgrid(of_examples, *of_members, indexing="ij", sparse=True)
-    residual = sum(float(part) for _, part, _ in parts)
-    runs = sum(grids[1:], start=np.zeros(1))
-    total = np.maximum(np.maximum(grids[0] + runs - residual, grids[0]), runs)
-    spread = grids[0] ** 2 / freedom
-    for grid, (_, _, size) in zip(grids[1:], parts, strict=True):
-        spread = spread + grid**2 / (size - 1)
+    seen = [part for part in runs if part[2] >= FEWEST_RUNS]
+    distance = math.log1p(relative) - math.log1p(design.limit)
+    return _decidable(design) * chance_beyond(
+        distance, total,
+        [(float(examples), freedom), *((float(v), size - 1.0) for v, _, size in seen)],
+        residual=sum(float(part) for _, part, _ in seen), level=design.level,
+    )  # fmt: skip
+
+
+def chance_beyond(
+    distance: float,
+    variance: float,
+    parts: Sequence[tuple[float, float]],
+    *,
+    residual: float = 0.0,
+    level: float = 0.95,
+) -> float:
+    """Forecast how often an interval with Satterthwaite's degrees of freedom leaves a limit.
+
+    The estimate is normal around the truth; the parts of its variance, as the interval estimates
+    them, are independent multiples of chi-square.
+
+    Args:
+        distance: From the limit to the truth, on the scale of the interval.
+        variance: Of the estimate.
+        parts: What the interval counts: variance and degrees of freedom of the first factor, such
+            as examples, then of the others, such as training runs.
+        residual: What the first and the others both count.
+        level: Of the interval, two-sided.
+
+    Returns:
+        A fraction.
+
+    >>> round(chance_beyond(2.8, 1.0, [(1.0, math.inf)]), 2)
+    0.8
+    """
+    if variance == 0:  # pairs that err alike to the last example
+        return float(distance > 0)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    drawn = [part * _chi_square((nodes + 1) / 2, freedom) for part, freedom in parts]
+    grids = np.meshgrid(*drawn, indexing="ij", sparse=True)
+    others = sum(grids[1:], start=np.zeros(1))
+    total = np.maximum(np.maximum(grids[0] + others - residual, grids[0]), others)
+    spread = np.zeros(1)
+    for grid, (_, freedom) in zip(grids, parts, strict=True):
+        spread = spread + grid**2 / freedom
     with np.errstate(divide="ignore"):
-        reach = stdtrit(total**2 / spread, (1 + design.level) / 2) * np.sqrt(total)
-    power = ndtr((distance - reach) / sigma)
+        reach = stdtrit(total**2 / spread, (1 + level) / 2) * np.sqrt(total)
+    power = ndtr((distance - reach) / math.sqrt(variance))
     for _ in grids:
         power = power @ (weights / 2)
-    return float(power) * _decidable(design)
+    return float(power)
 
 
 def _decidable(design: Design) -> float:

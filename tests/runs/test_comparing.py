@@ -204,6 +204,16 @@ def test_the_ends_of_the_interval_of_d_put_the_t_seen_at_their_tails():
     assert stats.nct.cdf(t, seen.df, seen.high * weight) == pytest.approx(0.025, abs=1e-5)
 
 
+def test_the_freedom_of_d_is_that_of_students_test_where_spreads_are_equal():
+    runs = np.array([0.1, 0.4, 0.2, 0.9, 0.5, 0.3])
+    seen = compare_run_sets(runs, runs + 0.2).cohens_d
+    assert seen.df == pytest.approx(2 * len(runs) - 2)
+    steady = compare_run_sets(runs, runs + 0.2 + 1e-6 * (runs - runs.mean())).cohens_d
+    assert steady.df == pytest.approx(2 * len(runs) - 2, rel=1e-5)
+    alone = compare_run_sets(runs, 0.5 + 1e-4 * runs).cohens_d  # of one side that varies
+    assert alone.df == pytest.approx(len(runs) - 1, rel=1e-3)
+
+
 @pytest.mark.parametrize("shift", [1e4, -1e4, 1e9])
 def test_the_interval_of_a_d_of_thousands_is_that_of_numerical_integration(shift):
     # SciPy's own inverse needed seconds at 1e4 standard deviations and did not end at 1e9.
