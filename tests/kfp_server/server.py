@@ -116,7 +116,8 @@ class KfpServer:
             case "POST", ["pipelines", "upload"]:
                 body = {"display_name": query["name"], "name": query["name"]}
                 spec = store.specification(file)
-                pipeline = store.add(store.pipelines, "pipeline_id", body, unique=True)
+                whose = {key: query[key] for key in ("namespace",) if key in query}
+                pipeline = store.add(store.pipelines, "pipeline_id", body | whose, unique=True)
                 first = body | {"pipeline_id": pipeline["pipeline_id"], "pipeline_spec": spec}
                 store.add(store.versions, "pipeline_version_id", first, unique=True)
                 return pipeline

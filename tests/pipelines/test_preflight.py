@@ -139,10 +139,12 @@ def test_what_the_preflight_finds_keeps_the_audit_here(
     ):
         if not leave:
             s3.put("run/logs/preflight-full.json", json.dumps({"job": "x", "faults": []}).encode())
-        code, out, err = scotoma(*words)
-        assert (code, out) == (2, "")
+        code, out, err = scotoma(*words, "--namespace", "team")
+        assert (code, out) == (2, ""), err
         assert err.splitlines()[0].startswith(line)
+        assert ("see kubectl logs -n team --tail=-1 -l pipeline/runid=" in err) != leave
         assert f"scotoma: the preflight found {count} fault" in err
+        assert err.endswith(f"correct {'them' if count > 1 else 'it'} and repeat the command\n")
     assert {run["display_name"][:14] for run in kfp.store.runs.values()} == {"sent preflight"}
 
 
@@ -154,7 +156,8 @@ def test_a_pod_that_does_not_start_ends_the_preflight(
     assert (code, out) == (2, "")
     assert "preflight  preflight-training has not started for " in err
     assert err.splitlines()[-1] == (
-        "scotoma: a pod of the preflight does not start, so no audit was sent"
+        "scotoma: a pod of the preflight does not start, so no audit was sent; remove the cause "
+        "and repeat the command"
     )
     (run,) = kfp.store.runs.values()
     assert run["state"] == "CANCELING"

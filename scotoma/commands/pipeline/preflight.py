@@ -54,7 +54,7 @@ def run_preflight(
     if faults:
         raise ConfigError(
             f"the preflight found {faults} fault{'s' * (faults > 1)}, so no audit was sent; "
-            "correct them and repeat the command"
+            f"correct {'them' if faults > 1 else 'it'} and repeat the command"
         )
     connection.message("preflight  images, secrets, storage, MLflow and GPU are as needed")
 
@@ -66,7 +66,10 @@ def _wait(cluster: KfpClient, run_id: str, connection: Connection) -> None:
             for line in lines:
                 connection.message(f"preflight  {line}")
             cluster.cancel(run_id)
-            raise ConfigError("a pod of the preflight does not start, so no audit was sent")
+            raise ConfigError(
+                "a pod of the preflight does not start, so no audit was sent; remove the cause and "
+                "repeat the command"
+            )
         time.sleep(pipeline_wait.POLL_S)
 
 
@@ -82,8 +85,9 @@ def _faults(cluster: KfpClient, run_id: str, part: str, out: str) -> list[str]:
         record = json.loads(storage.read_bytes(address))
         if record["job"] == run_id:  # and not of an earlier preflight
             return [printable(fault) for fault in record["faults"]]
+    where = f"-n {cluster.namespace} " if cluster.namespace else ""
     return [
         "its pod failed and left no record: its image is not Scotoma's, or it cannot write to "
-        "--out; see kubectl logs --tail=-1 -l "
+        f"--out; see kubectl logs {where}--tail=-1 -l "
         f"pipeline/runid={run_id},scotoma/step=preflight-{part}"
     ]
