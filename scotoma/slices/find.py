@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.machine import cores
-from scotoma.slices.judging.choose import evidence_of
-from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.choose import Judge, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.outcomes import prepare_outcome

@@ -19,7 +19,7 @@ from scotoma.slices.search.findings import SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
-from scotoma.slices.view import Description
+from scotoma.slices.view import Description, SliceEstimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,34 +31,37 @@ class Slice:
     not propose the slice: in the other half the choice of the worst would exaggerate them.
 
     Attributes:
-        predicates: The conditions, all of which hold.
-        p: The p-value that decided.
-        q: The same, corrected: what was compared with alpha.
-        discovery: The test by the search.
-        confirmation: The test on the other half; None without confirmation.
-        finding: The slice's features and codes, and the examples of its test.
+        finding: The slice's features and codes, its tests, and the examples that these are on.
+        view: Describes it.
     """
 
-    predicates: tuple[Predicate, ...]
-    p: float
-    q: float
-    discovery: SliceTestResult
-    confirmation: SliceTestResult | None
-    finding: SliceFinding = field(repr=False)
+    finding: SliceFinding
     view: Description = field(repr=False)
 
-    @classmethod
-    def of(cls, finding: SliceFinding, view: Description) -> Slice:
-        """Describe a finding."""
-        return cls(
-            view.encoded.predicates_of(finding.key),
-            finding.decision.p,
-            finding.decision.q,
-            finding.discovery,
-            finding.confirmation,
-            finding,
-            view,
-        )
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """The conditions, all of which hold."""
+        return self.view.encoded.predicates_of(self.finding.key)
+
+    @property
+    def discovery(self) -> SliceTestResult:
+        """The test by the search."""
+        return self.finding.discovery
+
+    @property
+    def confirmation(self) -> SliceTestResult | None:
+        """The test on the other half; None without confirmation."""
+        return self.finding.confirmation
+
+    @property
+    def p(self) -> float:
+        """The p-value that decided."""
+        return self.finding.decision.p
+
+    @property
+    def q(self) -> float:
+        """The same, corrected: what was compared with alpha."""
+        return self.finding.decision.q
 
     @property
     def half(self) -> int | None:
@@ -76,14 +79,18 @@ class Slice:
         return tuple(predicate.feature for predicate in self.predicates)
 
     @cached_property
-    def size(self) -> int:
-        """Examples in the slice."""
+    def _sizes(self) -> tuple[int, int]:
         return self.view.size(self.finding.key)
 
-    @cached_property
+    @property
+    def size(self) -> int:
+        """Examples in the slice."""
+        return self._sizes[0]
+
+    @property
     def at_risk(self) -> int:
         """Examples in the slice that count for the metric."""
-        return self.view.at_risk(self.finding.key)
+        return self._sizes[1]
 
     @property
     def support(self) -> float:
@@ -93,27 +100,32 @@ class Slice:
     @property
     def mask(self) -> Flags:
         """Flags of the examples in the slice, shape (N,)."""
-        return self.view.mask(self.finding.key)
+        return self.view.mask(self.finding.key)[0]
 
     @property
     def rows(self) -> npt.NDArray[np.generic]:
         """Ids of the examples in the slice."""
-        return np.asarray(self.view.ids[self.mask])
+        inside, ids = self.view.mask(self.finding.key)
+        return np.asarray(ids[inside])
 
     @cached_property
+    def _estimates(self) -> SliceEstimates:
+        return self.view.estimates(self.finding)
+
+    @property
     def inside(self) -> Estimate:
         """The metric inside."""
-        return self.view.inside(self.finding)
+        return self._estimates.inside
 
-    @cached_property
+    @property
     def outside(self) -> Estimate:
         """The metric of all other examples."""
-        return self.view.outside(self.finding)
+        return self._estimates.outside
 
-    @cached_property
+    @property
     def effect(self) -> Estimate:
         """The difference from what the slice is compared with."""
-        return self.view.effect(self.finding)
+        return self._estimates.effect
 
     def as_dict(self, *, rows: bool = False) -> dict[str, Any]:
         """Return all fields, safe in JSON.
@@ -219,7 +231,7 @@ class SliceReport:
     ) -> SliceReport:
         """Report a search: at most `limit` of its findings, and the counts of its hits."""
         return cls(
-            slices=tuple(Slice.of(finding, view) for finding in findings[:limit]),
+            slices=tuple(Slice(finding, view) for finding in findings[:limit]),
             slice_count=len(findings),
             null=null,
             candidates=candidates,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from scotoma.errors import DataError
 from scotoma.inputs import StatisticsProtocol
@@ -21,12 +21,12 @@ Reference = Literal["rest", "whole", "baseline"]
 
 PUBLISHED: dict[str, Any] = {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20}
 CHOICES: dict[str, tuple[str, ...]] = {
-    "mode": ("cover", "batch", "iterative", "priority"),
-    "protocol": ("sound", "published"),
-    "direction": ("higher", "lower", "both"),
-    "reference": ("rest", "whole", "baseline"),
-    "correction": ("bh", "by", "holm", "bonferroni", "none"),
-    "order": ("p-value", "breadth-first", "random"),
+    "mode": get_args(Mode),
+    "protocol": get_args(StatisticsProtocol),
+    "direction": get_args(Direction),
+    "reference": get_args(Reference),
+    "correction": get_args(Correction),
+    "order": get_args(Order),
 }
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "max_cross": ("between 1 and 4", lambda x: 1 <= x <= 4),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,19 @@ from scotoma.inputs import Flags
 from scotoma.numbers import Estimate, undefined
 from scotoma.slices.effects import estimate_change, estimate_difference, estimate_metric
 from scotoma.slices.judging.auc import Ranks
-from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.choose import Judge
 from scotoma.slices.judging.tally import Rows
 from scotoma.slices.outcomes import Outcome
 from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
 from scotoma.slices.search.predicates import Encoded
+
+
+class SliceEstimates(NamedTuple):
+    """The metric inside and outside a slice, and its difference from what it is compared with."""
+
+    inside: Estimate
+    outside: Estimate
+    effect: Estimate
 
 
 class Description(Protocol):
@@ -31,27 +39,14 @@ class Description(Protocol):
     def examples(self) -> int:
         """Number of examples."""
 
-    @property
-    def ids(self) -> npt.NDArray[np.generic]:
-        """Ids of all examples."""
+    def mask(self, key: Key) -> tuple[Flags, npt.NDArray[np.generic]]:
+        """Flag the examples that lie in a slice, and give the ids of all."""
 
-    def mask(self, key: Key) -> Flags:
-        """Flag the examples that lie in a slice."""
+    def size(self, key: Key) -> tuple[int, int]:
+        """Count the examples in a slice, and those of them that count for the metric."""
 
-    def size(self, key: Key) -> int:
-        """Count the examples in a slice."""
-
-    def at_risk(self, key: Key) -> int:
-        """Count the examples in a slice that count for the metric."""
-
-    def inside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric of the model at hand inside a slice, on the examples of its test."""
-
-    def outside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric outside a slice, on the examples of its test."""
-
-    def effect(self, finding: SliceFinding) -> Estimate:
-        """Estimate the difference from what a slice is compared with, on the same examples."""
+    def estimates(self, finding: SliceFinding) -> SliceEstimates:
+        """Estimate the metric and the effect of a slice on the examples of its test."""
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
@@ -82,47 +77,44 @@ class View:
     halves: tuple[Rows, Rows]
     compared: bool
 
-    def mask(self, key: Key) -> Flags:
-        """Flag the examples that lie in a slice."""
-        return flag_rows(self.encoded, key)
-
-    @property
+    @cached_property
     def examples(self) -> int:
         """Number of examples."""
         return self.ids.size
 
-    def size(self, key: Key) -> int:
-        """Count the examples in a slice."""
-        return int(np.count_nonzero(self.mask(key)))
+    def mask(self, key: Key) -> tuple[Flags, npt.NDArray[np.generic]]:
+        """Flag the examples that lie in a slice, and give the ids of all."""
+        return flag_rows(self.encoded, key), self.ids
 
-    def at_risk(self, key: Key) -> int:
-        """Count the examples in a slice that count for the metric."""
-        return int(np.count_nonzero(self.mask(key)[self.outcome.rows]))
+    def size(self, key: Key) -> tuple[int, int]:
+        """Count the examples in a slice, and those of them that count for the metric."""
+        inside = flag_rows(self.encoded, key)
+        return int(inside.sum()), int(inside[self.outcome.rows].sum())
 
-    def inside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric inside a slice, on the examples of its test."""
-        rows, evidence = self._part(finding)
-        return self._metric(rows, evidence, self._inside(finding.key, rows))
+    def estimates(self, finding: SliceFinding) -> SliceEstimates:
+        """Estimate the metric and the effect of a slice on the examples of its test.
 
-    def outside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric outside a slice, on the examples of its test."""
-        rows, evidence = self._part(finding)
-        return self._metric(rows, evidence, ~self._inside(finding.key, rows))
+        These are of one half, and without what earlier slices hold.
+        """
+        rows, evidence = np.arange(self.evidence.rows), self.evidence
+        if finding.half is not None:
+            rows, evidence = self._halves[finding.half]
+        if finding.earlier:
+            remaining = ~np.any([self._inside(key, rows) for key in finding.earlier], axis=0)
+            rows, evidence = rows[remaining], evidence.take(np.flatnonzero(remaining))
+        inside = self._inside(finding.key, rows)
+        effect = evidence.effect(inside, self.level)
+        if effect is None and self.compared:
+            effect = estimate_change(self.outcome.take(rows[inside]), self.level)
+        elif effect is None:
+            effect = estimate_difference(self.outcome.take(rows), inside, self.level)
+        own, other = (self._metric(rows, evidence, chosen) for chosen in (inside, ~inside))
+        return SliceEstimates(own, other, effect)
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
-        rows = np.arange(self.evidence.rows)
-        return self._metric(rows, self.evidence, np.ones(rows.size, np.bool_))
-
-    def effect(self, finding: SliceFinding) -> Estimate:
-        """Estimate the difference of a slice, on the examples of its test."""
-        rows, evidence = self._part(finding)
-        inside = self._inside(finding.key, rows)
-        if (shown := evidence.effect(inside, self.level)) is not None:
-            return shown
-        if self.compared:
-            return estimate_change(self.outcome.take(rows[inside]), self.level)
-        return estimate_difference(self.outcome.take(rows), inside, self.level)
+        every = np.ones(self.evidence.rows, np.bool_)
+        return self._metric(np.arange(every.size), self.evidence, every)
 
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
@@ -137,18 +129,8 @@ class View:
     def _halves(self) -> list[tuple[Rows, Judge]]:
         return [(rows, self.evidence.take(rows)) for rows in self.halves]
 
-    def _part(self, finding: SliceFinding) -> tuple[Rows, Judge]:
-        """Return rows and evidence of the test: of a half, without what earlier slices hold."""
-        rows, evidence = np.arange(self.evidence.rows), self.evidence
-        if finding.half is not None:
-            rows, evidence = self._halves[finding.half]
-        if finding.earlier:
-            remaining = ~np.any([self._inside(key, rows) for key in finding.earlier], axis=0)
-            rows, evidence = rows[remaining], evidence.take(np.flatnonzero(remaining))
-        return rows, evidence
-
     def _inside(self, key: Key, rows: Rows) -> Flags:
-        return np.asarray(self.mask(key)[self.outcome.rows[rows]])
+        return flag_rows(self.encoded, key)[self.outcome.rows[rows]]
 
     def _metric(self, rows: Rows, evidence: Judge, chosen: Flags) -> Estimate:
         if isinstance(evidence, Ranks):  # AUC has no other test

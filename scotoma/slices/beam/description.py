@@ -21,6 +21,7 @@ from scotoma.slices.judging.tally import Cells, tally_lanes
 from scotoma.slices.outcomes import Outcome, SliceMetric
 from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
 from scotoma.slices.search.predicates import Encoded
+from scotoma.slices.view import SliceEstimates
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
 
@@ -54,10 +55,6 @@ class SliceScores:
             populations += [both[1:], [both[0] - both[1]] if self.paired else both]
         each = zip(self.each, populations, strict=True)
         return np.concatenate([moments.of(own) for moments, own in each], axis=1)
-
-    def split(self, sums: Floats) -> list[Floats]:
-        """Split the sums of one cell."""
-        return np.split(sums, np.cumsum([one.lanes for one in self.each])[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,57 +125,46 @@ class SumsView:
     describe: Describe
     sums: dict[int, Sums]
 
-    @property
+    @cached_property
     def examples(self) -> int:
         """Number of examples."""
         return int(self.sums[SIZES].lanes[0, 0])
 
-    @property
-    def ids(self) -> npt.NDArray[np.generic]:
+    def mask(self, key: Key) -> tuple[Flags, npt.NDArray[np.generic]]:
         """Refuse: the rows stay in the table."""
-        raise _not_gathered()
+        raise DataError(
+            "the rows of a slice are not gathered from a table on Beam: filter the table by the "
+            "slice's conditions"
+        )
 
-    def mask(self, key: Key) -> Flags:
-        """Refuse: the rows stay in the table."""
-        raise _not_gathered()
+    def size(self, key: Key) -> tuple[int, int]:
+        """Count the examples in a slice, and those of them that count for the metric."""
+        size, counted = self.sums[SIZES].lanes[1 + self._places[key]].astype(int).tolist()
+        return size, counted
 
-    def size(self, key: Key) -> int:
-        """Count the examples in a slice."""
-        return int(self.sums[SIZES].lanes[1 + self._places[key], 0])
-
-    def at_risk(self, key: Key) -> int:
-        """Count the examples in a slice that count for the metric."""
-        return int(self.sums[SIZES].lanes[1 + self._places[key], 1])
-
-    def inside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric inside a slice, on the examples of its test."""
-        return self._metric(3 * self._places[finding.key])
-
-    def outside(self, finding: SliceFinding) -> Estimate:
-        """Estimate the metric outside a slice, on the same examples."""
-        return self._metric(3 * self._places[finding.key] + 1)
+    def estimates(self, finding: SliceFinding) -> SliceEstimates:
+        """Estimate the metric and the effect of a slice on the examples of its test."""
+        cell, lane = 3 * self._places[finding.key], self.describe.query.lane
+        width = sum(one.lanes for one in self._scores.each)
+        inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
+        own, whole = (
+            Sums(np.zeros(1, np.int64), sums[None]).split(lane)
+            for sums in (inside, inside + outside)
+        )
+        here, there = self._cell(cell), self._cell(cell + 1)
+        effect = lane.effect(own, whole, self.level)
+        if effect is None and self.compared:
+            effect = self._change(here)
+        elif effect is None:
+            score = self._scores.each[-1]
+            value = score.mean(here[-1]) - score.mean(there[-1])
+            variance = score.variance(here[-1], there[-1])
+            effect = self._difference(value, variance, self.metric.kind == "rate", here, there)
+        return SliceEstimates(self._metric(here[0]), self._metric(there[0]), effect)
 
     def overall(self) -> Estimate:
         """Estimate the metric of all examples."""
-        return self._metric(3 * len(self.describe.slices))
-
-    def effect(self, finding: SliceFinding) -> Estimate:
-        """Estimate the difference from what a slice is compared with, on the same examples."""
-        cell = 3 * self._places[finding.key]
-        first, width = np.zeros(1, np.int64), sum(one.lanes for one in self._scores.each)
-        inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
-        lane = self.describe.query.lane
-        own, whole = (Sums(first, sums[None]).split(lane) for sums in (inside, inside + outside))
-        if (shown := lane.effect(own, whole, self.level)) is not None:
-            return shown
-        here, there = self._cell(cell), self._cell(cell + 1)
-        if self.compared:
-            return self._change(here)
-        score = self._scores.each[-1]
-        return self._difference(
-            score.mean(here[-1]) - score.mean(there[-1]),
-            score.variance(here[-1], there[-1]), here, there,
-        )  # fmt: skip
+        return self._metric(self._cell(3 * len(self.describe.slices))[0])
 
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
@@ -193,20 +179,16 @@ class SumsView:
         return {one.key: place for place, one in enumerate(self.describe.slices)}
 
     @property
-    def _members(self) -> int:
-        return min(one.widths[0] for one in self._scores.each[:2])
-
-    @property
     def _scores(self) -> SliceScores:
         return self.describe.scores
 
     def _cell(self, cell: int) -> list[Floats]:
-        width = sum(one.lanes for one in self._scores.each)
-        return self._scores.split(np.asarray(self.sums[SUMS].lanes[cell, :width]))
+        ends = np.cumsum([one.lanes for one in self._scores.each])
+        return np.split(np.asarray(self.sums[SUMS].lanes[cell]), ends)[:-1]
 
-    def _metric(self, cell: int) -> Estimate:
-        sums, score = self._cell(cell)[0], self._scores.model
-        n, members = int(sums[0]), score.widths[0]
+    def _metric(self, sums: Floats) -> Estimate:
+        score, n = self._scores.model, int(sums[0])
+        members = score.widths[0]
         value, variance = score.mean(sums), score.variance(sums)
         if self.metric.kind != "rate":
             return estimate(value, variance, n, members, np.nan, self.level)
@@ -217,25 +199,16 @@ class SumsView:
         )  # fmt: skip
 
     def _change(self, sums: list[Floats]) -> Estimate:
-        score = self._scores.change
-        assert score is not None
+        score = self._scores.each[-1]
         variance = score.variance(sums[-1], flips=self.binary)
-        return self._difference(score.mean(sums[-1]), variance, sums, known=self.binary)
+        return self._difference(score.mean(sums[-1]), variance, self.binary, sums)
 
     def _difference(
-        self, value: float, variance: Variance, *sums: list[Floats], known: bool | None = None
+        self, value: float, variance: Variance, events: bool, *sums: list[Floats]
     ) -> Estimate:
-        """Estimate a difference whose events are those of the population that has the fewest."""
-        known = self.metric.kind == "rate" if known is None else known
-        each = zip([self._scores.model, self._scores.baseline], range(2), strict=True)
-        events = [score.events(own[place]) for score, place in each if score for own in sums]
-        n = int(sums[0][0][0])
-        fewest = min(events) if known else np.nan
-        return estimate(value, variance, n, self._members, fewest, self.level)
-
-
-def _not_gathered() -> DataError:
-    return DataError(
-        "the rows of a slice are not gathered from a table on Beam: filter the table by the "
-        "slice's conditions"
-    )
+        """Estimate a difference, with the events of the population that has the fewest."""
+        each = self._scores.each[:2]
+        counts = [one.events(own[place]) for place, one in enumerate(each) for own in sums]
+        members = min(one.widths[0] for one in each)
+        fewest = min(counts) if events else np.nan
+        return estimate(value, variance, int(sums[0][0][0]), members, fewest, self.level)

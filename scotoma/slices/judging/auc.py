@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, Ints
 from scotoma.numbers import Estimate
-from scotoma.slices.judging.bootstrap import member_draws, replicate_spread
+from scotoma.slices.judging.bootstrap import member_draws, replicate_spread, student_p
 from scotoma.slices.judging.evidence import Direction, JudgedCells
-from scotoma.slices.judging.tails import two_sided
 from scotoma.slices.judging.tally import Keys, Rows, Tallied
 from scotoma.slices.outcomes import Outcome, Scored
 
@@ -93,7 +92,12 @@ class Ranks:
             chosen = np.zeros(size.shape, np.bool_)
             chosen[cell[plausible]] = True
             values = self._differences(cells.keys, chosen, cell[plausible], draws=self._draws)
-            p[plausible] = self._tested(values, size[cell[plausible]], positives[cell[plausible]])
+            lower: Floats | float = 0.0
+            if self.sound:
+                lower = self._least_variance(size[cell[plausible]], positives[cell[plausible]])
+            known = ~np.isnan(values[:, 1:].T)
+            draws = np.where(known, values[:, 1:].T, 0.0)
+            p[plausible] = student_p(values[:, 0], draws, known, self.direction, 1.0, lower)
         return JudgedCells(size, cell, effect, p)
 
     def effect(self, inside: Flags, level: float) -> Estimate:
@@ -181,21 +185,6 @@ class Ranks:
         assert self.outcome.weights is not None
         ones = np.ones((self.rows, 1), np.int64)
         return np.concatenate([ones, self.outcome.weights], axis=1, dtype=np.int64)
-
-    def _tested(self, values: Floats, size: Rows, positives: Rows) -> Floats:
-        effect, draws = values[:, 0], values[:, 1:]
-        known = ~np.isnan(draws)
-        b = known.sum(1)
-        mean = np.where(known, draws, 0.0).sum(1) / np.maximum(b, 1)
-        squares = np.where(known, (draws - mean[:, None]) ** 2, 0.0).sum(1)
-        variance = squares / np.maximum(b - 1, 1)
-        if self.sound:
-            variance = np.maximum(variance, self._least_variance(size, positives))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(effect != 0, effect / np.sqrt(variance), 0.0)
-        df = np.maximum(b - 1, 1).astype(np.float64)
-        p = two_sided(stdtr(df, -t), stdtr(df, t), self.direction)
-        return np.where(b >= 2, p, 1.0)
 
     def _least_variance(self, size: Rows, positives: Rows) -> Floats:
         p, n = positives.astype(np.float64), (size - positives).astype(np.float64)

@@ -84,13 +84,12 @@ class BootstrapLane(Lane):
     ) -> JudgedCells:
         """Test every cell that holds enough rows and has the metric."""
         size, ratios = sums[0].astype(np.intp, copy=False), _ratios(sums)
-        of_whole = _metrics(_ratios(whole)[0])[0]
+        of_whole = _replicates(_ratios(whole)[0])
         defined = size >= max(least, 1)
         for _, below in ratios:
             defined &= (below[:, 0] > 0) & (below[:, 0] >= self.fewest)
         cell = np.flatnonzero(defined)
-        effect = _metric(ratios[0], cell)
-        effect -= of_whole[0] if len(ratios) == 1 else _metric(ratios[1], cell)
+        effect = _draws(ratios, of_whole, cell, slice(0, 1))[0][0]
         # The tail of an effect to the other side is at least one half.
         side = {"higher": effect > 0, "lower": effect < 0, "both": effect != 0}[self.direction]
         plausible = np.flatnonzero(side if keep < 0.5 else np.isfinite(effect))
@@ -99,7 +98,7 @@ class BootstrapLane(Lane):
             plausible = plausible[_may_reach(effect[plausible], *some, self.draws, keep)]
         every = _draws(ratios, of_whole, cell[plausible], slice(1, 1 + self.draws))
         p = np.ones(cell.shape)
-        p[plausible] = _student(effect[plausible], *every, self.direction, keep)
+        p[plausible] = student_p(effect[plausible], *every, self.direction, keep)
         return JudgedCells(size, cell, effect, p)
 
     def effect(self, sums: Sums, whole: Sums, level: float) -> Estimate:
@@ -107,7 +106,7 @@ class BootstrapLane(Lane):
         own, *other = _ratios(sums)
         against = other[0] if other else _ratios(whole)[0]
         smaller = min(len(own) for own in self.members)
-        difference = _metrics(own)[0] - _metrics(against)[0]
+        difference = _replicates(own) - _replicates(against)
         return replicate_spread(difference, int(sums[0][0]), level, smaller)
 
 
@@ -139,18 +138,24 @@ def _may_reach(effect: Floats, draws: Floats, drawn: Flags, most: int, keep: flo
     return effect**2 * (most - 1) >= stdtrit(most - 1.0, 1.0 - keep) ** 2 * squares * ROUNDING
 
 
-def _student(
-    effect: Floats, draws: Floats, drawn: Flags, direction: Direction, keep: float
+def student_p(
+    effect: Floats,
+    draws: Floats,
+    drawn: Flags,
+    direction: Direction,
+    keep: float,
+    least_variance: Floats | float = 0.0,
 ) -> Floats:
-    """Compute p-values from the spread of replicates, which are 0 where not drawn."""
+    """Compute p-values from the spread of replicates, shape (B, T), which are 0 where not drawn."""
     most = len(draws)
     squares, b = _scatter(draws, drawn)
     with np.errstate(invalid="ignore", divide="ignore"):
-        t = effect / np.sqrt(squares / (b - 1))
+        t = effect / np.sqrt(np.maximum(squares / (b - 1), least_variance))
     t = np.where((b >= 2) & (effect != 0), t, 0.0)
     p = np.ones(t.shape)
     # Fewer replicates ask for a larger t still.
     plausible = np.abs(t) >= (stdtrit(most - 1.0, 1.0 - keep) if keep < 0.5 else 0.0)
+    plausible &= b >= 2
     t, df = t[plausible], b[plausible] - 1.0
     p[plausible] = two_sided(stdtr(df, -t), stdtr(df, t), direction)
     return p
@@ -195,21 +200,14 @@ def replicate_spread(
     return Estimate.on_scale(float(replicates[0]), se, df, n=n, members=members, level=level)
 
 
-def _metrics(sums: LanePair) -> Floats:
-    """Compute the metric of every cell in every replicate, nan where it has no denominator.
+def _replicates(ratio: LanePair) -> Floats:
+    """Compute the metric of one cell in every replicate, nan where it has no denominator.
 
-    >>> _metrics((np.array([[1, 0]]), np.array([[2, 0]])))
-    array([[0.5, nan]])
+    >>> _replicates((np.array([[1, 0]]), np.array([[2, 0]])))
+    array([0.5, nan])
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.divide(*sums, dtype=np.float64)
-    return np.where(sums[1] > 0, ratio, np.nan)
-
-
-def _metric(sums: LanePair, cell: Rows) -> Floats:
-    """Compute the metric of some cells, which have a denominator."""
-    above, below = (part[:, 0][cell] for part in sums)
-    return np.divide(above, below, dtype=np.float64)
+    values, defined = _quotients(ratio, np.zeros(1, np.intp), slice(None))
+    return np.where(defined, values, np.nan)[:, 0]
 
 
 def _quotients(sums: LanePair, cell: Rows, wanted: slice) -> tuple[Floats, Flags]:

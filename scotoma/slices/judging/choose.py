@@ -19,12 +19,12 @@ from scotoma.slices.outcomes import Outcome, Scored, SliceMetric
 from scotoma.slices.settings import SearchSettings
 from scotoma.slices.weights import poisson_weights
 
+Judge = Evidence | Ranks  # what a search asks: the test of any cells, of any rows
+
 FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
 
-def evidence_of(
-    outcome: Outcome, ids: npt.NDArray[np.generic], asked: SearchSettings
-) -> Evidence | Ranks:
+def evidence_of(outcome: Outcome, ids: npt.NDArray[np.generic], asked: SearchSettings) -> Judge:
     """Choose and prepare the test of an outcome.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol, Self
+from typing import Literal
 
 import numpy as np
 
@@ -34,34 +34,6 @@ class JudgedCells:
     cell: Rows
     effect: Floats
     p: Floats
-
-
-class Judge(Protocol):
-    """What a search asks of an outcome: the test of any cells, of any of its rows."""
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def width(self) -> int:
-        """Numbers of 8 bytes that a cell needs, which bounds the cells of a block."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether sums of sums are the sums to the last digit: they are of whole numbers."""
-
-    def judge(self, cells: Tallied, least: int, keep: float) -> JudgedCells:
-        """Test every cell that holds enough rows; p-values beyond `keep` interest nobody."""
-
-    def effect(self, inside: Flags, level: float) -> Estimate | None:
-        """The interval of one slice that goes with the test; None for that of `Number`."""
-
-    def take(self, rows: Rows) -> Self:
-        """Keep some of the rows."""
-
-    def shuffled(self, rng: np.random.Generator) -> Self:
-        """Shuffle the outcome, so that no slice means anything."""
 
 
 class Lane(ABC):

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.choose import Judge
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.sweep import Budget, Decide, Hits, flag, join_hits, minimal, visit

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Flags
+from scotoma.slices.judging.choose import Judge
 from scotoma.slices.judging.correction import Correction, adjust
-from scotoma.slices.judging.evidence import Judge
 from scotoma.slices.judging.tally import Cells, Rows
 from scotoma.slices.search.cover import (
     HalfTests,

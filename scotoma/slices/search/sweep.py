@@ -13,7 +13,7 @@ import numpy as np
 
 from scotoma.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
-from scotoma.slices.judging.evidence import Judge
+from scotoma.slices.judging.choose import Judge
 from scotoma.slices.search.lattice import (
     CELLS,
     KEYS,
