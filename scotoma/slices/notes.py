@@ -16,12 +16,7 @@ PURE = 0.999  # share of the examples whose answer the feature's value determine
 
 
 def harm_everywhere(view: Description, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say so where all examples differ from their baseline, as then any large slice does.
-
-    Args:
-        view: Describes the slices.
-        settings: Of the search, as a report tells them.
-    """
+    """Say so where all examples differ from their baseline, as then any large slice does."""
     if settings["reference"] != "baseline" or settings["metric"] == "auc":
         return ()
     change = view.change()
@@ -38,11 +33,6 @@ def leaks(encoded: Encoded, outcome: Outcome, labels: npt.ArrayLike | None) -> t
     """Name each feature whose values determine the label or the outcome.
 
     Such a feature was computed from the answer: its slices say nothing about the model.
-
-    Args:
-        encoded: The predicates of the examples that count.
-        outcome: The outcome on the same examples.
-        labels: True labels of all examples, if known.
     """
     answers: list[tuple[str, npt.NDArray[np.generic]]] = []
     if labels is not None:

@@ -128,13 +128,7 @@ class Outcome:
         return replace(self, model=model, baseline=baseline[0] if baseline else None)
 
     def shuffled(self, rng: np.random.Generator, *, exchange: bool) -> Outcome:
-        """Shuffle so that no slice means anything; the outcomes of a cluster stay together.
-
-        Args:
-            rng: The generator.
-            exchange: The two populations change places on a random half of the rows, or all members
-                are dealt out anew where they are not equally many; otherwise rows change places.
-        """
+        """Shuffle so that no slice means anything; the outcomes of a cluster stay together."""
         if self.baseline is None or not exchange:
             return replace(
                 self.take(shuffle(self.rows.size, self.clusters, rng)), clusters=self.clusters
@@ -206,17 +200,6 @@ def prepare_outcome(
     paired: bool = False,
 ) -> Outcome:
     """Check an outcome and bring it into the form that its metric needs.
-
-    Args:
-        metric: The metric.
-        outcome: One value an example, shape (N,), or one an example and member, shape (N, K).
-        baseline: The same of the model compared with; None for nothing.
-        labels: True labels, shape (N,).
-        total: Rows of the table of features.
-        paired: Member m of both derives from the same training run.
-
-    Raises:
-        DataError: Lengths that differ, values that the metric cannot take, labels missing.
 
     >>> prepare_outcome(SLICE_METRICS["fpr"], [1, 0, 1], None, [0, 0, 1], 3).rows.tolist()
     [0, 1]

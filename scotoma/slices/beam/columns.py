@@ -47,9 +47,6 @@ class Columns:
     def read_outcome(self, table: pl.DataFrame) -> Outcome | None:
         """Read the outcome of a part's rows; None where none of them counts for the metric.
 
-        Raises:
-            DataError: Outcomes or labels that the metric cannot take.
-
         >>> columns = Columns(identifier="id", outcome=("int8",), label="y")
         >>> table = pl.DataFrame({"int8": ["a", "b"], "y": ["a", "a"]})
         >>> columns.read_outcome(table).model.above.ravel().tolist()

@@ -22,18 +22,7 @@ OVERLAPS = 2  # number of the sums that say which slices share rows
 def add_up_proposals(
     table: pl.DataFrame, query: Query, proposals: Proposals
 ) -> Iterator[tuple[int, Sums]]:
-    """Add up over one part of a table what tests the proposals of both halves.
-
-    Args:
-        table: Some of the rows, with the columns asked for.
-        query: The search.
-        proposals: The slices that each half proposes, in their order.
-
-    Yields:
-        0 and 1: of the rows of the other half, the sums by the first of the half's slices that
-        they lie in, past the last for none. 2: rows by the slices of both halves that they lie in,
-        a bit a slice.
-    """
+    """Add up over one part of a table what tests the proposals of both halves."""
     for half, keys in enumerate(proposals):
         part = PartRows.of(table, replace(query, half=1 - half))
         if part is None:
@@ -53,13 +42,7 @@ def add_up_proposals(
 
 
 def tests_of_sums(sums: dict[int, Sums], proposals: Proposals, lane: Lane) -> HalfTests:
-    """Test the proposals of each half on the other one.
-
-    Args:
-        sums: What `add_up_proposals` adds up to.
-        proposals: The slices that each half proposes.
-        lane: The test.
-    """
+    """Test the proposals of each half on the other one."""
     first, second = (
         _conditional(sums[half], len(keys), lane) if keys and half in sums else []
         for half, keys in enumerate(proposals)

@@ -72,16 +72,7 @@ class Describe:
     scores: SliceScores
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
-        """Add up one part.
-
-        Args:
-            table: Some of the rows, with the columns asked for.
-
-        Yields:
-            0: examples of the table, then of each slice, and those of them that count. 1: for each
-            slice its scores and what its test sums, cell 3i inside, 3i + 1 outside; in the last
-            cell those of all rows.
-        """
+        """Add up one part."""
         encoded, last = self.query.encode(table), 3 * len(self.slices)
         part = PartRows.of(table, self.query)
         each = [int(flag_rows(encoded, one.key).sum()) for one in self.slices]

@@ -39,15 +39,7 @@ class Files:
 
     @classmethod
     def of(cls, pattern: str, options: Any) -> Files:
-        """List the files that match a pattern.
-
-        Args:
-            pattern: Such as `data/*.parquet` or `s3://bucket/data/*.parquet`.
-            options: Beam's `PipelineOptions`, with the credentials of file systems.
-
-        Raises:
-            DataError: There is none.
-        """
+        """List the files that match a pattern."""
         systems = file_systems()
         systems.set_options(options)
         paths = tuple(file.path for file in systems.match([pattern])[0].metadata_list)
@@ -131,11 +123,7 @@ class Overview:
 
 
 def overview_of(files: Files, columns: Columns) -> Overview:
-    """Look through the outcomes of all files, one after the other.
-
-    Raises:
-        DataError: An outcome that the metric cannot take, or none that counts.
-    """
+    """Look through the outcomes of all files, one after the other."""
     examples = rows = 0
     binary, largest, model, total = True, 0.0, 0.0, 0.0
     members: npt.NDArray[np.float64] | float = 0.0
@@ -172,11 +160,7 @@ def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, 
 
 
 def middle_of(files: Files, columns: Columns, seed: int) -> int:
-    """Find the largest hash of an id in the first half of the examples; -1 without any.
-
-    Raises:
-        DataError: Two of those examples have the same id.
-    """
+    """Find the largest hash of an id in the first half of the examples; -1 without any."""
     hashes: list[npt.NDArray[np.uint64]] = []
     for table in files.tables([*columns.answers, columns.identifier]):
         outcome = columns.read_outcome(table) if table.height else None

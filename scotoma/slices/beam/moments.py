@@ -51,12 +51,7 @@ class Moments:
         return float(sums[1] ** 2 / sums[2]) if sums[2] > 0 else 0.0
 
     def variance(self, *parts: Floats, flips: bool = False) -> Variance:
-        """Estimate the variance of the mean of some rows, or of it minus that of others.
-
-        Args:
-            parts: The sums of disjoint rows: of those measured, and of those compared with.
-            flips: The score is a change of events, whose variance has the floor of their flips.
-        """
+        """Estimate the variance of the mean of some rows, or of it minus that of others."""
         counts = [float(own[0]) for own in parts]
         total, scales = sum(counts), [sum(counts) / n if n else np.nan for n in counts]
         if total < 2:

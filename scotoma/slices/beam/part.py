@@ -69,10 +69,6 @@ class Shuffle:
     def deal(self, outcome: Outcome, ids: npt.NDArray[np.generic]) -> Outcome:
         """Shuffled outcomes of some rows.
 
-        Args:
-            outcome: The outcome of the rows that count.
-            ids: Ids of those examples, shape (n,).
-
         >>> from scotoma.slices.outcomes import SLICE_METRICS, prepare_outcome
         >>> two = prepare_outcome(SLICE_METRICS["error"], np.ones(6), np.zeros(6), None, 6)
         >>> shuffled = Shuffle(0, 0, None).deal(two, np.arange(6))
@@ -198,19 +194,7 @@ class PartRows:
 def add_up(
     table: pl.DataFrame, query: Query, without: tuple[Key, ...] = ()
 ) -> Iterator[tuple[int, Sums]]:
-    """Sum over one part of the table for every feature set.
-
-    Args:
-        table: Some of the rows, with the columns asked for.
-        query: The search.
-        without: Slices whose rows are left out: those that earlier findings explain.
-
-    Yields:
-        Number of the feature set, as in `query.subsets`, and its sums.
-
-    Raises:
-        DataError: Outcomes that the metric cannot take.
-    """
+    """Sum over one part of the table for every feature set."""
     part = PartRows.of(table, query, without)
     if part is None:
         return

@@ -61,12 +61,7 @@ class Pipelines:
         return join_hits([_hits(line, query) for line in lines])
 
     def gather(self, columns: list[str], add: AddUp) -> dict[int, Sums]:
-        """Add up what all parts of the table yield.
-
-        Args:
-            columns: Names of the columns that are read.
-            add: Yields numbered sums of a part; a picklable function.
-        """
+        """Add up what all parts of the table yield."""
 
         def write(sums: Any) -> Any:
             return sums | "as text" >> needs("apache_beam", "beam", PURPOSE).Map(_line)

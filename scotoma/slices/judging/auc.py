@@ -52,11 +52,7 @@ class Ranks:
 
     @classmethod
     def of(cls, outcome: Outcome, direction: Direction, seed: int, *, sound: bool) -> Ranks:
-        """Rank the scores of an outcome that has weights.
-
-        Raises:
-            DataError: Labels of one class.
-        """
+        """Rank the scores of an outcome that has weights."""
         labels, weights = outcome.labels, outcome.weights
         if labels is None or weights is None or labels.all() or not labels.any():
             raise DataError(

@@ -178,13 +178,6 @@ def replicate_spread(
 ) -> Estimate:
     """Estimate a difference with the t interval of its bootstrap replicates.
 
-    Args:
-        replicates: The difference itself, then its draws, shape (B + 1,); nan where undefined.
-        n: Rows of the slice.
-        level: Coverage, a fraction in (0, 1).
-        members: Members of the smaller population.
-        least_variance: What the variance is at least.
-
     >>> replicate_spread(np.array([0.1, 0.05, 0.15]), 40, 0.95).df
     1.0
     """

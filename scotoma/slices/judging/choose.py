@@ -25,16 +25,7 @@ FEWEST = 30.0  # predictions, a member, that a ratio of counts rests on
 
 
 def evidence_of(outcome: Outcome, ids: npt.NDArray[np.generic], asked: SearchSettings) -> Judge:
-    """Choose and prepare the test of an outcome.
-
-    Args:
-        outcome: The outcome, on the examples that count.
-        ids: Ids of those examples, or of their clusters: equal ids have equal weights.
-        asked: The settings of the search.
-
-    Raises:
-        DataError: AUC of one class, or against the rest.
-    """
+    """Choose and prepare the test of an outcome."""
     compared = outcome.baseline is not None
     reference = asked.compares_with(compared)
     if takes_draws(outcome.metric, asked.protocol, reference):
@@ -75,15 +66,6 @@ def choose_lane(
     models' rates on the same slice, the crossed t for populations, scores and ratios; the bootstrap
     for ratios against a baseline. Rows of one cluster have no exact test: rates are then tested as
     means over clusters.
-
-    Args:
-        asked: The settings of the search.
-        metric: The metric.
-        members: Members of the model at hand, then of the baseline where there is one.
-        binary: Whether all outcomes are 0 or 1.
-        clustered: Whether rows share clusters.
-        centre: What means are centred on.
-        drawn: How often members are in each draw.
     """
     reference = asked.compares_with(len(members) > 1)
     if takes_draws(metric, asked.protocol, reference):

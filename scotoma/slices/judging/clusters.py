@@ -32,11 +32,6 @@ class ClusterSums:
     def of(cls, keys: Keys, clusters: Codes, values: Floats) -> ClusterSums:
         """Sum the rows of each cluster in each slice.
 
-        Args:
-            keys: Cell of each row under each of G feature subsets, shape (G, N).
-            clusters: Code of each row's cluster, shape (N,), at least 0.
-            values: Numbers of each row, shape (N, W).
-
         >>> values = np.array([[1.0], [2.0], [4.0]])
         >>> pairs = ClusterSums.of(np.array([[0, 0, 1]]), np.array([4, 4, 4]), values)
         >>> pairs.cell.tolist(), pairs.rows.tolist(), pairs.sums.ravel().tolist()
@@ -82,13 +77,6 @@ class ClusterVariance:
         With S the sum over a cluster's m rows in the slice, n rows in all, the influence is S / n
         against nothing, and (S - m mean) / n - (S' - m' rest) / n' against the rest, where the
         cluster has m' rows with sum S'. The sum of squares is multiplied by C / (C - 1).
-
-        Args:
-            pairs: Sums of values and of their events, two columns.
-            cells: Number of cells.
-            cell: The cells asked for, ascending, shape (T,).
-            n: Their rows.
-            whole: The clusters of all rows, against the rest; None against nothing.
         """
 
         def add(values: Floats) -> Floats:

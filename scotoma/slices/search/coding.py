@@ -57,9 +57,6 @@ class Coding:
     def codes(self, column: pl.Series) -> ByteCodes:
         """Return the predicate that each value meets, shape (N,), uint8.
 
-        Args:
-            column: Values of the column: all that the coding was made of, or some.
-
         >>> coding = encode_column(pl.Series("job", ["a", "b", "a"]), 100, 10)
         >>> coding.codes(pl.Series("job", ["b", "a"])).tolist()
         [1, 0]
@@ -90,14 +87,6 @@ class Coding:
 
 def encode_column(column: pl.Series, max_categories: int, bins: int) -> Coding:
     """Decide the predicates of a column.
-
-    Args:
-        column: All of its values.
-        max_categories: Values that get a predicate of their own where they are no numbers.
-        bins: Bins where they are.
-
-    Raises:
-        DataError: The column holds lists, structures or the like.
 
     >>> [one.text for one in encode_column(pl.Series("age", [20, 30, None]), 100, 10).predicates]
     ['age = 20', 'age = 30', 'age is missing']
@@ -195,13 +184,6 @@ def cut_points(values: npt.NDArray[np.generic], bins: int) -> npt.NDArray[np.gen
     A value that fills a bin's share alone gets a bin of its own, so that the 91% of zeros of a
     capital gain do not swallow the rest. No more distinct values than bins: a bin for each.
 
-    Args:
-        values: Numbers without nan, any numeric dtype, at least one.
-        bins: Bins wanted, at least 2.
-
-    Returns:
-        Ascending values of the same dtype; bin b holds cut[b-1] <= value < cut[b].
-
     >>> cut_points(np.arange(20), 4)
     array([ 5, 10, 15])
     >>> cut_points(np.array([0] * 17 + [3, 5, 6, 7, 9]), 4)
@@ -224,10 +206,6 @@ def round_cuts(
 ) -> npt.NDArray[np.float64]:
     """Round cuts to as few digits as separate the same values.
 
-    Args:
-        values: The numbers that are cut, without nan.
-        cuts: From `cut_points`.
-
     >>> round_cuts(np.array([0.1234, 0.31415, 0.7777]), np.array([0.31415]))
     array([0.3])
     """
@@ -238,11 +216,6 @@ def round_cuts(
 
 def bin_texts(name: str, values: list[tuple[str, str]], cuts: list[str]) -> list[str]:
     """Write bins in words: `age < 22`, `age in [37, 41)`, `hours = 40`, `age >= 58`.
-
-    Args:
-        name: The feature.
-        values: Smallest and largest value in each bin, as text.
-        cuts: Lower ends of the bins but the first, as text.
 
     >>> bin_texts("age", [("17", "21"), ("22", "30"), ("40", "40"), ("41", "90")],
     ...           ["22", "40", "41"])

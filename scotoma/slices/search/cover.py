@@ -47,12 +47,7 @@ class SearchedTable(Protocol):
     """A table whose candidates can be tested, wherever its rows are."""
 
     def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
-        """Test all candidates.
-
-        Args:
-            half: Half of the examples, 0 or 1, where slices may be half as large; None for all.
-            without: Slices whose rows are left out.
-        """
+        """Test all candidates of a half, or of all rows, among the rows in none of some slices."""
 
     def test_halves(self, proposals: Proposals) -> HalfTests:
         """Test the proposals of each half on the other one."""
@@ -67,16 +62,6 @@ def cross_screen(
     half, which had no part in the choice, decides, Holm over the few slices proposed, each half at
     alpha / 2. Searching with both halves in turn loses little against a search of all rows: a
     slice needs p = 1e-3 twice where that needs 1e-6 once.
-
-    Args:
-        table: The table.
-        encoded: The predicates; its rows are not looked at.
-        alpha: Chance of any false slice.
-        correction: How the discovery's q is corrected, for display.
-
-    Returns:
-        The slices in the order of their q, without those of whose rows more than half lie in slices
-        before them; and the candidates of both halves' first steps.
 
     References:
         Zhao, Small and Rosenbaum (2018), JASA 113:1070-1084, cross-screening.
@@ -102,10 +87,6 @@ def cross_screen(
 
 def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
     """List the proposals of a half that the other half confirms, and the q of each.
-
-    Args:
-        p: P-values of all of them on the other half.
-        alpha: Chance of any false slice, both halves together.
 
     >>> holm_halves([0.5, 0.001], 0.05)
     [(1, 0.004)]
@@ -151,12 +132,6 @@ def narrowed(encoded: Encoded, hits: Hits, best: int, good: Flags) -> int:
     With few members a p-value rests on few degrees of freedom, and a large slice that owes its harm
     to a small one is often the more significant of the two. A candidate gives way to its most
     significant part that is good itself and holds most of the harm in fewer of the rows.
-
-    Args:
-        encoded: The predicates.
-        hits: The candidates.
-        best: Place of the candidate.
-        good: Which of them could be reported.
     """
     harm = hits.effect * hits.size
     while True:
@@ -193,17 +168,6 @@ def cover(
     its harm, and removes the rows of that. It stops where nothing is significant at the corrected
     level or, with a `screen`, where chance alone would offer that many slices as good: p times the
     candidates.
-
-    Args:
-        look: Searches all candidates among the rows in none of some slices.
-        encoded: The predicates; its rows are not looked at.
-        alpha: Level at which a corrected p-value counts.
-        correction: For all candidates of a step.
-        screen: Stop where chance alone would offer that many slices as good; None for alpha.
-        most_slices: Stop after so many.
-
-    Returns:
-        The slices in the order in which they were taken, and the candidates of the first step.
     """
     findings: list[SliceFinding] = []
     first: Hits | None = None

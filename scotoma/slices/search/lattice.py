@@ -85,12 +85,6 @@ def blocks(
 ) -> Iterator[Block]:
     """Cut feature subsets into blocks of bounded size, at least one subset each.
 
-    Args:
-        encoded: The predicates.
-        subsets: Subsets of one size, in lexicographic order, so that neighbours share their work.
-        most_cells: Bound on the cells of a block, which bounds the memory of their sums.
-        most_keys: Bound on the rows of a block times its subsets.
-
     >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": ["x", "x", "y"], "b": [1, 2, 3]})
     >>> next(blocks(encoded, [(0, 1)])).keys

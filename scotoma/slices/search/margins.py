@@ -99,12 +99,6 @@ def joint_blocks(
 ) -> Iterator[Joint]:
     """Cut the margins of larger sets into blocks of bounded size, at least one set each.
 
-    Args:
-        encoded: The predicates.
-        joint: Sets of one size, in lexicographic order, as of `families`.
-        most_cells: Bound on the cells of a block.
-        most_keys: Bound on the rows of a block times its sets.
-
     >>> from scotoma.slices.search.predicates import encode
     >>> encoded = encode({"a": [0, 0, 1], "b": [0, 1, 1], "c": [0, 1, 0]})
     >>> (block,) = joint_blocks(encoded, [(0, 1, 2)], most_cells=99, most_keys=99)

@@ -81,11 +81,6 @@ def nonempty_rate(counted: dict[int, tuple[int, int]], cross: int) -> float:
 def scores_of(order: Order, seed: int) -> Scores:
     """Choose the scores of nonsignificant slices; those of the smallest are divided first.
 
-    Args:
-        order: `p-value`, as the strategy is meant; `breadth-first`, the number of predicates, or
-            `random`, the two that Liu et al. 2022, appendix A.2.3, compare it with.
-        seed: Of random scores.
-
     >>> scores_of("p-value", 0)(Hits(p=np.array([0.2])))
     array([0.2])
     """
@@ -107,18 +102,6 @@ def prioritise(
     budget: Budget,
 ) -> tuple[Hits, tuple[Iteration, ...]]:
     """Visit the children of the slices with the smallest scores.
-
-    Args:
-        encoded: The predicates of the evidence's rows.
-        evidence: The outcome and its test.
-        asked: The settings of the search.
-        candidates: Nonempty candidates wanted in each iteration after the first, an estimate by the
-            running rate of each cross size.
-        decide: Which of all candidates tested so far are significant.
-        budget: What a block may hold.
-
-    Returns:
-        All candidates tested, and what each iteration proposed and found.
 
     References:
         Liu et al. 2022, section 4 and Algorithm 2.

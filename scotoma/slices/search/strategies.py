@@ -96,18 +96,7 @@ class TableInMemory:
 def search_in_memory(
     encoded: Encoded, evidence: Judge, plan: SearchPlan, halves: tuple[Rows, Rows]
 ) -> tuple[list[SliceFinding], Hits, tuple[Iteration, ...]]:
-    """Search a table in memory as planned.
-
-    Args:
-        encoded: The predicates of the evidence's rows.
-        evidence: The outcome and its test.
-        plan: How to search.
-        halves: Two parts of the rows, for confirmation.
-
-    Returns:
-        The slices, the most significant first; the candidates that were kept; and, in priority
-        mode, the iterations.
-    """
+    """Search a table in memory as planned."""
     asked, iterations = plan.asked, tuple[Iteration, ...]()
 
     def decide(hits: Hits) -> Flags:
@@ -135,16 +124,7 @@ def search_in_memory(
 def search_table(
     table: SearchedTable, encoded: Encoded, asked: SearchSettings
 ) -> tuple[list[SliceFinding], Hits]:
-    """Search a table in the modes that test all candidates, cover and batch.
-
-    Args:
-        table: The table, wherever its rows are.
-        encoded: The predicates; its rows are not looked at.
-        asked: The settings of the search.
-
-    Returns:
-        The slices, the most significant first, and the candidates that were kept.
-    """
+    """Search a table in the modes that test all candidates, cover and batch."""
     if asked.confirms:
         return cross_screen(table, encoded, asked.alpha, asked.correction)
     if asked.mode == "cover":
