@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scotoma.slices.find import find_slices
 from scotoma.slices.null import Null
-from scotoma.slices.report import Lattice, Slice, SliceReport
+from scotoma.slices.report import Slice, SliceReport
 from scotoma.slices.search.findings import SliceTestResult
 from scotoma.slices.search.lattice import feature_subsets
 from scotoma.slices.search.predicates import Encoded, Predicate, encode
@@ -17,7 +17,6 @@ from scotoma.slices.weights import poisson_weights
 
 __all__ = [
     "Encoded",
-    "Lattice",
     "Null",
     "Predicate",
     "SearchSettings",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.machine import cores
@@ -15,7 +16,7 @@ from scotoma.slices.judging.choose import Judge, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.outcomes import prepare_outcome
-from scotoma.slices.report import Lattice, SliceReport
+from scotoma.slices.report import SliceReport
 from scotoma.slices.search.findings import key_of
 from scotoma.slices.search.lattice import CELLS, KEYS, SPARSE, candidates, subset_count
 from scotoma.slices.search.predicates import Encoded, encode
@@ -150,7 +151,7 @@ def _names(values: npt.ArrayLike, argument: str, total: int) -> npt.NDArray[np.g
 
 def _lattice(
     encoded: Encoded, evidence: Judge, plan: SearchPlan, hits: Hits, reported: set[str]
-) -> Lattice:
+) -> pl.DataFrame:
     """Collect all single predicates, and the combinations with the smallest p-values."""
     single = sweep(encoded, evidence, 1, plan.asked.min_size, 1.0, plan.budget)
     if plan.asked.mode == "cover":
@@ -161,15 +162,12 @@ def _lattice(
     points = join_hits([single, combined])
     keys = [key_of(encoded, points, place) for place in range(points.p.size)]
     text = tuple(" and ".join(one.text for one in encoded.predicates_of(key)) for key in keys)
-    return Lattice(
-        text,
-        points.cross,
-        points.size,
-        points.size / max(evidence.rows, 1),
-        points.effect,
-        points.p,
-        np.array([one in reported for one in text], np.bool_),
-    )
+    columns = {name: getattr(points, name) for name in ("cross", "size", "effect", "p")}
+    table = pl.DataFrame({"text": text, **columns})
+    return table.select(
+        "text", "cross", "size", support=pl.col("size") / max(evidence.rows, 1),
+        effect="effect", p="p", reported=pl.col("text").is_in(sorted(reported)),
+    )  # fmt: skip
 
 
 def _per_iteration(asked: SearchSettings, possible: int) -> int:

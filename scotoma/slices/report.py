@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.inputs import Flags, Floats
+from scotoma.inputs import Flags
 from scotoma.numbers import Estimate
 from scotoma.slices.null import Null
 from scotoma.slices.search.findings import SliceFinding, SliceTestResult
@@ -150,35 +149,6 @@ class Slice:
         return content | ({"rows": self.rows.tolist()} if rows else {})
 
 
-@dataclass(frozen=True)
-class Lattice:
-    """Candidates as points, for a picture of support against effect; columns of one length.
-
-    All single predicates, then the combinations with the smallest p-values.
-
-    Attributes:
-        text: The slice in words.
-        cross: Number of predicates.
-        size: Examples that count.
-        support: The same as a share.
-        effect: Metric minus what it is compared with.
-        p: P-value over all examples, uncorrected.
-        reported: Whether the search reports it.
-    """
-
-    text: tuple[str, ...]
-    cross: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    support: Floats
-    effect: Floats
-    p: Floats
-    reported: Flags
-
-    def table(self) -> pl.DataFrame:
-        """Return one row a candidate."""
-        return pl.DataFrame({**vars(self), "text": list(self.text)})
-
-
 @dataclass(frozen=True, eq=False)
 class SliceReport:
     """The slices that a search reports, beside what it reports where there are none.
@@ -211,7 +181,7 @@ class SliceReport:
     features: tuple[str, ...]
     notes: tuple[str, ...]
     view: Description = field(repr=False)
-    lattice_of: Callable[[set[str]], Lattice] = field(repr=False)
+    lattice_of: Callable[[set[str]], pl.DataFrame] = field(repr=False)
     iterations: tuple[Iteration, ...] = ()
 
     @classmethod
@@ -226,7 +196,7 @@ class SliceReport:
         candidates: int,
         settings: dict[str, Any],
         notes: tuple[str, ...],
-        lattice_of: Callable[[set[str]], Lattice],
+        lattice_of: Callable[[set[str]], pl.DataFrame],
         iterations: tuple[Iteration, ...] = (),
     ) -> SliceReport:
         """Report a search: at most `limit` of its findings, and the counts of its hits."""
@@ -257,8 +227,14 @@ class SliceReport:
         return self.view.change()
 
     @cached_property
-    def lattice(self) -> Lattice:
-        """Candidates as points; asks for one more sweep in cover mode."""
+    def lattice(self) -> pl.DataFrame:
+        """Candidates as points, for a picture of support against effect; a row a candidate.
+
+        All single predicates, then the combinations with the smallest p-values. Columns: `text` the
+        slice in words, `cross` its predicates, `size` examples that count, `support` the same as a
+        share, `effect` metric minus what it is compared with, `p` over all examples, uncorrected,
+        and `reported`. Asks for one more sweep in cover mode.
+        """
         return self.lattice_of({one.text for one in self.slices})
 
     def summary(self) -> str:
@@ -324,13 +300,14 @@ COLUMNS = {
 
 
 def _row(one: Slice) -> list[Any]:
-    values: list[Any] = [one.text, one.size, one.at_risk, one.support]
+    content = one.as_dict()
+    values = [one.text, *(content[name] for name in ("size", "at_risk", "support"))]
     for name in ESTIMATES:
-        estimate: Estimate = getattr(one, name)
-        ends = [estimate.value, estimate.low, estimate.high]
-        reason = "; ".join(filter(None, [estimate.reason, estimate.note])) or None
-        values += [*(None if math.isnan(end) else end for end in ends), estimate.n, reason]
+        shown = content[name]
+        reason = "; ".join(filter(None, [shown["reason"], shown["note"]])) or None
+        values += [*(shown[part] for part in ("value", "low", "high", "n")), reason]
     values += [one.p, one.q]
-    for test in (one.discovery, one.confirmation):
-        values += [None] * 3 if test is None else [test.p, test.q, test.size]
+    for name in TESTS:
+        test = content[name] or {}
+        values += [test.get(part) for part in ("p", "q", "size")]
     return values

@@ -180,7 +180,7 @@ def _described(one: Slice) -> dict[str, Any]:
 
 def _lattice(report: SliceReport) -> dict[str, list[Any]]:
     """Order the lattice: slices reported, single conditions, most significant combinations."""
-    points = report.lattice.table().sort(
+    points = report.lattice.sort(
         pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
     )
     columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)

@@ -330,7 +330,7 @@ def test_report_is_ready_for_json_and_csv():
 def test_lattice_holds_every_single_predicate_and_marks_what_is_reported():
     for mode in ("cover", "batch"):
         report = search(mode=mode)
-        lattice = report.lattice.table()
+        lattice = report.lattice
         singles = lattice.filter(pl.col("cross") == 1)
         assert singles.height == report.view.encoded.sizes.sum()
         assert set(lattice.filter("reported")["text"]) <= {one.text for one in report.slices}

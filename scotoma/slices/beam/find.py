@@ -30,18 +30,16 @@ from scotoma.slices.beam.files import (
 )
 from scotoma.slices.beam.moments import Moments
 from scotoma.slices.beam.part import Query, Shuffle
-from scotoma.slices.beam.pipeline import Pipelines, TableOnBeam
+from scotoma.slices.beam.pipeline import TableOnBeam
 from scotoma.slices.judging.bootstrap import member_draws
 from scotoma.slices.judging.choose import choose_lane
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback
 from scotoma.slices.outcomes import SLICE_METRICS
-from scotoma.slices.report import Lattice, SliceReport
-from scotoma.slices.search.findings import SliceFinding
+from scotoma.slices.report import SliceReport
 from scotoma.slices.search.lattice import candidates
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.strategies import search_table
-from scotoma.slices.search.sweep import Hits
 from scotoma.slices.settings import SearchSettings
 
 METRICS_ON_BEAM = [
@@ -116,20 +114,18 @@ def search_parquet(
         labels = None if columns.label is None else sample[columns.label].to_numpy()
         notes = (*notes, *leaks(query.encode(sample).take(pool.rows), pool, labels))
     with _folder(runner) as folder:
-        pipelines = Pipelines(pattern, runner, folder)
-
-        def search(query: Query) -> tuple[list[SliceFinding], Hits]:
-            return search_table(TableOnBeam(pipelines, query, asked), encoded, asked)
+        table = TableOnBeam(pattern, runner, folder, query, asked)
 
         def count(number: int) -> int:
             shuffle = Shuffle(asked.seed, number, None if told["reference"] == "baseline" else pool)
-            return len(search(replace(query, shuffle=shuffle))[0])
+            shuffled = replace(table, query=replace(query, shuffle=shuffle))
+            return len(search_table(shuffled, encoded, asked)[0])
 
-        findings, hits = search(query)
+        findings, hits = search_table(table, encoded, asked)
         null = Null.of(count, asked.permutations, progress)
         slices = tuple(findings[: asked.limit])
         describe = Describe(query, slices, _scores(asked, columns, overview))
-        sums = pipelines.gather(query.reads, describe)
+        sums = table.gather(describe)
     view = SumsView(
         encoded, asked.measured, overview.binary, told["reference"] == "baseline", asked.level,
         describe, sums,
@@ -238,5 +234,5 @@ def _folder(options: Any) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lattice(texts: set[str]) -> Lattice:
+def _lattice(texts: set[str]) -> pl.DataFrame:
     raise DataError("no points are gathered on Beam: search without a runner to draw them")

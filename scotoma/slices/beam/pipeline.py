@@ -33,50 +33,61 @@ AddUp = Callable[[pl.DataFrame], Iterator[tuple[int, Sums]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Pipelines:
-    """Pipelines over one table.
+class TableOnBeam:
+    """A table that a runner of Beam reads.
 
     Attributes:
         pattern: Its Parquet files.
         options: Beam's `PipelineOptions`.
         folder: Where results lie until they are read: a place that runner and caller share.
+        query: What is counted in every part of it.
+        asked: The settings of the search.
     """
 
     pattern: str
     options: Any
     folder: str
+    query: Query
+    asked: SearchSettings
 
-    def look(self, query: Query, least: int, keep: float, without: tuple[Key, ...]) -> Hits:
-        """Test all candidates, among the rows in none of some slices."""
+    def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
+        """Test all candidates, as `SearchedTable` says."""
+        least = self.asked.min_size if half is None else half_size(self.asked.min_size)
+        query = replace(self.query, half=half)
 
         def judge(sums: Any) -> Any:
             beam = needs("apache_beam", "beam", PURPOSE)
             whole = sums | "all rows" >> beam.Filter(_is_whole) | beam.Values()
             return sums | "judge" >> beam.FlatMap(
-                _judge, beam.pvalue.AsIter(whole), query.lane, least, keep
+                _judge, beam.pvalue.AsIter(whole), query.lane, least, self.asked.alpha
             )
 
-        lines = self._run(query.reads, partial(add_up, query=query, without=without), judge)
+        lines = self._run(partial(add_up, query=query, without=without), judge)
         lines.sort(key=lambda line: int(line["number"]))
         return join_hits([_hits(line, query) for line in lines])
 
-    def gather(self, columns: list[str], add: AddUp) -> dict[int, Sums]:
-        """Add up what all parts of the table yield."""
+    def test_halves(self, proposals: Proposals) -> HalfTests:
+        """Test the proposals of each half on the other one."""
+        sums: dict[int, Sums] = {}
+        if any(proposals):
+            sums = self.gather(partial(add_up_proposals, query=self.query, proposals=proposals))
+        return tests_of_sums(sums, proposals, self.query.lane)
+
+    def gather(self, add: AddUp) -> dict[int, Sums]:
+        """Add up what all parts of the table yield; a picklable function."""
 
         def write(sums: Any) -> Any:
             return sums | "as text" >> needs("apache_beam", "beam", PURPOSE).Map(_line)
 
         return {
             line["number"]: Sums(np.array(line["cell"], np.int64), np.array(line["lanes"]))
-            for line in self._run(columns, add, write)
+            for line in self._run(add, write)
         }
 
-    def _run(
-        self, columns: list[str], add: AddUp, finish: Callable[[Any], Any]
-    ) -> list[dict[str, Any]]:
+    def _run(self, add: AddUp, finish: Callable[[Any], Any]) -> list[dict[str, Any]]:
         """Run one pipeline and read the lines that it writes, in any order."""
         beam = needs("apache_beam", "beam", PURPOSE)
-        read = beam.io.ReadFromParquetBatched(self.pattern, columns=columns)
+        read = beam.io.ReadFromParquetBatched(self.pattern, columns=self.query.reads)
         out = f"{self.folder}/{uuid4().hex}"
         try:
             with beam.Pipeline(options=self.options) as pipeline:
@@ -95,35 +106,6 @@ class Pipelines:
                 f"the runner of Beam failed ({first}): check its options and repeat"
             ) from error
         return _read(out)
-
-
-@dataclass(frozen=True, eq=False)
-class TableOnBeam:
-    """A table that a runner of Beam reads.
-
-    Attributes:
-        pipelines: Pipelines over it.
-        query: What is counted in every part of it.
-        asked: The settings of the search.
-    """
-
-    pipelines: Pipelines
-    query: Query
-    asked: SearchSettings
-
-    def look(self, half: int | None, without: tuple[Key, ...]) -> Hits:
-        """Test all candidates, as `SearchedTable` says."""
-        least = self.asked.min_size if half is None else half_size(self.asked.min_size)
-        query = replace(self.query, half=half)
-        return self.pipelines.look(query, least, self.asked.alpha, without)
-
-    def test_halves(self, proposals: Proposals) -> HalfTests:
-        """Test the proposals of each half on the other one."""
-        sums: dict[int, Sums] = {}
-        if any(proposals):
-            add = partial(add_up_proposals, query=self.query, proposals=proposals)
-            sums = self.pipelines.gather(self.query.reads, add)
-        return tests_of_sums(sums, proposals, self.query.lane)
 
 
 def _from_arrow(table: Any, add: AddUp) -> Iterator[tuple[int, Sums]]:
