@@ -28,7 +28,7 @@ def add_up_proposals(
         if part is None:
             continue
         inside = _inside(part.encoded, keys)
-        none = np.ones((1, part.rows), np.bool_)
+        none = np.ones((1, part.ids.size), np.bool_)
         first = np.concatenate([inside, none]).argmax(0)[None]
         lanes = part.sums(Cells(first, len(keys) + 1))
         occupied = np.flatnonzero(lanes[:, 0])

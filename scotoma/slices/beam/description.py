@@ -14,47 +14,16 @@ from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats
 from scotoma.numbers import Estimate, Variance, Words, undefined
 from scotoma.numbers.rates import rate_estimate
-from scotoma.slices.beam.moments import Moments, estimate
+from scotoma.slices.beam.moments import Moments, estimate, score_lanes
 from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.effects import NOTHING
 from scotoma.slices.judging.tally import Cells, tally_lanes
-from scotoma.slices.outcomes import Outcome, SliceMetric
+from scotoma.slices.outcomes import SliceMetric
 from scotoma.slices.search.findings import Key, SliceFinding, flag_rows
 from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.view import SliceEstimates
 
 SIZES, SUMS = 0, 1  # numbers of the sums that a part yields
-
-
-@dataclass(frozen=True, eq=False)
-class SliceScores:
-    """What a slice is described by: the model, the baseline and their difference, as sums.
-
-    Attributes:
-        model: Sums of the model at hand.
-        baseline: Sums of the baseline; None without one.
-        change: Sums of their difference; None without one.
-        paired: Member m of both derives from the same training run.
-    """
-
-    model: Moments
-    baseline: Moments | None = None
-    change: Moments | None = None
-    paired: bool = False
-
-    @property
-    def each(self) -> list[Moments]:
-        """Those that there are."""
-        return [one for one in (self.model, self.baseline, self.change) if one is not None]
-
-    def lanes(self, outcome: Outcome) -> Floats:
-        """Compute what is summed over rows, shape (N, W)."""
-        populations = [[outcome.model.above]]
-        if outcome.baseline is not None:
-            both = [outcome.model.above, outcome.baseline.above]
-            populations += [both[1:], [both[0] - both[1]] if self.paired else both]
-        each = zip(self.each, populations, strict=True)
-        return np.concatenate([moments.of(own) for moments, own in each], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +33,12 @@ class Describe:
     Attributes:
         query: The search.
         slices: The slices to describe.
-        scores: What they are described by.
+        scores: What they are described by: the model, the baseline and their difference.
     """
 
     query: Query
     slices: tuple[SliceFinding, ...]
-    scores: SliceScores
+    scores: tuple[Moments, ...]
 
     def __call__(self, table: pl.DataFrame) -> Iterator[tuple[int, Sums]]:
         """Add up one part."""
@@ -78,8 +47,8 @@ class Describe:
         each = [int(flag_rows(encoded, one.key).sum()) for one in self.slices]
         counted = [0] * (1 + len(each))
         if part is not None:
-            counted = [part.rows]
-            keys = np.full((1 + len(each), part.rows), last, np.int32)
+            counted = [part.ids.size]
+            keys = np.full((1 + len(each), part.ids.size), last, np.int32)
             for place, one in enumerate(self.slices):
                 inside = flag_rows(part.encoded, one.key)
                 counted.append(int(inside.sum()))
@@ -87,7 +56,7 @@ class Describe:
                 for key in one.earlier:
                     measured = measured & ~flag_rows(part.encoded, key)
                 keys[place] = 3 * place + np.where(measured, ~inside, 2)
-            sums = [tally_lanes(keys, last + 1, self.scores.lanes(part.outcome))]
+            sums = [tally_lanes(keys, last + 1, score_lanes(self.scores, part.evidence.known))]
             sums.append(part.sums(Cells(keys, last + 1)))
             yield SUMS, Sums(np.arange(last + 1), np.concatenate(sums, axis=1))
         sizes = np.array([[table.height, *each], counted], np.float64).T
@@ -136,7 +105,7 @@ class SumsView:
     def estimates(self, finding: SliceFinding) -> SliceEstimates:
         """Estimate the metric and the effect of a slice on the examples of its test."""
         cell, lane = 3 * self._places[finding.key], self.describe.query.lane
-        width = sum(one.lanes for one in self._scores.each)
+        width = sum(one.lanes for one in self._scores)
         inside, outside = self.sums[SUMS].lanes[cell : cell + 2, width:]
         own, whole = (
             Sums(np.zeros(1, np.int64), sums[None]).split(lane)
@@ -147,7 +116,7 @@ class SumsView:
         if effect is None and self.compared:
             effect = self._change(here)
         elif effect is None:
-            score = self._scores.each[-1]
+            score = self._scores[-1]
             value = score.mean(here[-1]) - score.mean(there[-1])
             variance = score.variance(here[-1], there[-1])
             effect = self._difference(value, variance, self.metric.kind == "rate", here, there)
@@ -160,8 +129,8 @@ class SumsView:
     def change(self) -> Estimate:
         """Estimate the metric of all examples minus that of the baseline on them."""
         every = self._cell(3 * len(self.describe.slices))
-        if self._scores.change is None:
-            n, members = int(every[0][0]), self._scores.model.widths[0]
+        if len(self._scores) == 1:
+            n, members = int(every[0][0]), self._scores[0].widths[0]
             return undefined("undefined (no baseline)", n=n, members=members, level=self.level)
         return self._change(every)
 
@@ -170,15 +139,15 @@ class SumsView:
         return {one.key: place for place, one in enumerate(self.describe.slices)}
 
     @property
-    def _scores(self) -> SliceScores:
+    def _scores(self) -> tuple[Moments, ...]:
         return self.describe.scores
 
     def _cell(self, cell: int) -> list[Floats]:
-        ends = np.cumsum([one.lanes for one in self._scores.each])
+        ends = np.cumsum([one.lanes for one in self._scores])
         return np.split(np.asarray(self.sums[SUMS].lanes[cell]), ends)[:-1]
 
     def _metric(self, sums: Floats) -> Estimate:
-        score, n = self._scores.model, int(sums[0])
+        score, n = self._scores[0], int(sums[0])
         members = score.widths[0]
         value, variance = score.mean(sums), score.variance(sums)
         if self.metric.kind != "rate":
@@ -190,7 +159,7 @@ class SumsView:
         )  # fmt: skip
 
     def _change(self, sums: list[Floats]) -> Estimate:
-        score = self._scores.each[-1]
+        score = self._scores[-1]
         variance = score.variance(sums[-1], flips=self.binary)
         return self._difference(score.mean(sums[-1]), variance, self.binary, sums)
 
@@ -198,7 +167,7 @@ class SumsView:
         self, value: float, variance: Variance, events: bool, *sums: list[Floats]
     ) -> Estimate:
         """Estimate a difference, with the events of the population that has the fewest."""
-        each = self._scores.each[:2]
+        each = self._scores[:2]
         counts = [one.events(own[place]) for place, one in enumerate(each) for own in sums]
         members = min(one.widths[0] for one in each)
         fewest = min(counts) if events else np.nan

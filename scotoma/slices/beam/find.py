@@ -17,7 +17,7 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.slices.beam.columns import Columns
-from scotoma.slices.beam.description import Describe, SliceScores, SumsView
+from scotoma.slices.beam.description import Describe, SumsView
 from scotoma.slices.beam.files import (
     PURPOSE,
     Files,
@@ -200,17 +200,15 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> SliceScores:
+def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> tuple[Moments, ...]:
     """Choose what slices are described by; rates are not centred, so that sums are exact."""
     k, other = len(columns.outcome), len(columns.baseline)
     rate = overview.binary or asked.measured.kind == "rate"
-    model = Moments((k,), 0.0 if rate else overview.mean)
+    mean, centre = (0.0, 0.0) if rate else (overview.mean, overview.centre.mean)
     if not other:
-        return SliceScores(model)
-    centre = 0.0 if rate else overview.centre.mean
-    baseline = Moments((other,), 0.0 if rate else overview.mean - centre)
-    both = Moments((k,) if asked.paired else (k, other), centre)
-    return SliceScores(model, baseline, both, asked.paired)
+        return (Moments((k,), mean),)
+    change = Moments((k,) if asked.paired else (k, other), centre)
+    return Moments((k,), mean), Moments((other,), mean - centre), change
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import numpy as np
 from scotoma.inputs import Floats
 from scotoma.numbers import Estimate, Variance, combine, flip_floor, of_variance
 from scotoma.numbers.influences import member_variance
+from scotoma.numbers.rates import FEW, FEW_EVENTS
+from scotoma.slices.outcomes import Outcome
 
 ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0
 POWERS = 5  # lanes before the scatter
@@ -92,12 +94,20 @@ class Moments:
         return found
 
 
+def score_lanes(scores: tuple[Moments, ...], outcome: Outcome) -> Floats:
+    """Compute what is summed of the model, the baseline and their difference, shape (N, W)."""
+    populations = [[own.above] for own in outcome.populations]
+    if len(scores) > 1:
+        both = [own.above for own in outcome.populations]
+        populations.append(both if len(scores[-1].widths) > 1 else [both[0] - both[1]])
+    each = zip(scores, populations, strict=True)
+    return np.concatenate([moments.of(own) for moments, own in each], axis=1)
+
+
 def estimate(
     value: float, variance: Variance, n: int, members: int, events: float, level: float
 ) -> Estimate:
     """Estimate as `Number.estimate` does."""
-    from scotoma.numbers.rates import FEW, FEW_EVENTS
-
     note = FEW_EVENTS if events < FEW else ""
     return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
 

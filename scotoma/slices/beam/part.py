@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
@@ -17,8 +16,8 @@ from scotoma.inputs import Flags, Floats
 from scotoma.slices.beam.columns import Columns
 from scotoma.slices.judging import tally
 from scotoma.slices.judging.bootstrap import BootstrapLane
-from scotoma.slices.judging.evidence import Lane
-from scotoma.slices.judging.tally import Cells, Part, Tallied
+from scotoma.slices.judging.evidence import Evidence, Lane
+from scotoma.slices.judging.tally import Cells, Tallied
 from scotoma.slices.outcomes import Outcome
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.findings import Key, unexplained
@@ -145,15 +144,13 @@ class PartRows:
 
     Attributes:
         encoded: Their predicates.
-        outcome: Their outcome.
         ids: Ids of the examples.
-        lane: The test whose sums are needed.
+        evidence: Their outcome, and the test whose sums are needed.
     """
 
     encoded: Encoded
-    outcome: Outcome
     ids: npt.NDArray[np.generic]
-    lane: Lane
+    evidence: Evidence
 
     @classmethod
     def of(
@@ -175,20 +172,12 @@ class PartRows:
         if isinstance(query.lane, BootstrapLane):
             weights = poisson_weights(ids, query.lane.draws, query.seed)
             outcome = replace(outcome, weights=weights)
-        return cls(encoded.take(rows), outcome, ids, query.lane)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.ids.size
+        return cls(encoded.take(rows), ids, Evidence(query.lane, outcome, None))
 
     def sums(self, cells: Tallied) -> Floats:
         """Sum what the lane asks for in every cell, shape (cells, W), the first the rows."""
-        return np.column_stack([cells.add(*part) for part in self._parts]).astype(np.float64)
-
-    @cached_property
-    def _parts(self) -> list[Part]:
-        return self.lane.adds(self.outcome)
+        sums = [cells.add(*part) for part in self.evidence.parts]
+        return np.column_stack(sums).astype(np.float64)
 
 
 def add_up(
@@ -198,7 +187,10 @@ def add_up(
     part = PartRows.of(table, query, without)
     if part is None:
         return
-    yield 0, Sums(np.zeros(1, np.int64), part.sums(Cells(np.zeros((1, part.rows), np.int32), 1)))
+    yield (
+        0,
+        Sums(np.zeros(1, np.int64), part.sums(Cells(np.zeros((1, part.ids.size), np.int32), 1))),
+    )
     number, features = 0, len(query.codings)
     for cross in range(1, min(query.max_cross, features) + 1):
         for block in blocks(part.encoded, feature_subsets(features, cross)):
