@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from scotoma.answers.groups import Groups
-from scotoma.inputs import Floats, Ints
+from scotoma.inputs import Floats
 from scotoma.numbers import DENSE, Estimate, Number, Units
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
@@ -121,7 +121,6 @@ def confidence_report(
     right: Mapping[str, RightAnswers],
     families: Mapping[str, list[int]],
     partition: Groups,
-    clusters: Ints | None,
 ) -> dict[str, Any]:
     """Measure how sure every population is, and whether it notices other pictures.
 
@@ -130,12 +129,12 @@ def confidence_report(
         right: Right answers by variant.
         families: Places of the corruptions of each family.
         partition: Groups of the corrupted examples.
-        clusters: Id of each of these examples' cluster, or None.
 
     Returns:
         `audit.robustness.ConfidenceReport` but for its plain values.
     """
     masks = dict(zip(partition.keys, partition.masks, strict=True))
+    clusters = right["dense"].units.clusters
     ids = {key: None if clusters is None else clusters[group] for key, group in masks.items()}
     n = {
         key: int(group.sum()) if clusters is None else len(np.unique(clusters[group]))

@@ -13,7 +13,7 @@ from scotoma import progress
 from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
-from scotoma.inputs import Flags, Floats, Ints
+from scotoma.inputs import Flags, Floats
 from scotoma.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate
 from scotoma.published import common_corruptions
@@ -51,7 +51,6 @@ class Seen:
         partition: The groups.
         positives: Which examples are of the positive class, shape (n,); None without one, or of
             more than two classes.
-        clusters: Id of each example's cluster; None where every row is its own.
         right: Right answers by population: variants, then dense models on their way.
         top5: By variant, whether labels are among five classes; empty where that is not known.
         distances: Change and similarity of each picture, shape (C, S, n, 2).
@@ -62,7 +61,6 @@ class Seen:
 
     partition: Groups
     positives: Flags | None
-    clusters: Ints | None
     right: Mapping[str, RightAnswers]
     top5: Mapping[str, RightAnswers]
     distances: NDArray[np.float32]
@@ -113,7 +111,7 @@ def measure_robustness(
         content |= _of_corrupted(plan, seen)
     if seen is not None and seen.scores:
         content["confidence"] = confidence_report(
-            seen.scores, seen.right, plan.families, seen.partition, seen.clusters
+            seen.scores, seen.right, plan.families, seen.partition
         )
     whole: dict[str, Any] = jsonable(content)
     return whole

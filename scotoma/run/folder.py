@@ -218,11 +218,6 @@ class Run:
         """The audit before this one, where they are compared."""
         return self.path("previous.json")
 
-    @property
-    def strip(self) -> Path:
-        """One public picture under every corruption, where members were run on corrupted ones."""
-        return self.path("robustness", "strip.webp")
-
     def section(self, name: str) -> Path:
         """One part of audit.json, as the step that measured it left it."""
         return self.path("sections", f"{name}.json")

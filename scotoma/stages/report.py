@@ -23,6 +23,7 @@ from scotoma.run.sources import Sources, examine
 from scotoma.stages.inputs.texts import compared_texts
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
+from scotoma.stages.robustness.files import strip_file
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["draw", "images_of", "report"]
@@ -34,7 +35,7 @@ def report(run: Run) -> list[Path]:
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(NUMBERS)]
     robustness = run.config.robustness
-    inputs += [run.strip] if robustness and robustness.profile is not None else []
+    inputs += [strip_file(run)] if robustness and robustness.profile is not None else []
     with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
         if due:
             progress.start("write report", 1)
@@ -65,7 +66,9 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
     """
     page, audit = run.path("report.html"), run.path("audit.json")
     measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(audit, measured, gate, _kept(run), run.costs, run.path("newest.json"), run.strip)
+    run.fetch(
+        audit, measured, gate, _kept(run), run.costs, run.path("newest.json"), strip_file(run)
+    )
     run.fetch(layers_file(run))
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
@@ -73,7 +76,8 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
     read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
     beside = (
-        path.relative_to(run.root).as_posix() for path in (run.costs, run.strip, layers_file(run))
+        path.relative_to(run.root).as_posix()
+        for path in (run.costs, strip_file(run), layers_file(run))
     )
     checksums.refuse_changed(run.mirror, (*read, *beside))
     content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
@@ -123,7 +127,7 @@ def _write(
     costs = read_json(run.costs) if run.costs.exists() else {}
     if run.config.deterministic:  # what differs from run to run and from day to day stays outside
         costs, made_with = _sizes(costs), {}
-    strip = run.strip.read_bytes() if audit.robustness and run.strip.exists() else None
+    strip = strip_file(run).read_bytes() if audit.robustness and strip_file(run).exists() else None
     texts = compared_texts(run) if images else {}
     rows, people = frontier_rows(audit, gate, costs), People(*_people(run))
     layers = read_layers(layers_file(run)).variants if layers_file(run).exists() else {}

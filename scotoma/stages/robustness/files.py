@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scotoma.config.robustness import OtherTestSet
-from scotoma.robustness.plan import CorruptedCondition
 from scotoma.run import Run
 
+if TYPE_CHECKING:
+    from scotoma.config.robustness import OtherTestSet
+    from scotoma.robustness.plan import CorruptedCondition
+
 __all__ = ["checkpoints_file", "clean_energies_file", "corrupted_file", "set_file"]
+__all__ += ["strip_file"]
 
 
 def checkpoints_file(run: Run) -> Path:
@@ -24,6 +28,11 @@ def clean_energies_file(run: Run) -> Path:
 def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
     """What every member says under one condition."""
     return run.path("robustness", f"{condition}.parquet")
+
+
+def strip_file(run: Run) -> Path:
+    """One public picture under every corruption, where members were run on corrupted ones."""
+    return run.path("robustness", "strip.webp")
 
 
 def set_file(run: Run, asked: OtherTestSet) -> Path:

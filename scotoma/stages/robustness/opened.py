@@ -61,7 +61,6 @@ def open_seen(run: Run, plan: RobustnessPlan, examples: AuditedExamples) -> Seen
         positives=None
         if positive is None or len(kept.classes) > 2
         else kept.labels == kept.classes.index(str(positive)),
-        clusters=kept.clusters,
         right={name: right(name, clean[name] == truth, corrupted[name] == truth) for name in clean},
         top5=top5 if len(top5) == len(plan.members) else {},
         distances=np.stack(

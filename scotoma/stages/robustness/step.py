@@ -22,6 +22,7 @@ from scotoma.stages.robustness.files import (
     checkpoints_file,
     clean_energies_file,
     corrupted_file,
+    strip_file,
 )
 from scotoma.stages.robustness.other_sets import predict_set
 from scotoma.stages.robustness.plan import plan_of
@@ -59,7 +60,7 @@ def robustness(run: Run) -> list[Path]:
         files.append(predict_set(bench, asked, examples, sure=config.confidence))
     section = run.section("robustness")
     made_with = json.dumps([config.deciding(), plan.kinds, plan.left_out, plan.checkpoints])
-    outputs = [section] if plan.profile is None else [section, run.strip]
+    outputs = [section] if plan.profile is None else [section, strip_file(run)]
     with run.step("robustness", outputs, [*inputs, *files], made_with=made_with) as due:
         if due:
             from scotoma.robustness.measure import measure_robustness
@@ -68,7 +69,7 @@ def robustness(run: Run) -> list[Path]:
             seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
             write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
             if plan.profile is not None:
-                _draw(run.strip, plan, plan.profile)
+                _draw(strip_file(run), plan, plan.profile)
     return [*outputs, *files]
 
 
