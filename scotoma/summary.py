@@ -195,7 +195,7 @@ def _verdicts(gate: Gate) -> list[str]:
     if small := too_small(gate.variants):
         lines += _wrapped(small)
     above = {line for variant in gate.variants for line in sentences(variant)}
-    for line in admission_lines(gate.admission):
+    for line in admission_lines(gate.audit.admission):
         lines += [] if line in above else _wrapped(f"note    {line}.")
     return lines
 

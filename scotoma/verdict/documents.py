@@ -43,15 +43,13 @@ def junit(gate: Gate) -> str:
 
     >>> import datetime
     >>> from scotoma.config.gate import default_rules
-    >>> from scotoma.verdict.gate import AuditFacts
-    >>> from scotoma.audit.gate import JudgedExamples
-    >>> facts = AuditFacts("0", "a\x1b<b>", "c0", "population", 0.95,
-    ...                    JudgedExamples(test=9, clusters=9))
-    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), facts)
+    >>> from scotoma.audit import Audit
+    >>> audit = Audit.model_construct(project="a\x1b<b>")
+    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), audit)
     >>> print(junit(gate).splitlines()[1])
     <testsuites name="a &lt;b&gt;" tests="0" failures="0" errors="0" skipped="0" time="0" />
     """
-    root = ElementTree.Element("testsuites", name=printable(gate.facts.project))
+    root = ElementTree.Element("testsuites", name=printable(gate.audit.project))
     for variant in gate.variants:
         name = printable(variant.name)
         suite = ElementTree.SubElement(root, "testsuite", name=name)
@@ -133,7 +131,7 @@ def markdown(gate: Gate) -> str:
     lines = [
         f"# Gate: {gate.verdict}",
         "",
-        f"{code_span(gate.facts.project)}: {gate.facts.examples.test:,} test examples. "
+        f"{code_span(gate.audit.project)}: {gate.audit.examples.test:,} test examples. "
         f"{scope_words(gate)}",
         "",
         f"| gate | variant | members |{'' if scored else ' top-1 % | CIE |'} what decided it |",
@@ -160,7 +158,9 @@ def markdown(gate: Gate) -> str:
     lines += ["", "## Read this", ""]
     if small := too_small(gate.variants):
         lines.append(f"- {code_span(small)}")
-    lines += [f"- {code_span(line)}" for line in (*admission_lines(gate.admission), *gate.warnings)]
+    lines += [
+        f"- {code_span(line)}" for line in (*admission_lines(gate.audit.admission), *gate.warnings)
+    ]
     if len(gate.variants) > 1:
         lines.append(
             f"- {len(gate.variants)} variants were judged, each on its own: "
@@ -199,7 +199,7 @@ def _tests(gate: Gate) -> list[str]:
             rows.append(f"| | {name} | | {len(opened) - ROWS:,} more are in gate.json | | | |")
     if not rows:
         return ["Every test passed."]
-    level = level_words(gate.facts.level)
+    level = level_words(gate.audit.level)
     head = (
         f"| | variant | rule | where | change or level, {level} | margin or limit | what decides |"
     )

@@ -8,21 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scotoma.answers.note import AdmissionNote
 from scotoma.audit import Audit
-from scotoma.audit.gate import JudgedExamples, PreviousReference
+from scotoma.audit.gate import PreviousReference
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.config.gate import GateRules, SincePreviousRule, Waiver, default_rules
+from scotoma.audit.previous import PreviousAudit
+from scotoma.config.gate import GateRules, Waiver, default_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.verdict.deciding import Finding, Verdict, decide
 from scotoma.verdict.evidence import AuditRows, known
 from scotoma.verdict.question import Question
 from scotoma.verdict.rules import questions
-from scotoma.verdict.since_previous import compared_with, earlier_look, not_compared, since_previous
+from scotoma.verdict.since_previous import Before
 
-__all__ = ["AuditFacts", "Gate", "VariantVerdict", "judge", "rules_without_file"]
+__all__ = ["Gate", "VariantVerdict", "judge", "rules_without_file"]
 
 RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
@@ -91,29 +90,6 @@ class VariantVerdict:
 
 
 @dataclass(frozen=True)
-class AuditFacts:
-    """What a verdict says of the audit that it judges.
-
-    Attributes:
-        scotoma: Version of Scotoma that wrote it.
-        project: Its project.
-        config_sha256: SHA-256 of its configuration.
-        scope: `population` or `shipped`.
-        level: Coverage of its intervals.
-        examples: Its test examples.
-        previous: The audit before it; None where none was compared.
-    """
-
-    scotoma: str
-    project: str
-    config_sha256: str
-    scope: Literal["population", "shipped"]
-    level: float
-    examples: JudgedExamples
-    previous: PreviousReference | None = None
-
-
-@dataclass(frozen=True)
 class Gate:
     """The verdict on an audit.
 
@@ -122,16 +98,16 @@ class Gate:
         as_of: The day that decides which waivers have expired.
         variants: A verdict a compressed variant, in the order of the audit.
         warnings: What a reader has to know: sentences.
-        facts: What it says of the audit.
-        admission: What was folded, dropped, guessed or not read, and what admits no PASS.
+        audit: The audit that it judges.
+        previous: The audit before it; None where none was compared.
     """
 
     rules: GateRules
     as_of: datetime.date
     variants: tuple[VariantVerdict, ...]
     warnings: tuple[str, ...]
-    facts: AuditFacts
-    admission: tuple[AdmissionNote, ...] = ()
+    audit: Audit
+    previous: PreviousReference | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -201,11 +177,11 @@ def judge(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
-    rows = AuditRows(audit)
+    rows, before = AuditRows(audit), Before.of(audit, previous)
     by_variant = {
         variant.name: [
             *questions(rows, variant.name, rules),
-            *since_previous(audit, variant.name, rules, previous),
+            *before.questions(variant.name, rules),
         ]
         for variant in audit.compressed
     }
@@ -241,22 +217,11 @@ def judge(
     warnings += [
         line for variant in variants for line in _few_but_far(variant, rules.min.effective_events)
     ]
-    warnings += _about_previous(audit, rules, previous)
+    warnings += before.warnings(rules, list(by_variant))
     compared = None
     if previous is not None and previous.audit is not None:
-        look = earlier_look(previous.audit, Comparable.of(audit), rules.alpha)
-        warnings += [look] if look else []
         compared = PreviousReference(of=previous.of, sha256=previous.sha256)
-    facts = AuditFacts(
-        scotoma=audit.scotoma,
-        project=audit.project,
-        config_sha256=audit.config_sha256,
-        scope=audit.scope,
-        level=audit.level,
-        examples=JudgedExamples(test=audit.examples.test, clusters=audit.examples.clusters),
-        previous=compared,
-    )
-    return Gate(rules, as_of, variants, tuple(warnings), facts, audit.admission)
+    return Gate(rules, as_of, variants, tuple(warnings), audit, compared)
 
 
 def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
@@ -274,26 +239,6 @@ def _few_but_far(variant: VariantVerdict, min_events: float) -> list[str]:
                 f"points (margin {100 * margin:g}); look at it"
             )
     return lines
-
-
-def _about_previous(audit: Audit, rules: GateRules, previous: PreviousAudit | None) -> list[str]:
-    """Say which rules about the previous audit were not judged, and why."""
-    skipped = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
-    if not skipped or (previous is not None and previous.missing):
-        return []
-    if previous is None or previous.audit is None:
-        why = "no previous audit was named" if previous is None else previous.reason
-        return [f"{', '.join(skipped)} is not judged: {why}"]
-    after = Comparable.of(audit)
-    pairs = [
-        (compared_with(previous, after, variant.name), variant.name) for variant in audit.compressed
-    ]
-    return [
-        line
-        for before, variant in pairs
-        if before is not None
-        for line in not_compared(before, after, variant)
-    ]
 
 
 def _waived(

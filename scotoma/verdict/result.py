@@ -9,6 +9,7 @@ from scotoma.audit.gate import (
     GATE_VERSION,
     DecidingInterval,
     Forecast,
+    JudgedExamples,
     JudgedVariant,
     LevelTest,
     Margins,
@@ -26,22 +27,22 @@ __all__ = ["gate_file", "gate_result"]
 
 def gate_result(gate: Gate) -> GateResult:
     """Convert a verdict: what is not known is None, every interval has its level."""
-    facts = gate.facts
+    audit, examples = gate.audit, gate.audit.examples
+    header = {
+        name: getattr(audit, name)
+        for name in ("scotoma", "project", "config_sha256", "scope", "level")
+    }
     return GateResult(
         version=GATE_VERSION,
-        scotoma=facts.scotoma,
-        project=facts.project,
-        config_sha256=facts.config_sha256,
-        scope=facts.scope,
-        level=facts.level,
-        examples=facts.examples,
+        examples=JudgedExamples(test=examples.test, clusters=examples.clusters),
         verdict=gate.verdict,
         exit_code=gate.exit_code(),
         rules=gate.rules,
         warnings=gate.warnings,
-        previous_audit=facts.previous,
+        previous_audit=gate.previous,
         variants_tried=len(gate.variants),
         variants=tuple(map(_variant, gate.variants)),
+        **header,
     )
 
 

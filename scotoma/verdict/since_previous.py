@@ -8,8 +8,9 @@ is difficult in one is difficult in the other; `scotoma diff` pairs these exampl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,16 +24,7 @@ from scotoma.numbers import Estimate, holm, undefined
 from scotoma.verdict.evidence import Rise, read_estimate
 from scotoma.verdict.question import Question
 
-__all__ = [
-    "Change",
-    "changes",
-    "compared_with",
-    "earlier_look",
-    "judged",
-    "not_compared",
-    "rise_since",
-    "since_previous",
-]
+__all__ = ["Before", "Change", "changes", "judged", "rise_since"]
 
 Word = Literal["better", "worse", "undecided"]
 EXCESS = "cie_share_excess"
@@ -103,6 +95,122 @@ def rise_since(before: Estimate, after: Estimate) -> Estimate:
     return Estimate.on_scale(value, math.sqrt(total), df, level=after.level, **rests)
 
 
+@dataclass(frozen=True)
+class Before:
+    """An audit, and the one before it.
+
+    Attributes:
+        audit: The later audit, as far as it is compared.
+        names: What readers call each group.
+        previous: The audit before it; None where nobody named one.
+    """
+
+    audit: Comparable
+    names: Mapping[str, str]
+    previous: PreviousAudit | None
+
+    @classmethod
+    def of(cls, audit: Audit, previous: PreviousAudit | None) -> Before:
+        """Pick what is compared."""
+        return cls(Comparable.of(audit), audit.group_names, previous)
+
+    def compared_with(self, variant: str) -> Comparable | None:
+        """Pick the audit that a variant is compared with: never one of the same inputs.
+
+        Repeating a failed gate must fail again, so that the previous audit's own predecessor takes
+        the place of a repetition. None where there is none of other inputs.
+        """
+        known = () if self.previous is None else (self.previous.audit, self.previous.earlier)
+        own = self.audit.fingerprint
+        others = (one for one in known if one and not own.same_inputs(one.fingerprint, variant))
+        return next(others, None)
+
+    def questions(self, variant: str, rules: GateRules) -> Iterator[Question]:
+        """Ask what a gate asks of a variant beside the previous audit.
+
+        FPR and FNR of every group where there is a positive class, else its error; and the CIE
+        excess.
+
+        Args:
+            variant: A compressed variant.
+            rules: The gate.
+
+        Yields:
+            A question a number that both audits have; one without evidence where the previous audit
+            could not be read; none where there is nothing to compare with.
+        """
+        previous, before = self.previous, self.compared_with(variant)
+        for rule in rules.rules:
+            if not isinstance(rule, SincePreviousRule) or previous is None:
+                continue
+            ask = partial(Question, rule.id, rule.metric)
+            if previous.missing:
+                where = "change since the previous audit"
+                yield ask("all", None, where, None, None, None, previous.reason)
+            if previous.audit is not None and before is None:
+                where = f"change of {variant} since the previous audit"
+                yield ask("all", None, where, None, None, None, REPEATED)
+            if before is None or _unlike(before, self.audit, variant):
+                continue
+            for change in changes(before, self.audit, variant):
+                if where := self._asked(change):
+                    rise = Rise(change.change)
+                    yield ask(change.group, None, where, None, rule.margin, rise)
+
+    def _asked(self, change: Change) -> str:
+        """Name a number that a rule asks about; empty for others."""
+        if change.metric == EXCESS:
+            return "CIE excess since the previous audit"
+        if (change.metric == "error") != (self.audit.examples.positive is None):
+            return ""
+        name = f"{RATE_NAMES[change.metric]} {self.names[change.group]}"
+        return f"{name} since the previous audit"
+
+    def warnings(self, rules: GateRules, variants: Sequence[str]) -> list[str]:
+        """Say what was not compared and why, and whether a verdict looks again at one test set.
+
+        A run keeps its number of models, so that no run knows of earlier looks: only the previous
+        audit tells of one, and each look is judged at the whole of alpha.
+        """
+        lines, previous = [], self.previous
+        asked = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
+        if asked and not (previous and previous.missing):
+            if previous is None or previous.audit is None:
+                why = "no previous audit was named" if previous is None else previous.reason
+                lines = [f"{', '.join(asked)} is not judged: {why}"]
+            else:
+                lines = [line for variant in variants for line in self._not_compared(variant)]
+        before, after = previous and previous.audit, self.audit
+        if before and before.dataset_sha256 and before.dataset_sha256 == after.dataset_sha256:
+            for variant in [name for name in after.subgroups if name in before.subgroups]:
+                was, now = (_fewest_models(audit, variant) for audit in (before, after))
+                if 0 < was < now:
+                    noun = "model" if was == 1 else "models"
+                    lines.append(
+                        f"the previous audit has the same test examples and {was} {noun}, this one "
+                        f"{now}: each such look adds up to {100 * rules.alpha / 2:g}% to the "
+                        "chance of a false FAIL or PASS"
+                    )
+                    break
+        return lines
+
+    def _not_compared(self, variant: str) -> list[str]:
+        """Say which parts of a variant have no counterpart in the previous audit."""
+        before, after = self.compared_with(variant), self.audit
+        if before is None:
+            return []
+        if why := _unlike(before, after, variant):
+            return [f"{variant} is not compared with the previous audit: {why}"]
+        earlier, later = _numbers(before, variant), _numbers(after, variant)
+        new = dict.fromkeys(
+            group for metric, group in later if metric != EXCESS and (metric, group) not in earlier
+        )
+        lines = [f"{variant}: the previous audit had no group {group}" for group in new]
+        if why := _other_excess(before, after, variant):
+            lines.append(f"{variant}: CIE excess is not compared with the previous audit, {why}")
+        return lines
+
+
 def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]:
     """Compare every group rate, and the CIE excess, that two audits have for one variant.
 
@@ -123,115 +231,6 @@ def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]
         for key, number in later.items()
         if key in earlier
     ]
-
-
-def compared_with(
-    previous: PreviousAudit | None, after: Comparable, variant: str
-) -> Comparable | None:
-    """Pick the audit that a variant is compared with: never one of the same inputs.
-
-    Repeating a failed gate must fail again, so that the previous audit's own predecessor takes the
-    place of a repetition.
-
-    Args:
-        previous: The previous audit.
-        after: The later one.
-        variant: A compressed variant.
-
-    Returns:
-        The audit; None where there is none of other inputs.
-    """
-    candidates = () if previous is None else (previous.audit, previous.earlier)
-    for before in candidates:
-        if before is not None and not after.fingerprint.same_inputs(before.fingerprint, variant):
-            return before
-    return None
-
-
-def not_compared(before: Comparable, after: Comparable, variant: str) -> list[str]:
-    """Say which parts of a variant have no counterpart in the previous audit."""
-    if why := _unlike(before, after, variant):
-        return [f"{variant} is not compared with the previous audit: {why}"]
-    earlier, later = _numbers(before, variant), _numbers(after, variant)
-    new = dict.fromkeys(
-        group for metric, group in later if metric != EXCESS and (metric, group) not in earlier
-    )
-    sentences = [f"{variant}: the previous audit had no group {group}" for group in new]
-    if why := _other_excess(before, after, variant):
-        sentences.append(f"{variant}: CIE excess is not compared with the previous audit, {why}")
-    return sentences
-
-
-def earlier_look(before: Comparable, after: Comparable, alpha: float) -> str:
-    """Say that a verdict looks again at the same examples with more models; empty if not.
-
-    A run keeps its number of models, so that no run knows of earlier looks: only the previous audit
-    tells of one, and each look is judged at the whole of alpha.
-
-    Args:
-        before: The earlier audit.
-        after: The later one.
-        alpha: Of the gate.
-    """
-    if not before.dataset_sha256 or before.dataset_sha256 != after.dataset_sha256:
-        return ""
-    for variant in [name for name in after.subgroups if name in before.subgroups]:
-        was, now = (_fewest_models(audit, variant) for audit in (before, after))
-        if 0 < was < now:
-            noun = "model" if was == 1 else "models"
-            return (
-                f"the previous audit has the same test examples and {was} {noun}, this one {now}: "
-                f"each such look adds up to {100 * alpha / 2:g}% to the chance of a false FAIL or "
-                "PASS"
-            )
-    return ""
-
-
-def since_previous(
-    audit: Audit, variant: str, rules: GateRules, previous: PreviousAudit | None
-) -> Iterator[Question]:
-    """Ask what a gate asks of a variant beside the previous audit.
-
-    FPR and FNR of every group where there is a positive class, else its error; and the CIE excess.
-
-    Args:
-        audit: The audit.
-        variant: A compressed variant.
-        rules: The gate.
-        previous: The previous audit; None where nobody named one.
-
-    Yields:
-        A question a number that both audits have; one without evidence where the previous audit
-        could not be read; none where there is nothing to compare with.
-    """
-    rates = {"error"} if audit.examples.positive is None else {"fpr", "fnr"}
-    names = audit.group_names
-    for rule in rules.rules:
-        if not isinstance(rule, SincePreviousRule) or previous is None:
-            continue
-        if previous.missing:
-            where = "change since the previous audit"
-            yield Question(
-                rule.id, rule.metric, "all", None, where, None, None, None, previous.reason
-            )
-        after = Comparable.of(audit)
-        before = compared_with(previous, after, variant)
-        if previous.audit is not None and before is None:
-            where = f"change of {variant} since the previous audit"
-            yield Question(rule.id, rule.metric, "all", None, where, None, None, None, REPEATED)
-        if before is None or _unlike(before, after, variant):
-            continue
-        for change in changes(before, after, variant):
-            if change.metric in rates | {EXCESS}:
-                what = (
-                    "CIE excess"
-                    if change.metric == EXCESS
-                    else f"{RATE_NAMES[change.metric]} {names[change.group]}"
-                )
-                yield Question(
-                    rule.id, rule.metric, change.group, None, f"{what} since the previous audit",
-                    None, rule.margin, Rise(change.change),
-                )  # fmt: skip
 
 
 def judged(estimates: Sequence[Estimate], alpha: float) -> list[tuple[float, float, Word]]:

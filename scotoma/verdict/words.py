@@ -243,7 +243,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 def scope_words(gate: Gate) -> str:
     """Say what a verdict covers."""
-    if gate.facts.scope == "shipped":
+    if gate.audit.scope == "shipped":
         return "It covers these very models on another test set, not another training run."
     return "It covers another training run on another test set of this kind."
 

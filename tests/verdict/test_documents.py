@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from scotoma.audit.gate import JudgedExamples
+from scotoma.audit import Audit
 from scotoma.config.gate import default_rules, parse_rules
 from scotoma.printable import code_span, printable
 from scotoma.summary import summary
 from scotoma.verdict import Gate, gate_result
 from scotoma.verdict.documents import junit, markdown
-from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.words import level_words
 from tests.audits import judge, whole
 
@@ -148,9 +147,8 @@ def test_hostile_names_are_text_in_junit(mixed: dict[str, Any], name: str) -> No
 
 @given(name=st.text())
 def test_any_name_makes_an_xml_document(name: str) -> None:
-    examples = JudgedExamples(test=9, clusters=9)
-    facts = AuditFacts("0", name, "c0", "population", 0.95, examples)
-    gate = Gate(default_rules(positive=True), TODAY, (), (), facts)
+    audit = Audit.model_construct(project=name)
+    gate = Gate(default_rules(positive=True), TODAY, (), (), audit)
     root = ElementTree.fromstring(junit(gate).encode("utf-8"))
     assert root.attrib["name"] == printable(name)
 

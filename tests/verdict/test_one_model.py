@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from scotoma.audit.gate import JudgedExamples
+from scotoma.audit import Audit
 from scotoma.config.gate import default_rules
 from scotoma.errors import DataError
 from scotoma.verdict import Gate, VariantVerdict
 from scotoma.verdict.deciding import Finding
 from scotoma.verdict.frontier import frontier_sentence
-from scotoma.verdict.gate import AuditFacts
 from scotoma.verdict.one_model import one_model_trap
 from scotoma.verdict.question import Question
 from tests.audits import whole
@@ -88,8 +87,7 @@ def judged(verdicts: dict[str, str]) -> Gate:
 
     rules = default_rules(positive=True)
     variants = tuple(variant(name, verdict) for name, verdict in verdicts.items())
-    facts = AuditFacts("0", "p", "c0", "population", 0.95, JudgedExamples(test=9, clusters=9))
-    return Gate(rules, datetime.date(2027, 3, 1), variants, (), facts)
+    return Gate(rules, datetime.date(2027, 3, 1), variants, (), Audit.model_construct())
 
 
 @pytest.mark.parametrize(
