@@ -145,7 +145,7 @@ def findings_of(
         clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples,
         variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
     )  # fmt: skip
-    return decide(questions(AuditRows(audit), "int8", rules), rules)
+    return decide(questions(AuditRows(audit, "int8"), rules), rules)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import polars as pl
 
@@ -112,12 +112,18 @@ def audit_rows(audit: Audit) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def estimate_rows(audit: Audit, question: str) -> Iterator[Row]:
-    """Yield the estimates that answer a question, in the order of audit.json."""
-    variants = {variant.name for variant in audit.variants}
+def estimate_rows(audit: Audit, question: str, variant: str | None = None) -> Iterator[Row]:
+    """Yield the estimates that answer a question, in the order of audit.json.
+
+    Args:
+        audit: The audit.
+        question: One of the values of `QUESTIONS`.
+        variant: Leave out what stands below the name of another variant; None to leave out nothing.
+    """
+    variants = {one.name: variant in (None, one.name) for one in audit.variants}
     for section, own in QUESTIONS.items():
         if own == question:
-            yield from _below(getattr(audit, section), _Place(question), variants)
+            yield from _below(getattr(audit, section) or {}, _Place(question), variants)
 
 
 def stored_rows(table: pl.DataFrame) -> Iterator[Row]:
@@ -125,7 +131,10 @@ def stored_rows(table: pl.DataFrame) -> Iterator[Row]:
     for cells in table.rename({"models": "members"}).iter_rows(named=True):
         number = {name: cells[name] for name in Quantity.model_fields}
         spread = {part: cells[f"variance_{part}"] for part in Spread.model_fields}
-        place = _Place(*[cells[name] for name in ADDRESS[:5]], (), cells["what"])
+        place = _Place(
+            cells["question"], cells["variant"], cells["metric"], cells["group"], cells["class"],
+            (), cells["what"],
+        )  # fmt: skip
         yield Row(*place, Quantity.model_construct(**number), Spread.model_construct(**spread))
 
 
@@ -156,20 +165,27 @@ class _Place(NamedTuple):
 
 @cache
 def _fields(kind: type[Part]) -> tuple[list[str], list[str], list[tuple[str, str | None]]]:
-    """Fields that name, that tell apart, and that may hold estimates, with that of its variance."""
-    own: list[str] = list(kind.model_fields)
+    """Fields that name, that tell apart, and that hold estimates, with that of its variance."""
+    own = kind.model_fields
     names = [name for name in own if name in ("variant", "metric", "group", "class_name")]
     facts = [name for name in CONDITIONS if name in own]
     spreads = {name: f"{'absolute' if name == 'worse' else name}_variance" for name in own}
     others = [
         (name, spreads[name] if spreads[name] in own else None)
-        for name in own
-        if name not in (*names, *facts)
+        for name, field in own.items()
+        if _holds_estimates(field.annotation)
     ]
     return names, facts, others
 
 
-def _below(node: Any, place: _Place, variants: set[str]) -> Iterator[Row]:
+def _holds_estimates(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation in (Quantity, ClassRow) or bool(_fields(annotation)[2])
+    return any(map(_holds_estimates, get_args(annotation)))
+
+
+def _below(node: Any, place: _Place, variants: Mapping[str, bool]) -> Iterator[Row]:
+    """Yield the estimates of a part; of variants, those of the ones that are asked for."""
     if isinstance(node, Quantity):
         yield Row(*place, node, None)
     elif isinstance(node, ClassRow):
@@ -181,15 +197,17 @@ def _below(node: Any, place: _Place, variants: set[str]) -> Iterator[Row]:
             value = getattr(node, name)
             if isinstance(value, Quantity):
                 yield Row(*own.within(name), value, getattr(node, spread) if spread else None)
-            elif isinstance(value, Part | Mapping | tuple):
+            elif value is not None:
                 yield from _below(value, own.within(name), variants)
-    elif isinstance(node, Mapping):
-        for key, value in node.items():
-            of_variant = place._replace(variant=key) if key in variants else place.within(str(key))
-            yield from _below(value, of_variant, variants)
     elif isinstance(node, tuple):
         for value in node:
             yield from _below(value, place, variants)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key not in variants:
+                yield from _below(value, place.within(str(key)), variants)
+            elif variants[key]:
+                yield from _below(value, place._replace(variant=key), variants)
 
 
 def _of_class(row: ClassRow, place: _Place) -> Iterator[Row]:

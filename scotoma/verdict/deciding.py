@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -171,31 +172,35 @@ def _answer(question: Question, rules: GateRules, harm: float, multiplier: float
     clears = [] if _too_few_models(question, rules) else question.clears
     best = min(clears, key=lambda one: one.p_within, default=None)
     clear = math.nan if best is None else best.p_within
-    finding = Finding(question, "PASS" if clear <= tail else "UNSURE", harm, adjusted, clear)
+    answer = partial(
+        Finding, question, harm_p=harm, harm_p_adjusted=adjusted, noninferiority_p=clear
+    )
     if question.level is not None and (counted := _counted(question.level)) is not None:
         verdict: Outcome = "FAIL" if counted.broken else "PASS"
-        return replace(finding, verdict=verdict, deciding=Deciding.of(counted, counted.estimate))
-    shown = None
-    if adjusted <= tail or (question.beyond and not math.isnan(harm)):
-        bound = question.harm(least)
-        shown = Deciding.of(bound, bound.at(tail / multiplier))
+        return answer(verdict, deciding=Deciding.of(counted, counted.estimate))
     if adjusted <= tail:
-        return replace(finding, verdict="FAIL", deciding=shown)
+        return answer("FAIL", deciding=_shown(question, least, tail / multiplier))
     if question.not_judged:
-        return replace(finding, verdict="NOT JUDGED", reason=question.not_judged)
+        return answer("NOT JUDGED", reason=question.not_judged)
     if best is None:
-        return replace(finding, reason=_unknown(question, rules))
-    finding = replace(finding, deciding=Deciding.of(best, best.at(tail, jointly=True)))
-    if finding.verdict == "PASS" or not question.beyond:
-        return finding
+        return answer("UNSURE", reason=_unknown(question, rules))
+    deciding = Deciding.of(best, best.at(tail, jointly=True))
+    if clear <= tail:
+        return answer("PASS", deciding=deciding)
+    if question.level is not None or not all(one.broken for one in clears):
+        return answer("UNSURE", deciding=deciding)
     # What decides is whether harm is shown: its interval, or why there can be none.
-    if shown is None:
-        few = (
-            f"{math.floor(question.events):,} effective events are too few to show harm "
-            f"({least:g} are needed)"
-        )
-        return replace(finding, reason=few if question.events < least else "")
-    return replace(finding, deciding=shown)
+    if not math.isnan(harm):
+        return answer("UNSURE", deciding=_shown(question, least, tail / multiplier))
+    few = f"{math.floor(question.events):,} effective events are too few to show harm "
+    few += f"({least:g} are needed)"
+    return answer("UNSURE", deciding=deciding, reason=few if question.events < least else "")
+
+
+def _shown(question: Question, least: float, chance: float) -> Deciding:
+    """The interval that shows harm, or would."""
+    bound = question.harm(least)
+    return Deciding.of(bound, bound.at(chance))
 
 
 def _counted(level: Level) -> Bound | None:

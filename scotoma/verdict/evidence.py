@@ -64,17 +64,22 @@ class Rise:
 
 
 class AuditRows:
-    """The rows of an audit by address: each question is laid out once, when it is first asked."""
+    """The rows of one variant by address: each question is laid out once, when it is first asked.
 
-    def __init__(self, audit: Audit) -> None:
-        self.audit = audit
-        self._questions: dict[str, dict[tuple[str | None, str], list[At]]] = {}
+    Attributes:
+        audit: The audit.
+        variant: Name of a compressed variant.
+    """
 
-    def at(self, question: str, variant: str | None, what: str) -> list[At]:
-        """List the addresses of a variant that have a number, in the order of the audit."""
+    def __init__(self, audit: Audit, variant: str) -> None:
+        self.audit, self.variant = audit, variant
+        self._questions: dict[str, dict[str, list[At]]] = {}
+
+    def at(self, question: str, what: str) -> list[At]:
+        """List the addresses that have a number, in the order of the audit."""
         if question not in self._questions:
             self._questions[question] = self._laid_out(question)
-        return self._questions[question].get((variant, what), [])
+        return self._questions[question].get(what, [])
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -86,14 +91,15 @@ class AuditRows:
         """What readers call each group."""
         return self.audit.group_names
 
-    def _laid_out(self, question: str) -> dict[tuple[str | None, str], list[At]]:
+    def _laid_out(self, question: str) -> dict[str, list[At]]:
         addresses: dict[tuple[object, ...], dict[str, Row]] = {}
-        for row in estimate_rows(self.audit, question):
-            addresses.setdefault(row[1:6], {})[row.what] = row
-        index: dict[tuple[str | None, str], list[At]] = {}
-        for (variant, *_), rows in addresses.items():
+        for row in estimate_rows(self.audit, question, self.variant):
+            if row.variant in (None, self.variant):
+                addresses.setdefault(row[1:6], {})[row.what] = row
+        index: dict[str, list[At]] = {}
+        for rows in addresses.values():
             for what in rows:
-                index.setdefault((variant, what), []).append(rows)  # type: ignore[arg-type]
+                index.setdefault(what, []).append(rows)
         return index
 
 
@@ -121,8 +127,14 @@ def read_estimate(quantity: Quantity) -> Estimate:
 
 
 def _read_variance(spread: Spread) -> Variance:
-    parts = ("total", "examples", "members", "residual", "floor", "df")
-    return Variance(**{part: known(getattr(spread, part)) for part in parts})
+    return Variance(
+        total=known(spread.total),
+        examples=known(spread.examples),
+        members=known(spread.members),
+        residual=known(spread.residual),
+        df=known(spread.df),
+        floor=known(spread.floor),
+    )
 
 
 def known(value: float | None) -> float:

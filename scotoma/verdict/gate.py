@@ -177,10 +177,10 @@ def judge(
             "audit.json must hold a compressed variant, got dense alone; name one in the "
             "configuration and run the audit again"
         )
-    rows, before = AuditRows(audit), Before.of(audit, previous)
+    before = Before.of(audit, previous)
     by_variant = {
         variant.name: [
-            *questions(rows, variant.name, rules),
+            *questions(AuditRows(audit, variant.name), rules),
             *before.questions(variant.name, rules),
         ]
         for variant in audit.compressed

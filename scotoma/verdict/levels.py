@@ -59,12 +59,11 @@ class _Measured:
     scale: Literal["identity", "ratio"] = "identity"
 
 
-def level_questions(rows: AuditRows, variant: str, rule: LevelRule) -> list[Question]:
+def level_questions(rows: AuditRows, rule: LevelRule) -> list[Question]:
     """List the questions of a rule about a level: one an attribute, pair of facets, and limit.
 
     Args:
-        rows: Those of the audit.
-        variant: Name of a compressed variant.
+        rows: Those of a compressed variant.
         rule: The rule.
 
     Returns:
@@ -73,7 +72,7 @@ def level_questions(rows: AuditRows, variant: str, rule: LevelRule) -> list[Ques
     measure = _of_clarify if rule.metric.startswith("clarify.") else _of_fairness
     chosen = [
         one
-        for one in measure(rows, variant, rule.metric)
+        for one in measure(rows, rule.metric)
         if one.attribute in (rule.attributes or [one.attribute])
     ]
     limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
@@ -89,7 +88,7 @@ def level_questions(rows: AuditRows, variant: str, rule: LevelRule) -> list[Ques
     return questions or [nothing]
 
 
-def _of_clarify(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measured]:
+def _of_clarify(rows: AuditRows, metric: str) -> Iterator[_Measured]:
     audit, names, name = rows.audit, rows.names, metric.partition(".")[2]
 
     def measured(at: At, what: str) -> partial[_Measured]:
@@ -101,7 +100,7 @@ def _of_clarify(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measure
         return partial(_Measured, row.fact("attribute"), where, group)
 
     if metric in OF_LABELS:
-        for at in rows.at("clarify", None, "data.value"):
+        for at in rows.at("clarify", "data.value"):
             row = at["data.value"]
             if (row.fact("split"), row.metric) == ("training", name):
                 of_labels = measured(at, "data.value")
@@ -109,10 +108,10 @@ def _of_clarify(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measure
         return
     members = {
         (row.attribute, row.disadvantaged): row
-        for row in audit.clarify.members.get(variant, ())
+        for row in audit.clarify.members.get(rows.variant, ())
         if row.metric == name
     }
-    for at in rows.at("clarify", variant, "variants.compressed"):
+    for at in rows.at("clarify", "variants.compressed"):
         row = at["variants.compressed"]
         if row.metric != name:
             continue
@@ -129,7 +128,7 @@ def _of_clarify(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measure
         )
 
 
-def _of_fairness(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measured]:
+def _of_fairness(rows: AuditRows, metric: str) -> Iterator[_Measured]:
     audit, name = rows.audit, metric.partition(".")[2]
 
     def measured(of: str) -> dict[str, tuple[Values, Values, Estimate]]:
@@ -143,7 +142,7 @@ def _of_fairness(rows: AuditRows, variant: str, metric: str) -> Iterator[_Measur
         return found
 
     before = measured("dense")
-    for attribute, (values, se, mean) in measured(variant).items():
+    for attribute, (values, se, mean) in measured(rows.variant).items():
         dense = before[attribute][2] if attribute in before else None
         where = f"{metric} of {attribute}"
         yield _Measured(attribute, where, "all", values, se, mean, dense, lifted=True)

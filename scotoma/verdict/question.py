@@ -74,6 +74,8 @@ class Bound:
         # Bounds where nothing was seen hold one side at their level, t intervals each side at half.
         sides = 1 if self.estimate.scale == "rule of three" else 2
         one = self.estimate.at(1 - sides * chance / self.tries)
+        if self.kind != "level":
+            return one
         level = 1 - sides * chance if jointly else one.level
         low, high = max(one.low, self.lowest), min(one.high, self.highest)
         return replace(one, low=low, high=high, level=level)

@@ -14,6 +14,7 @@ from typing import Any
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.audit.rows import Row
+from scotoma.audit.slices import SliceSearch
 from scotoma.config.gate import (
     ChangedRule,
     ChangeRule,
@@ -60,13 +61,11 @@ class Asking:
 
     Attributes:
         rows: The rows of the audit.
-        variant: Name of a compressed variant.
         rule: The rule.
         rules: The gate.
     """
 
     rows: AuditRows
-    variant: str
     rule: Any
     rules: GateRules
 
@@ -157,12 +156,11 @@ class RuleKind:
     together: Callable[[Asking, list[At], list[Question]], list[Question]] | None = None
 
 
-def questions(rows: AuditRows, variant: str, rules: GateRules) -> list[Question]:
+def questions(rows: AuditRows, rules: GateRules) -> list[Question]:
     """List the questions that the rules ask about one variant, in the order of the rules.
 
     Args:
-        rows: The rows of the audit.
-        variant: Name of a compressed variant.
+        rows: The rows of a compressed variant.
         rules: The gate.
 
     Returns:
@@ -178,15 +176,15 @@ def questions(rows: AuditRows, variant: str, rules: GateRules) -> list[Question]
     refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
     if not audit.labelled and audit.scores is None:
         refuse_rules_about_labels(rules)
-    return [one for rule in rules.rules for one in _of_rule(rows, variant, rule, rules)]
+    return [one for rule in rules.rules for one in _of_rule(rows, rule, rules)]
 
 
-def _of_rule(rows: AuditRows, variant: str, rule: Rule, rules: GateRules) -> list[Question]:
+def _of_rule(rows: AuditRows, rule: Rule, rules: GateRules) -> list[Question]:
     if isinstance(rule, LevelRule):
-        return level_questions(rows, variant, rule)
+        return level_questions(rows, rule)
     if isinstance(rule, SincePreviousRule):
         return []
-    asking = Asking(rows, variant, rule, rules)
+    asking = Asking(rows, rule, rules)
     kind = KINDS[type(rule)]
     kind = kind(asking) if callable(kind) else kind
     if why := kind.refused(asking):
@@ -196,11 +194,7 @@ def _of_rule(rows: AuditRows, variant: str, rule: Rule, rules: GateRules) -> lis
 
 def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
     what = kind.whats["absolute"]
-    chosen = [
-        at
-        for at in asking.rows.at(kind.question, asking.variant, what)
-        if kind.asks(asking, at[what])
-    ]
+    chosen = [at for at in asking.rows.at(kind.question, what) if kind.asks(asking, at[what])]
     if not chosen and kind.instead is not None:
         return _asked(asking, kind.instead)
     own = [_question(asking, kind, at) for at in chosen]
@@ -358,8 +352,12 @@ CLASSES = RuleKind(
 # --- slices ---------------------------------------------------------------------------------------
 
 
+def _searched(asking: Asking) -> SliceSearch | None:
+    return asking.rows.audit.slices.get(asking.rows.variant)
+
+
 def _unconfirmed(asking: Asking) -> str:
-    search = asking.rows.audit.slices.get(asking.variant)
+    search = _searched(asking)
     if search is None or search.settings.get("confirm", True):
         return ""
     return UNCONFIRMED.format(search.settings.get("mode"))
@@ -419,7 +417,9 @@ NO_SLICE_OF_SCORES = replace(
     words=lambda asking, row: f"mean {_score(asking)} of all examples, as no slice stands out",
     margins=lambda rule: (None, rule.max_worse.absolute),
     harm=_worse,
-    label=lambda asking: "slices" if asking.variant in asking.rows.audit.slices else _score(asking),
+    label=lambda asking: (
+        "slices" if asking.rows.variant in asking.rows.audit.slices else _score(asking)
+    ),
 )
 SLICES_OF_SCORES = replace(
     NO_SLICE_OF_SCORES,
