@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["AnnotatorAgreement", "alpha", "annotator_agreement", "counts_of"]
+__all__ = ["alpha", "annotator_agreement", "counts_of"]
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 DRAWS = 2000
-
-
-@dataclass(frozen=True)
-class AnnotatorAgreement:
-    """How far annotators agree on the answers to one question.
-
-    Attributes:
-        alpha: Krippendorff's, nominal, in [-1, 1]; None where undefined.
-        low: Lower limit of its interval, from a bootstrap of items.
-        high: Upper limit.
-        ac1: Gwet's AC1; None where undefined.
-        ac1_low: Lower limit of its interval, from the same bootstrap.
-        ac1_high: Upper limit.
-        raw: Share of agreeing pairs of answers; None where undefined.
-        items: Items with two answers or more, which all three are made of.
-        reason: Why something is undefined; empty otherwise.
-    """
-
-    alpha: float | None
-    low: float | None
-    high: float | None
-    ac1: float | None
-    ac1_low: float | None
-    ac1_high: float | None
-    raw: float | None
-    items: int
-    reason: str = ""
 
 
 def counts_of(answers: npt.NDArray[np.int64], categories: int) -> Counts:
@@ -87,49 +60,50 @@ def alpha(counts: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats
         return np.asarray(np.where(expected > 0, 1 - (n - 1) * (times @ apart) / expected, np.nan))
 
 
-def annotator_agreement(
-    counts: npt.ArrayLike, *, seed: int, level: float = 0.95
-) -> AnnotatorAgreement:
+def annotator_agreement(counts: npt.ArrayLike, *, seed: int, level: float = 0.95) -> dict[str, Any]:
     """Measure agreement three ways: a low alpha on a rare answer needs the other two beside it.
 
     Args:
         counts: How many annotators gave each category, shape (items, categories).
         seed: Of the bootstrap.
-        level: Of the interval of alpha.
+        level: Of the intervals, from bootstraps of items.
+
+    Returns:
+        The fields of `scotoma.audit.study.ArmAnswers` that are about agreement: `alpha`, `ac1`, the
+        limits of both, `raw`, `pairable`, and `reason` where something is undefined.
 
     References:
         Gwet (2008), British Journal of Mathematical and Statistical Psychology 61:29-48: AC1 and
         why alpha falls where one answer is rare.
 
-    >>> annotator_agreement([[3, 0], [3, 0]], seed=0).reason
+    >>> annotator_agreement([[3, 0], [3, 0]], seed=0)["reason"]
     'all answers are equal, so there is no agreement by chance to compare with'
     """
     table = np.asarray(counts, float)
     size = table.sum(axis=1)
     pairs = table[size > 1]
+    found: dict[str, Any] = dict.fromkeys(
+        ("alpha", "alpha_low", "alpha_high", "ac1", "ac1_low", "ac1_high", "raw")
+    )
+    found |= {"pairable": len(pairs), "reason": "no item has answers of two annotators"}
     if not len(pairs):
-        return AnnotatorAgreement(
-            None, None, None, None, None, None, None, 0, "no item has answers of two annotators"
-        )
+        return found
     sizes = pairs.sum(axis=1)
-    raw = float(np.mean((pairs * (pairs - 1)).sum(axis=1) / (sizes * (sizes - 1))))
-    ac1 = float(_ac1(table, np.ones(len(table))))
+    found["raw"] = float(np.mean((pairs * (pairs - 1)).sum(axis=1) / (sizes * (sizes - 1))))
+    found["ac1"] = float(_ac1(table, np.ones(len(table))))
     value = float(alpha(pairs))
     if np.isnan(value):
         reason = "all answers are equal, so there is no agreement by chance to compare with"
-        return AnnotatorAgreement(None, None, None, ac1, None, None, raw, len(pairs), reason)
+        return found | {"reason": reason}
+    found |= {"alpha": value, "reason": ""}
     rng = np.random.default_rng(seed)
-    draws = rng.multinomial(len(pairs), np.full(len(pairs), 1 / len(pairs)), size=DRAWS)
-    values = alpha(pairs, draws)
-    values = values[~np.isnan(values)]
-    tail = 50 * (1 - level)
-    low, high = np.percentile(values, [tail, 100 - tail])
-    draws = rng.multinomial(len(table), np.full(len(table), 1 / len(table)), size=DRAWS)
-    values = _ac1(table, draws)
-    ac1_low, ac1_high = np.percentile(values[~np.isnan(values)], [tail, 100 - tail])
-    return AnnotatorAgreement(
-        value, float(low), float(high), ac1, float(ac1_low), float(ac1_high), raw, len(pairs)
-    )
+    for name, of, rows in (("alpha", alpha, pairs), ("ac1", _ac1, table)):
+        draws = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=DRAWS)
+        values = of(rows, draws)
+        tail = 50 * (1 - level)
+        low, high = np.percentile(values[~np.isnan(values)], [tail, 100 - tail])
+        found |= {f"{name}_low": float(low), f"{name}_high": float(high)}
+    return found
 
 
 def _ac1(table: Floats, weights: npt.ArrayLike) -> Floats:

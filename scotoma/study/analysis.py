@@ -214,7 +214,6 @@ def _arm(
     own = table.arms == arm
     values = table.answers[one.key][own]
     counts = counts_of(values, len(ANSWERS))
-    found = annotator_agreement(counts, seed=plan.seed, level=plan.level)
     totals = counts.sum(axis=0)
     weights = [key[item].weight for item, mine in zip(table.items, own, strict=True) if mine]
     share = None
@@ -232,15 +231,7 @@ def _arm(
         population_high=share.high if share else None,
         population_reason=share.reason if share else f"arm {arm} is matched, not drawn at random",
         items=int((values >= 0).any(axis=1).sum()),
-        alpha=found.alpha,
-        alpha_low=found.low,
-        alpha_high=found.high,
-        ac1=found.ac1,
-        ac1_low=found.ac1_low,
-        ac1_high=found.ac1_high,
-        raw=found.raw,
-        pairable=found.items,
-        reason=found.reason,
+        **annotator_agreement(counts, seed=plan.seed, level=plan.level),
     )
 
 
