@@ -12,7 +12,7 @@ from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import divergence_sentence, quantity_text, under
+from scotoma.papers.words import divergence_sentence, percent, quantity_text, under
 from scotoma.published import pie
 
 __all__ = ["tables"]
@@ -157,12 +157,11 @@ def _topline(
     rows: list[tuple[Cell, ...]] = []
     for variant in audit.variants:
         name = variant.name
-        top1 = audit.accuracy[name].top1.value
         impact, pies = impacts.get(name), audit.divergence.get(name)
         rows.append(
             (
                 name,
-                None if top1 is None else 100 * top1,
+                percent(audit.accuracy[name].top1.value),
                 *([] if missing else [top5_accuracy(finished, name)]),
                 None if impact is None else sum(row.significant for row in impact),
                 None if pies is None else pies.cie.cie.count,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.variance_costs import cost_tables, heatmaps
-from scotoma.papers.words import quantity_text
+from scotoma.papers.words import percent, quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 
@@ -56,7 +55,7 @@ def _spreads(finished: FinishedAudit) -> PaperTable:
     rows: list[tuple[Cell, ...]] = []
     for attribute, variant, by_metric in _measured(finished):
         for (level, value), key in SPREADS.items():
-            cells = (_points(getattr(by_metric[metric], key)) for metric in NAMES)
+            cells = (percent(getattr(by_metric[metric], key)) for metric in NAMES)
             rows.append((attribute, variant, f"{level} {value}", *cells))
     if missing := _missing(finished, rows):
         return PaperTable.lacking(name, title, missing, published)
@@ -81,7 +80,7 @@ def _di(finished: FinishedAudit) -> PaperTable:
         )
     ]  # fmt: skip
     rows = tuple(
-        (attribute, variant, *(_points(getattr(own["DI"], key)) for key in SPREADS.values()))
+        (attribute, variant, *(percent(getattr(own["DI"], key)) for key in SPREADS.values()))
         for attribute, variant, own in _measured(finished)
     )
     if missing := _missing(finished, rows):
@@ -113,7 +112,7 @@ def _worked() -> PaperTable:
         run=Grid(
             "Scotoma on the paper's counts",
             ("of", *NAMES),
-            (("computed", *(_points(own[metric]) for metric in NAMES)),),
+            (("computed", *(percent(own[metric]) for metric in NAMES)),),
             digits=1,
         ),
         published=[
@@ -181,10 +180,6 @@ def _reasons(finished: FinishedAudit) -> Iterator[str]:
         if row.reason
     }
     yield from sorted(found)
-
-
-def _points(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else 100 * value
 
 
 def _unfolded(table: PublishedTable) -> dict[str, Any]:

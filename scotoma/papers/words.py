@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 
-__all__ = ["TIES", "divergence_sentence", "quantity_text", "under"]
+__all__ = ["TIES", "divergence_sentence", "percent", "quantity_text", "under"]
 
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
@@ -32,6 +33,15 @@ def quantity_text(
     if quantity.low is None or quantity.high is None:
         return f"{shown}, {quantity.reason or 'no interval'}"
     return f"{shown} [{text(quantity.low)}, {text(quantity.high)}] (n {quantity.n:,})"
+
+
+def percent(value: float | None) -> float | None:
+    """Put a fraction in per cent; None where there is none.
+
+    >>> percent(0.25), percent(math.nan), percent(None)
+    (25.0, None, None)
+    """
+    return None if value is None or math.isnan(value) else 100 * value
 
 
 def under(outcomes: Mapping[str, str]) -> str:
