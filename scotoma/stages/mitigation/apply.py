@@ -20,7 +20,7 @@ from scotoma.printable import nearest, printable
 from scotoma.processes import worker_pool
 from scotoma.run import Run
 from scotoma.stages.mitigation.outputs import member_outputs
-from scotoma.stages.repair.refusals import compressed_variant, refuse_heads
+from scotoma.stages.mitigation.refusals import compressed_variant, refuse_heads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
-from scotoma.printable import nearest, printable
+from scotoma.stages.mitigation.refusals import compressed_variant, refuse_heads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,26 +81,6 @@ def repairable(run: Run, name: str | None) -> Variant:
             f"mitigate RUN --variant {name}"
         )
     return variant.model_copy(update={"mode": mode})
-
-
-def compressed_variant(config: Config, name: str) -> Variant:
-    """The compressed variant that an option names."""
-    names = [one.name for one in config.resolved_variants[1:]]
-    if name not in names:
-        raise ConfigError(
-            f"--variant must be a compressed variant of the audit, got {printable(name)!r}; "
-            f"they are {', '.join(names)}{nearest(name, names)}"
-        )
-    return config.variant(name)
-
-
-def refuse_heads(config: Config, todo: str) -> None:
-    """Refuse members that decide by a head a group; `todo` is done to another audit."""
-    if config.mitigation is not None and config.mitigation.heads:
-        raise ConfigError(
-            f"members trained with {config.mitigation.technique} have a head a group and a rule of "
-            f"their own; {todo} an audit without mitigation.technique DD or DI"
-        )
 
 
 def _fits(config: Config, variant: Variant) -> bool:
