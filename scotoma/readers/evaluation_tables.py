@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, time
 from decimal import Decimal
@@ -26,12 +25,20 @@ from scotoma.answers.values import (
     infer_type,
     is_missing_text,
     is_plain,
+    present,
     read_values,
 )
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
-from scotoma.readers.files import column_names, json_file, json_lines, rows_of_table, table_frame
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.files import json_file, json_lines, table_frame
+from scotoma.readers.record import (
+    About,
+    Columns,
+    Evaluation,
+    Format,
+    hash_text,
+    text_column,
+)
 from scotoma.readers.tables import guessed_encoding, sniff
 
 __all__ = ["LogColumns", "is_timm", "table_attributes", "table_format"]
@@ -106,18 +113,41 @@ def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Forma
     )
 
 
-def _rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
-    """Read the names of columns, and the rows."""
-    name = path.name.lower()
-    if sniff(path):
-        return column_names(path), rows_of_table(path)
-    if name.endswith(".json"):
-        return _split_rows(path)
-    first = next(json_lines(path), {})
-    return list(map(str, first)), json_lines(path)
+class _Opened(NamedTuple):
+    """A table whose columns are read by name: a column that is not there is empty."""
+
+    names: list[str]
+    height: int
+    column: Callable[[str], pl.Series | list[Any]]
+    attributes: Callable[[Collection[str]], pl.DataFrame | list[dict[str, Any]]]
 
 
-def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
+def _open(path: Path) -> _Opened:
+    if kind := sniff(path):
+        frame = table_frame(path)
+        absent = pl.repeat(None, frame.height, dtype=pl.String, eager=True)
+        nested = [one.name for one in frame if not is_plain(one.dtype)]
+        return _Opened(
+            frame.columns,
+            frame.height,
+            lambda name: (
+                frame[name].to_list() if name in nested else frame.get_column(name, default=absent)
+            ),
+            lambda used: _attributes(frame, used, typed=kind != "csv"),
+        )
+    names, rows = _split_rows(path) if path.name.lower().endswith(".json") else ([], [])
+    rows = rows or list(json_lines(path))
+    return _Opened(
+        names or list(map(str, rows[0] if rows else {})),
+        len(rows),
+        lambda name: [row.get(name) for row in rows],
+        lambda used: [
+            {name: _whole(value) for name, value in row.items() if name not in used} for row in rows
+        ],
+    )
+
+
+def _split_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     table = json_file(path)
     names, rows = table.get("columns"), table.get("data")
     whole = isinstance(names, list) and isinstance(rows, list)
@@ -127,72 +157,96 @@ def _split_rows(path: Path) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
             "row, as MLflow writes tables; log the table again"
         )
     names = list(map(str, names))
-    return names, (dict(zip(names, row, strict=True)) for row in rows)
+    return names, [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _records(
     path: Path, *, columns: LogColumns, scores: tuple[str, ...], notes: list[str]
-) -> Iterator[Record]:
-    frame = None
+) -> Iterator[Columns]:
+    table = _open(path)
+    timm = is_timm(table.names)
     if sniff(path) == "csv":
-        frame = table_frame(path)
         notes += guessed_encoding(path, path.name)
-    names, rows = _rows(path) if frame is None else (frame.columns, iter(()))
-    timm = is_timm(names)
-    known, scored, used = _roles(path, names, columns, scores, timm=timm)
+    known, scored, used = _roles(path, table.names, columns, scores, timm=timm)
     # timm's score is how sure the model is, not whether it is right.
     compared = (timm or not scored or CORRECT in scored) and bool(
         known["label"] and known["answer"]
     )
-    scored = [name for name in scored if name in names]
-    spoken = None
-    if compared and not timm:
-        spoken = _spoken(path, frame, known["label"], known["answer"])
+    cells = {role: _cells(table.column(name)) for role, name in known.items()}
+    cells |= {name: _cells(table.column(name)) for name in (MODEL, TASK)}
+    values = {
+        name: [_score(value, timm=timm) for value in table.column(name)]
+        for name in scored
+        if name in table.names
+    }
+    if timm:
+        cells["answer"] = text_column(list(map(_best, table.column(known["answer"]))))
+    elif compared:
+        both = (table.column(known[role]) for role in ("label", "answer"))
+        truth, said = (own if isinstance(own, pl.Series) else _cells(own) for own in both)
+        spoken = _spoken(path, truth.alias(known["label"]), said.alias(known["answer"]))
+        cells |= {"label": spoken.labels, "answer": spoken.answers}
         notes += spoken.notes
-    if frame is not None:
-        rows = _typed(frame, used).iter_rows(named=True)
-    read = ("label", "answer") if spoken else ()
-    roles = [(role, name) for role, name in known.items() if name and role not in read]
-    absent: dict[str, str | None] = dict.fromkeys(known)
-    times: Counter[str] = Counter()
-    own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
-    for number, row in enumerate(rows, 1):
-        cells = absent | {role: _cell(row.get(name)) for role, name in roles}
-        if timm:
-            cells["answer"] = _best(row.get(known["answer"]))
-        if spoken is not None:
-            cells["label"] = spoken.labels[number - 1]
-            cells["answer"] = spoken.answers[number - 1]
-            if cells["label"] is None:
-                continue  # it is told
-        example_id, content = cells["example_id"], cells["content_hash"]
-        if not known["example_id"]:  # an example is what was asked, however often it was asked
-            content = hash_text(cells["prompt"], cells["label"])
-            times[content] += 1
-            example_id = f"{content[:12]}-{times[content]}"
-        if example_id is None:
-            raise DataError(
-                f"{printable(path.name)} must give every row an id, and row {number:,} has none "
-                f"in column {printable(known['example_id'])!r}; fill or remove it"
-            )
-        values = {name: _score(row.get(name), timm=timm) for name in scored}
-        if compared:
-            # No answer is a wrong one; without a label nobody can tell.
-            asked = cells["label"] is not None
-            right = float(cells["label"] == cells["answer"]) if asked else None
-            values = {CORRECT: right} | values
-        yield Record(
-            Evaluation(_cell(row.get(MODEL)) or own, _cell(row.get(TASK)) or ""),
-            example_id,
-            values,
-            {name: _whole(value) for name, value in row.items() if name not in used},
-            rerun=_rerun(cells["rerun"], path, number),
-            content_hash=content,
-            prompt=cells["prompt"],
-            target=cells["label"],
-            answer=cells["answer"],
-            text=cells["text"],
+    rows = pl.DataFrame(cells).rename({"label": "target"}).with_row_index("place")
+    if compared:
+        # No answer is a wrong one; without a label nobody can tell.
+        right = pl.col("target").eq(pl.col("answer")).fill_null(value=False).cast(pl.Float64)
+        right = pl.when(pl.col("target").is_not_null()).then(right)
+        values = {CORRECT: rows.select(right).to_series().to_list()} | values
+        rows = rows if timm else rows.drop_nulls("target")  # those without a label are told
+    if not known["example_id"]:  # an example is what was asked, however often it was asked
+        asked = rows.select("prompt", "target").iter_rows()
+        hashes = pl.Series("content_hash", [hash_text(*one) for one in asked], pl.String)
+        times = pl.int_range(1, pl.len() + 1).over("content_hash").cast(pl.String)
+        begins = pl.col("content_hash").str.head(12)
+        rows = rows.with_columns(hashes).with_columns(
+            pl.concat_str(begins, times, separator="-").alias("example_id")
         )
+    if (nameless := rows.filter(pl.col("example_id").is_null())).height:
+        raise DataError(
+            f"{printable(path.name)} must give every row an id, and row "
+            f"{nameless['place'][0] + 1:,} has none in column "
+            f"{printable(known['example_id'])!r}; fill or remove it"
+        )
+    rows = rows.with_columns(_reruns(path, rows))
+    own = path.parent.name if path.name == MLFLOW_TABLE else path.name.partition(".")[0]
+    attributes = table.attributes(used)
+    evaluation = pl.col(MODEL).replace("", None).fill_null(own), pl.col(TASK).fill_null("")
+    for (model, task), part in rows.group_by(*evaluation, maintain_order=True):
+        places = part["place"].to_list()
+        yield Columns(
+            Evaluation(str(model), str(task)),
+            part.drop(MODEL, TASK, "place"),
+            {name: [column[place] for place in places] for name, column in values.items()},
+            _taken(attributes, places),
+        )
+
+
+def _taken(
+    attributes: pl.DataFrame | list[dict[str, Any]], places: list[int]
+) -> pl.DataFrame | list[dict[str, Any]]:
+    if isinstance(attributes, pl.DataFrame):
+        return attributes[places] if attributes.width else attributes
+    return [attributes[place] for place in places]
+
+
+def _cells(values: pl.Series | list[Any]) -> pl.Series:
+    """Cells as text; see `_cell`."""
+    if isinstance(values, list) or values.dtype != pl.String:
+        return text_column(list(map(_cell, values)))
+    gone = values.str.strip_chars().str.to_lowercase().is_in(list(NEVER_A_CLASS))
+    return values.set(gone, None)
+
+
+def _reruns(path: Path, rows: pl.DataFrame) -> pl.Series:
+    numbers = rows["rerun"].fill_null("0")
+    for place in rows["place"].filter(~numbers.str.contains(r"^[0-9]{1,6}$")):
+        value = rows.filter(pl.col("place") == place)["rerun"][0]
+        raise DataError(
+            f"{printable(path.name)} must number reruns by whole numbers, and row {place + 1:,} "
+            f"has {printable(value)[:40]!r}; number them from 0"
+        )
+    return numbers.cast(pl.Int32)
 
 
 def _roles(
@@ -205,44 +259,47 @@ def _roles(
     return known, scored, {*known.values(), *scored, TASK, MODEL}
 
 
-def _typed(frame: pl.DataFrame, used: Collection[str]) -> pl.DataFrame:
-    """A CSV whose attributes are numbers where Parquet would have numbers."""
-    typed = [infer_type(column)[0] for column in frame if column.name not in used]
-    return frame.with_columns(one for one in typed if one.dtype.is_numeric())
-
-
-def table_attributes(path: Path, columns: LogColumns, scores: Sequence[str]) -> pl.DataFrame | None:
-    """The attributes of a table of one task in the types of their values; None of other files."""
-    if sniff(path) is None:
-        return None
-    frame = table_frame(path)
-    if is_timm(frame.columns) or TASK in frame.columns:
-        return None
-    used = _roles(path, frame.columns, columns, scores, timm=False)[2]
-    frame = _typed(frame, used) if sniff(path) == "csv" else frame
-    attributes = [column for column in frame if column.name not in used]
-    return pl.DataFrame(
-        [one for one in attributes if is_plain(one.dtype) and one.dtype != pl.Binary]
+def _attributes(frame: pl.DataFrame, used: Collection[str], *, typed: bool) -> pl.DataFrame:
+    """All other columns: numbers of CSV in the types that Parquet would have, null if missing."""
+    columns = [
+        one.cast(pl.String) if one.dtype in (pl.Categorical, pl.Enum) else one
+        for one in frame
+        if one.name not in used and one.dtype != pl.Binary
+    ]
+    if not typed:
+        own = [infer_type(column)[0] for column in columns]
+        columns = [
+            number if number.dtype.is_numeric() else text
+            for number, text in zip(own, columns, strict=True)
+        ]
+    return pl.DataFrame(columns).with_columns(
+        pl.when(present(pl.col(pl.String)).is_not_null()).then(pl.col(pl.String))
     )
+
+
+def table_attributes(
+    path: Path, columns: LogColumns, scores: Sequence[str]
+) -> Iterator[tuple[str, pl.DataFrame | list[dict[str, Any]]]]:
+    """List the tasks of a table, and the attributes of each, whatever its labels and answers."""
+    table = _open(path)
+    used = _roles(path, table.names, columns, scores, timm=is_timm(table.names))[2]
+    attributes = table.attributes(used)
+    rows = pl.DataFrame({TASK: _cells(table.column(TASK)).fill_null("")}).with_row_index("place")
+    for (task,), part in rows.group_by(TASK, maintain_order=True):
+        yield str(task), _taken(attributes, part["place"].to_list())
 
 
 class _Spoken(NamedTuple):
     """Labels and answers of every row in one language, None where they are missing."""
 
-    labels: list[str | None]
-    answers: list[str | None]
+    labels: pl.Series
+    answers: pl.Series
     notes: tuple[str, ...]
 
 
-def _spoken(path: Path, frame: pl.DataFrame | None, label: str, answer: str) -> _Spoken:
+def _spoken(path: Path, truth: pl.Series, said: pl.Series) -> _Spoken:
     """Read labels and answers in one language, if they are classes; else each as it stands."""
-    if sniff(path):
-        frame = table_frame(path, label, answer) if frame is None else frame
-        truth, said = frame[label], frame[answer]
-    else:
-        cells = [(_cell(row.get(label)), _cell(row.get(answer))) for row in _rows(path)[1]]
-        truth = pl.Series(label, [one for one, _ in cells], dtype=pl.String)
-        said = pl.Series(answer, [one for _, one in cells], dtype=pl.String)
+    label, answer = truth.name, said.name
     read = read_labels(truth)
     known, labels = read.values.is_not_null(), read.values.drop_nulls()
     notes = label_notes(label, read)
@@ -256,8 +313,8 @@ def _spoken(path: Path, frame: pl.DataFrame | None, label: str, answer: str) -> 
         answered, more = read_values(said, missing=NEVER_A_CLASS).values, ()
     name = printable(path.name)
     return _Spoken(
-        read.values.to_list(),
-        answered.to_list(),
+        read.values,
+        answered,
         tuple(f"{name}: {note.sentence}." for note in (*notes, *more)),
     )
 
@@ -382,17 +439,6 @@ def _score(value: Any, *, timm: bool) -> Any:
         return float(value)
     except ValueError:
         return value
-
-
-def _rerun(value: str | None, path: Path, number: int) -> int:
-    if value is None:
-        return 0
-    if not value.isdecimal() or len(value) > 6:
-        raise DataError(
-            f"{printable(path.name)} must number reruns by whole numbers, and row {number:,} has "
-            f"{printable(value)[:40]!r}; number them from 0"
-        )
-    return int(value)
 
 
 def _about(path: Path, _: Evaluation, *, said: Sequence[str]) -> About:

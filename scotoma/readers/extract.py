@@ -9,15 +9,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from scotoma.answers.values import read_values
+from scotoma.answers.values import is_plain, read_values
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.evaluation_tables import (
@@ -36,12 +37,14 @@ from scotoma.readers.record import (
     COLUMNS,
     SCORE,
     SHOWN_CHARACTERS,
+    Columns,
     Evaluation,
     Format,
     Record,
     hash_text,
     masked_settings,
     quoted_id,
+    text_column,
 )
 
 __all__ = [
@@ -70,8 +73,14 @@ MOST_VALUES: Final = 1_000  # distinct values of an attribute that are counted
 MOST_PATHS: Final = 10_000
 PART_BYTES = 2**25  # of text that is held before it is written
 PART_ROWS = 20_000
-WORD = 64  # characters of a text whose hash is kept
+WORD = 64  # characters of a value that is kept as it is
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
+GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean, "content_hash": pl.String}
+GIVEN |= dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
+ANSWERED = pl.col("answered").fill_null(
+    pl.col("choice").is_not_null()
+    | pl.any_horizontal(pl.col("answer", "text").str.contains(r"\S").fill_null(value=False))
+)
 # A number in an object is a score only if it is called one.
 CALLED_SCORE = re.compile(r"(^|_)(score|acc|accuracy|correct|match|em|f1)s?$", re.IGNORECASE)
 
@@ -208,10 +217,10 @@ class _Gathered:
     stem: str
     first_row: int
     attributes: Sequence[str]
+    wanted: Sequence[str]
     rows: int = 0
     held_bytes: int = 0
-    examples: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[dict[str, Any]] = field(default_factory=list)
+    held: list[tuple[Any, ...]] = field(default_factory=list)
     score_names: dict[str, None] = field(default_factory=dict)
     known_scores: dict[str, None] = field(default_factory=dict)
     not_numbers: dict[str, list[Any]] = field(default_factory=dict)
@@ -221,73 +230,116 @@ class _Gathered:
     examples_files: list[str] = field(default_factory=list)
     texts_files: list[str] = field(default_factory=list)
 
-    def add(self, record: Record, wanted: Sequence[str]) -> None:
+    def add(self, record: Record) -> None:
         key = (record.example_id, record.rerun)
         if key in self.seen:
             self.doubled.append(key)
             return
         self.seen.add(key)
-        texts = {"prompt": record.prompt, "answer": record.answer, "text": record.text,
-                 "target": record.target}  # fmt: skip
-        cells: dict[str, Any] = {
-            "example_id": record.example_id,
-            "rerun": record.rerun,
-            "content_hash": record.content_hash,
-            "prompt_hash": _hashed(record.prompt, record.prompt_hash),
-            "target_hash": _hashed(record.target, record.target_hash),
-            "target": _shown(record.target),
-            "answer": _shown(record.answer),
-            "answer_hash": _hashed(record.answer, None),
-            "choice": record.choice,
-            "row": self.first_row + self.rows,
-            "answered": _is_answered(record),
-        }
-        if record.text is not None:
-            cells |= {"text_hash": _hashed(record.text, None), "text_length": len(record.text)}
-        if (prompt := record.prompt) is not None:
-            cells |= {"prompt_length": len(prompt), "prompt_script": script_of(prompt)}
-        for path in self.attributes:
-            value = value_at(record.attributes, path)
-            if value is not None:
-                cells[path] = plain_text(value)
-                self.kinds.setdefault(path, set()).add(_kind(value))
-        self.examples.append(cells | self._scores(record, wanted))
-        said = {name: _encodable(text) for name, text in texts.items() if text is not None}
-        self.texts.append(said | {"row": cells["row"]})
-        self.held_bytes += sum(map(len, filter(None, said.values())))
-        self.rows += 1
-        if self.held_bytes > PART_BYTES or len(self.texts) >= PART_ROWS:
-            self.write()
+        # Only what is asked of the attributes is held: they are most of a log.
+        own = {path: value_at(record.attributes, path) for path in self.attributes}
+        self.held.append((_flat(record.scores), own, record.example_id, *record[4:]))
+        self.held_bytes += sum(map(len, filter(None, record[8:12])))
+        if self.held_bytes > PART_BYTES or len(self.held) >= PART_ROWS:
+            self.write_held()
 
-    def _scores(self, record: Record, wanted: Sequence[str]) -> dict[str, float]:
-        """Read the scores that are wanted as numbers, nan where they are none."""
-        numbers = {}
-        for name, value in _flat(record.scores).items():
-            self.known_scores[name] = None
-            if wanted and name not in wanted:
-                continue
-            number = _number(value)
-            if number is None:
-                fault = self.not_numbers.setdefault(name, [0, record.example_id, _called(value)])
-                fault[0] += 1
-            self.score_names[name] = None
-            numbers[SCORE + name] = math.nan if number is None else number
-        return numbers
+    def write_held(self) -> None:
+        """Write the records that are held as one more part of each table."""
+        if not self.held:
+            return
+        rows, attributes, *cells = zip(*self.held, strict=True)
+        scores: dict[str, list[Any]] = {}
+        for place, row in enumerate(rows):
+            for name, value in row.items():
+                scores.setdefault(name, [None] * len(rows))[place] = value
+        table = pl.DataFrame(
+            {
+                name: text_column(column) if COLUMNS.get(name, pl.String) == pl.String else column
+                for name, column in zip(("example_id", *Record._fields[4:]), cells, strict=True)
+            }
+        )
+        self.write(Columns(self.evaluation, table, scores, attributes))
+        self.held.clear()
+        self.held_bytes = 0
 
-    def write(self) -> None:
-        """Write what is held as one more part of each table."""
+    def add_columns(self, columns: Columns) -> None:
+        key = columns.cells.select("example_id", "rerun")
+        again = columns.cells.select(~pl.struct("example_id", "rerun").is_first_distinct())
+        self.doubled += key.filter(again.to_series()).rows()
+        self.write(columns)
+
+    def write(self, columns: Columns) -> None:
+        """Write answers as one more part of each table."""
+        given, height = columns.cells, columns.cells.height
+        given = given.with_columns(
+            pl.lit(None, kind).alias(name) for name, kind in GIVEN.items() if name not in given
+        )
+        first = self.first_row + self.rows
+        texts = given.select(
+            pl.int_range(first, first + height).alias("row"),
+            *(pl.col(name) for name in TEXTS if name != "row"),
+        )
+        cells = texts.select("row", pl.col("target", "answer").str.slice(0, SHOWN_CHARACTERS))
+        for name in ("prompt", "target", "answer", "text"):
+            column = texts[name]
+            known = column.drop_nulls().unique()
+            hashes = pl.Series(map(hash_text, known), dtype=pl.String)
+            hashed = column.replace_strict(known, hashes, default=None, return_dtype=pl.String)
+            logged = given[f"{name}_hash"] if f"{name}_hash" in given else pl.lit(None, pl.String)
+            cells = cells.with_columns(
+                pl.coalesce(hashed, logged).alias(f"{name}_hash"),
+                column.str.len_chars().alias(f"{name}_length"),
+            )
+        cells = cells.with_columns(
+            *given.select("example_id", "rerun", "content_hash", "choice"),
+            given.select(answered=ANSWERED).to_series(),
+            pl.Series("prompt_script", map(script_of, texts["prompt"]), pl.String),
+            *(self._attribute(columns, path) for path in self.attributes),
+            *self._scores(columns),
+        )
         schema = COLUMNS | dict.fromkeys(self.attributes, pl.String)
         schema |= dict.fromkeys((SCORE + name for name in self.score_names), pl.Float64)
-        for kind, rows, files, types in (
-            ("examples", self.examples, self.examples_files, schema),
-            ("texts", self.texts, self.texts_files, TEXTS),
+        for kind, table, files, types in (
+            ("examples", cells, self.examples_files, schema),
+            ("texts", texts, self.texts_files, TEXTS),
         ):
-            if rows:
-                files.append(f"{self.stem}-{kind}-{len(files):04d}.parquet")
-                table = pl.DataFrame(rows, schema=types)
-                table.write_parquet(files[-1], compression="zstd", compression_level=1)
-                rows.clear()
-        self.held_bytes = 0
+            files.append(f"{self.stem}-{kind}-{len(files):04d}.parquet")
+            own = [pl.col(name) if name in table else pl.lit(None).alias(name) for name in types]
+            table = table.select(own).cast(types)  # type: ignore[arg-type]
+            table.write_parquet(files[-1], compression="zstd", compression_level=1)
+        self.rows += height
+
+    def _attribute(self, columns: Columns, path: str) -> pl.Series:
+        """Read an attribute as text, and note the kinds of its values."""
+        attributes, kinds = columns.attributes, self.kinds.setdefault(path, set())
+        if isinstance(attributes, pl.DataFrame):
+            if path in attributes and is_plain(attributes[path].dtype):
+                column = attributes[path]
+                column = column.fill_nan(None) if column.dtype.is_float() else column
+                kinds |= _kinds(column)
+                return column.cast(pl.String)
+            own = [name for name in attributes.columns if f"{path}.".startswith(f"{name}.")]
+            attributes = attributes.select(own).to_dicts() or [{}] * columns.cells.height
+        found = [value_at(row, path) for row in attributes]
+        kinds.update(_kind(value) for value in found if value is not None)
+        return text_column([None if value is None else plain_text(value) for value in found]).alias(
+            path
+        )
+
+    def _scores(self, columns: Columns) -> Iterator[pl.Series]:
+        """Read the scores that are wanted as numbers, nan where they are none."""
+        for name, values in columns.scores.items():
+            self.known_scores[name] = None
+            if self.wanted and name not in self.wanted:
+                continue
+            self.score_names[name] = None
+            numbers = list(map(_number, values))
+            if None in numbers:
+                place = numbers.index(None)
+                first = [0, columns.cells["example_id"][place], _called(values[place])]
+                fault = self.not_numbers.setdefault(name, first)
+                fault[0] += numbers.count(None)
+            yield pl.Series(SCORE + name, numbers, pl.Float64).fill_null(math.nan)
 
 
 def format_of(path: Path, columns: LogColumns, scores: Sequence[str]) -> str | None:
@@ -328,14 +380,17 @@ def gather_log(
         one = evaluations.get(record.evaluation)
         if one is None:
             one = evaluations[record.evaluation] = _Gathered(
-                record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes
+                record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes, scores
             )
             first_row += 2**32
-        one.add(record, scores)
+        if isinstance(record, Columns):
+            one.add_columns(record)
+        else:
+            one.add(record)
     gathered = []
     for evaluation, one in evaluations.items():
         _refuse_doubled(path, one)
-        one.write()
+        one.write_held()
         about = log.about(path, evaluation)
         gathered.append(
             {
@@ -380,26 +435,23 @@ def list_attributes(
         `MOST_VALUES`, as hashes where they are long), and their kinds.
     """
     log = detect(path, columns, scores)
-    if (
-        log
-        and log.name == "table"
-        and (frame := table_attributes(path, columns, scores)) is not None
-    ):
-        return {path.stem: {column.name: _counted(column) for column in frame}}
+    parts: Iterable[tuple[str, pl.DataFrame | Sequence[Mapping[str, Any]]]] = ()
+    if log:
+        table = log.name in ("table", "timm", "mlflow")
+        parts = table_attributes(path, columns, scores) if table else _attributes(log, path)
     counted: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
-    filters: dict[tuple[str, str], str] = {}
-    for record in log.records(path) if log else ():
-        model, task, scored = record.evaluation
-        if filters.setdefault((model, task), scored) != scored:
-            continue  # the same examples again, after another filter
+    for task, attributes in parts:
         paths = counted.setdefault(task or path.stem, {})
-        for name, value in values(record.attributes):
+        if isinstance(attributes, pl.DataFrame):
+            paths |= {one.name: _counted(one) for one in attributes if is_plain(one.dtype)}
+            continue
+        for name, value in chain.from_iterable(map(values, attributes)):
             if name not in paths and len(paths) >= MOST_PATHS:
                 continue
             count, distinct, kinds = paths.get(name, (0, set(), set()))
             if len(distinct) < MOST_VALUES:
                 text = plain_text(value)
-                distinct.add(text if len(text) <= 64 else hash_text(text))
+                distinct.add(text if len(text) <= WORD else hash_text(text))
             kinds.add(_kind(value))
             paths[name] = (count + 1, distinct, kinds)
     return {
@@ -408,15 +460,28 @@ def list_attributes(
     }
 
 
-def _counted(column: pl.Series) -> list[Any]:
+def _attributes(log: Format, path: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    filters: dict[tuple[str, str], str] = {}
+    for record in log.records(path):
+        model, task, scored = record.evaluation
+        # Otherwise it is the same examples again, after another filter.
+        if filters.setdefault((model, task), scored) == scored and isinstance(record, Record):
+            yield task, [record.attributes]
+
+
+def _counted(column: pl.Series) -> tuple[int, set[str], set[str]]:
     """How many rows of a column have a value, its distinct values, and their kind."""
     known = read_values(column).values.drop_nulls()
     texts = known.unique(maintain_order=True).head(MOST_VALUES)
-    kind = "text"
-    if column.dtype.is_numeric():
-        kind = "integer" if column.dtype.is_integer() else "number"
-    distinct = sorted(text if len(text) <= WORD else hash_text(text) for text in texts)
-    return [len(known), distinct, [kind] if len(known) else []]
+    distinct = {text if len(text) <= WORD else hash_text(text) for text in texts}
+    return len(known), distinct, _kinds(column)
+
+
+def _kinds(column: pl.Series) -> set[str]:
+    """The kinds of the values of a plain column; see `_kind`."""
+    if column.null_count() == len(column):
+        return set()
+    return {_kind(column.max()) if column.dtype.is_numeric() else "text"}
 
 
 def _kind(value: Any) -> str:
@@ -472,33 +537,3 @@ def _called(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)} values"
     return "text" if isinstance(value, str) else f"of type {type(value).__name__}"
-
-
-def _is_answered(record: Record) -> bool:
-    if record.answered is not None:
-        return record.answered
-    texts = (record.answer, record.text)
-    return record.choice is not None or any(text and not text.isspace() for text in texts)
-
-
-@lru_cache(2**12)
-def _hash_of_word(text: str) -> str:
-    """Hash a short text: answers and targets repeat."""
-    return hash_text(text)
-
-
-def _hashed(text: str | None, logged: str | None) -> str | None:
-    if text is not None:
-        return _hash_of_word(text) if len(text) <= WORD else hash_text(text)
-    return None if logged is None else str(logged)
-
-
-def _shown(text: str | None) -> str | None:
-    return None if text is None else _encodable(text[:SHOWN_CHARACTERS])
-
-
-def _encodable(text: str | None) -> str | None:
-    """Replace halves of characters, which JSON can hold and UTF-8 cannot."""
-    if text is None or text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")

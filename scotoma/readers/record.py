@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ __all__ = [
     "About",
     "Attempt",
     "AttributePath",
+    "Columns",
     "Evaluation",
     "EvaluationLog",
     "Format",
@@ -29,6 +30,7 @@ __all__ = [
     "hash_text",
     "masked_settings",
     "quoted_id",
+    "text_column",
 ]
 
 SCORE = "score."  # begins the name of every column of scores
@@ -86,6 +88,19 @@ class Record(NamedTuple):
     answered: bool | None = None
 
 
+class Columns(NamedTuple):
+    """Many answers of an evaluation: what a `Record` holds of one, a column each.
+
+    `cells` has the columns of a record from `rerun` on, as far as they are known, and `example_id`.
+    `scores` and `attributes` hold the values as they stand in the log.
+    """
+
+    evaluation: Evaluation
+    cells: pl.DataFrame
+    scores: Mapping[str, Sequence[Any]]
+    attributes: pl.DataFrame | Sequence[Mapping[str, Any]]
+
+
 class Attempt(NamedTuple):
     """One try of an evaluation; tries of one id are the same evaluation, begun again."""
 
@@ -110,7 +125,7 @@ class Format(NamedTuple):
     """A format: its name, its records one after the other, what is said of the whole, its look."""
 
     name: str
-    records: Callable[[Path], Iterator[Record]]
+    records: Callable[[Path], Iterator[Record | Columns]]
     about: Callable[[Path, Evaluation], About]
     sniff: Callable[[Glimpse], bool] = lambda _: False
 
@@ -126,6 +141,15 @@ def hash_text(*texts: str | None) -> str:
         part = b"" if text is None else text.encode("utf-8", "surrogatepass")
         digest.update(f"{text is None:d}{len(part)}:".encode() + part)
     return digest.hexdigest()
+
+
+def text_column(column: Sequence[Any]) -> pl.Series:
+    """A column of texts; halves of characters, which JSON can hold and UTF-8 cannot, replaced."""
+    try:
+        return pl.Series(column, dtype=pl.String, strict=False)
+    except UnicodeEncodeError:
+        whole = [one if one is None else str(one).encode("utf-8", "replace") for one in column]
+        return pl.Series(whole, dtype=pl.Binary).cast(pl.String)
 
 
 def masked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
