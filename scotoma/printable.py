@@ -7,7 +7,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["code_span", "listed", "nearest", "printable", "quoted"]
+__all__ = ["ONE_OF_THEM", "code_span", "listed", "nearest", "printable", "quoted"]
+
+ONE_OF_THEM = "; name one of them"  # the end of a sentence that lists what there is
 
 
 def printable(text: str) -> str:
@@ -25,17 +27,17 @@ def _steers(category: str) -> bool:
     return category[0] == "C" or category in ("Zl", "Zp")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """The end of a sentence that points at the name that was meant, if one is near.
 
     >>> nearest("Male", ["male", "young"])
     "; did you mean 'male'?"
-    >>> nearest("height", ["male", "young"])
-    ''
+    >>> nearest("height", ["male", "young"], ONE_OF_THEM)
+    '; name one of them'
     """
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else otherwise
 
 
 def quoted(text: str) -> str:

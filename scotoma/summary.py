@@ -288,17 +288,17 @@ def _legend(audit: Audit, *, judged: bool, has_relatives: bool) -> str:
     cie = "CIE: examples whose most frequent label changes;"
     worst = MEANING + (" After the group: the relative change." if has_relatives else "")
     if not audit.labelled:
-        worst = "Changed: predictions that change in the group whose interval lies highest."
+        worst = "Changed: predictions that change in the group that surely changes most."
     if not judged:
         return (
-            f"{cie} excess: percentage points of examples on which a dense and a compressed model "
-            f"differ, beyond two dense models. {worst}"
+            f"{cie} excess: how much more often, in percentage points, a dense and a compressed "
+            f"model disagree than two dense models do. {worst}"
         )
     derived = any(one.flips is not None for one in audit.divergence.values())
-    alone = " (none for models made from dense ones)" if derived else ""
+    alone = " Models made from a dense one, such as int8, have no floor." if derived else ""
     return (
-        f"{cie} differ: examples that a dense and a compressed model label differently; floor: "
-        f"that two dense models do{alone}. {worst}"
+        f"{cie} differ: how often a dense and a compressed model disagree; floor: how often two "
+        f"dense models do.{alone} {worst}"
     )
 
 

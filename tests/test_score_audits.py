@@ -312,7 +312,9 @@ def test_a_configuration_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("file", "old", "new", "sentence"),
     [
-        ("forecasts/int8/0.csv", r"\nd7,[^\n]*", "\nd7,nan", "must hold finite numbers, got"),
+        # Admission: "unscored by the judge stays out".
+        ("forecasts/int8/0.csv", r"\nd7,[^\n]*", "\nd7,nan", "is not scored stays out: remove it"),
+        ("forecasts/int8/0.csv", r"\nd7,[^\n]*", "\nd7,", "got 'none' of example 'd7'"),
         (
             "forecasts/int8/0.csv",
             r"\nd7,[^\n]*",

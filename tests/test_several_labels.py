@@ -29,6 +29,7 @@ from scotoma.run import Run
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.steps import groups
+from tests.commands import scotoma
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "several_labels.py"))
 LABELS = list(EXAMPLE["LABELS"])
@@ -206,10 +207,6 @@ SENTENCES = {
         {"score": pl.col("dog").alias("dig")},
         "{home}/scores/int8/0.parquet must have a column for the label 'dog', got ",
     ),
-    "a gap": (
-        {"score": pl.when(pl.col("dog") > 0.9).then(pl.col("dog"))},
-        "{home}/scores/int8/0.parquet must hold a number from 0 to 1 for every label, got no ",
-    ),
 }
 
 
@@ -231,6 +228,45 @@ def test_bad_tables_are_refused_in_a_sentence(fault: str, tmp_path: Path) -> Non
         prepare(run)
     assert str(refused.value).startswith(sentence.format(home=tmp_path))
     assert "\n" not in str(refused.value)
+
+
+def test_no_answer_to_a_label_is_wrong(tmp_path: Path) -> None:
+    """Admission: "No answer is an answer: an example that is there without one counts as wrong"."""
+    from sklearn.metrics import average_precision_score
+
+    EXAMPLE["write"](tmp_path, photographs=200, models=1)
+    truth = pl.read_csv(tmp_path / "photographs.csv")[LABELS].to_numpy() == 1
+    gone = np.random.default_rng(0).random(truth.shape) < 0.1
+    path = tmp_path / "scores/int8/0.parquet"
+    table = pl.read_parquet(path)
+    scores = table[LABELS].to_numpy()
+    marks = [None if own else f"{one}" for own, one in zip(gone[:, 0], scores[:, 0], strict=True)]
+    marks[int(gone[:, 0].argmax())] = "n/a"
+    columns = [
+        pl.Series(name, np.where(gone[:, k], np.nan, scores[:, k])) for k, name in enumerate(LABELS)
+    ]
+    columns[0] = pl.Series(LABELS[0], marks)
+    table.with_columns(columns).write_parquet(path)
+    (tmp_path / "audit.yaml").write_text(CONFIG)
+    code, _, err = scotoma("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run", "--quiet")
+    assert code == 0, err
+    audit = json.loads((tmp_path / "run" / "audit.json").read_text())
+    wrong = ((scores >= CUT) != truth) | gone
+    rows = {(one["group"], one["metric"]): one for one in audit["subgroups"]["int8"]}
+    assert rows["all", "error"]["compressed"]["value"] == pytest.approx(wrong.mean())
+    assert rows["all", "fpr"]["compressed"]["value"] == pytest.approx(wrong[~truth].mean())
+    assert rows["all", "fnr"]["compressed"]["value"] == pytest.approx(wrong[truth].mean())
+    for k, name in enumerate(LABELS):
+        (own,) = [one for key, one in rows.items() if key == (f"label_name={name}", "error")]
+        assert own["compressed"]["value"] == pytest.approx(wrong[:, k].mean())
+    (all_of, *_) = audit["unanswered"]["int8"]
+    assert all_of["compressed"]["value"] == pytest.approx(gone.mean())
+    ranked = np.where(gone, 1.0 - truth, scores)
+    precision = [average_precision_score(truth[:, k], ranked[:, k]) for k in range(len(LABELS))]
+    own = audit["labels"]["average_precision"]["int8"]["mean"]["value"]
+    assert own == pytest.approx(np.mean(precision), abs=2e-3)  # scores are kept as float16
+    (note,) = [one for one in audit["admission"] if one["rule"] == "unanswered"]
+    assert f"gives no answer to {gone.sum()} of 800 examples" in note["sentence"]
 
 
 def test_lists_in_one_column_are_the_same_predictions(tmp_path: Path) -> None:

@@ -313,21 +313,23 @@ def translate(labels: Iterable[str], answers: Iterable[str]) -> Translation:
     >>> translate(["cat", "dog"], ["cat", "DOG"]).how
     ''
     """
-    names, said = natural_order(labels), natural_order(answers)
-    numbers = {one: number_in(one) for one in (*names, *said)}
+    names, answer_values = natural_order(labels), natural_order(answers)
+    numbers = {one: number_in(one) for one in (*names, *answer_values)}
     if None not in numbers.values():
         written: dict[float | None, str] = {}
         for name in sorted(names, key=len):
             written.setdefault(numbers[name], name)
-        for one in sorted(said, key=len):
+        for one in sorted(answer_values, key=len):
             written.setdefault(numbers[one], one)
         own = {name: way for name in names if (way := written[numbers[name]]) != name}
-        theirs = {one: way for one in said if (way := written[numbers[one]]) != one}
+        theirs = {one: way for one in answer_values if (way := written[numbers[one]]) != one}
         return Translation(own, theirs, "numbers" if own or theirs else "")
-    if said and not set(names) & set(said):
+    if answer_values and not set(names) & set(answer_values):
         folded = {name.casefold(): name for name in names}
-        apart = len(folded) == len(names) and len({one.casefold() for one in said}) == len(said)
-        theirs = {one: folded[one.casefold()] for one in said if one.casefold() in folded}
+        apart = len(folded) == len(names) and len({one.casefold() for one in answer_values}) == len(
+            answer_values
+        )
+        theirs = {one: folded[one.casefold()] for one in answer_values if one.casefold() in folded}
         if apart and theirs:
             return Translation({}, theirs, "case")
     return Translation({}, {})
@@ -362,10 +364,10 @@ def check_language(
     >>> check_language("int8", ["no", "yes"], {"no": 90, "perhaps": 10})[1][0].sentence
     "int8: 10.0% of its answers are no label ('perhaps'); they count as wrong, and no PASS is given"
     """
-    found = translate(labels, answers)
+    translation = translate(labels, answers)
     known = set(labels)
     strange = {
-        one: rows for one, rows in answers.items() if found.answers.get(one, one) not in known
+        one: rows for one, rows in answers.items() if translation.answers.get(one, one) not in known
     }
     numbers = [number_in(one) for one in strange]
     scores = None not in (*numbers, *map(number_in, labels)) and any(
@@ -374,11 +376,11 @@ def check_language(
     if answers and (len(strange) == len(answers) or scores):
         raise DataError(_refusal(subject, labels, answers, way_out))
     notes = []
-    if found.how:
-        pairs = list((found.answers or found.labels).items())
+    if translation.how:
+        pairs = list((translation.answers or translation.labels).items())
         shown = ", ".join(f"{quoted(one)} as {quoted(way)}" for one, way in pairs[:3])
         more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-        what = "numbers are compared" if found.how == "numbers" else "case is folded"
+        what = "numbers are compared" if translation.how == "numbers" else "case is folded"
         sentence = f"{subject}: {what}: {shown}{more}"
         notes.append(AdmissionNote(rule="language", subject=subject, sentence=sentence))
     if strange:
@@ -392,18 +394,18 @@ def check_language(
         notes.append(
             AdmissionNote(rule="language", subject=subject, sentence=sentence, blocks_pass=blocks)
         )
-    return found, tuple(notes)
+    return translation, tuple(notes)
 
 
 def _refusal(subject: str, labels: Sequence[str], answers: Mapping[str, int], way_out: str) -> str:
-    said, names = natural_order(set(answers) - set(labels)), natural_order(labels)
-    numbers = [number_in(one, truths=False) for one in said]
+    answer_values, names = natural_order(set(answers) - set(labels)), natural_order(labels)
+    numbers = [number_in(one, truths=False) for one in answer_values]
     known = [one for one in numbers if one is not None]
-    if len(known) == len(said) and any(one % 1 for one in known):
+    if len(known) == len(answer_values) and any(one % 1 for one in known):
         way_out = "turn scores into labels with a threshold"
-    elif len(known) == len(said) and any(number_in(name) is None for name in names):
+    elif len(known) == len(answer_values) and any(number_in(name) is None for name in names):
         way_out = "these are numbers of classes: write their names instead"
     return (
-        f"{subject} must answer with labels, but {listed(said[:SHOWN])} "
-        f"{'is' if len(said) == 1 else 'are'} not among {listed(names[:SHOWN])}; {way_out}"
+        f"{subject} must answer with labels, but {listed(answer_values[:SHOWN])} "
+        f"{'is' if len(answer_values) == 1 else 'are'} not among {listed(names[:SHOWN])}; {way_out}"
     )

@@ -116,7 +116,7 @@ def group_columns(groups: Any, rows: int) -> dict[str, pl.Series]:
         if len(column) != rows:
             raise DataError(
                 f"groups[{printable(name)!r}] must give a value for each of the {rows:,} examples, "
-                f"got {len(column):,}"
+                f"got {len(column):,}; pass one for each"
             )
         columns[name] = column.alias(name)
     return columns

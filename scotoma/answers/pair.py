@@ -118,9 +118,9 @@ class Examples:
         """
         if self.labels is None:
             return (unasked_chance("the examples have no labels"),)
-        said, labels = dense.predicted, self.labels[:, 0]
-        right = f"right on {share_words(float((said == labels[:, None]).mean()))}"
-        skill = class_skill(said, labels, clusters=self.cluster, strata=strata, level=level)
+        answers, labels = dense.predicted, self.labels[:, 0]
+        right = f"right on {share_words(float((answers == labels[:, None]).mean()))}"
+        skill = class_skill(answers, labels, clusters=self.cluster, strata=strata, level=level)
         note = chance_note(skill, right)
         return () if note is None else (note,)
 
@@ -197,14 +197,14 @@ class Pair:
         answers: dict[str, pl.Series] = {}
         notes = [] if labels is None or truth is None else [*label_notes(labels.name, truth)]
         for name, column in sides.items():
-            answers[name], said = admit_answers(
+            answers[name], own_notes = admit_answers(
                 column.filter(known).alias(name), spoken, labelled=names is not None,
                 missing=missing,
             )  # fmt: skip
             if not spoken:  # all speak the language of the first
                 spoken = answers[name].drop_nulls().unique().to_list()
             silent = answers[name].is_null().to_numpy()[:, None]
-            notes += said
+            notes += own_notes
             notes += unanswered_note(silent, _column(name), labelled=names is not None)
         columns = list(answers.values())
         # Where nobody has a label, every answer names a class.

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from scotoma.errors import ConfigError
-from scotoma.printable import nearest
+from scotoma.printable import ONE_OF_THEM, nearest
 
 __all__ = ["schema"]
 
@@ -27,7 +27,7 @@ def schema(
     if kind not in known:
         raise ConfigError(
             f"schema must be {', '.join(known[:-1])} or {known[-1]}, got {kind!r}"
-            f"{nearest(kind, known)}"
+            f"{nearest(kind, known, ONE_OF_THEM)}"
         )
     content = file_schema(kind) if kind in SCHEMAS else result_schema(kind)
     sys.stdout.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

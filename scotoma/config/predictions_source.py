@@ -1,4 +1,4 @@
-"""Predictions of models made elsewhere: the section that says where they are."""
+"""Predictions of external models: the section that says where they are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Columns = Annotated[
 
 
 class PredictionsSource(Frozen):
-    """What models made elsewhere said, and the examples that they said it of."""
+    """What external models answered, and on which examples."""
 
     kind: Literal["predictions"]
     files: str = Field(
@@ -109,7 +109,7 @@ class PredictionsSource(Frozen):
 
 
 class DetectionsSource(PredictionsSource):
-    """What detectors made elsewhere found: a box of the ground truth is an example."""
+    """What external detectors find: a box of the ground truth is an example."""
 
     kind: Literal["detections"]  # type: ignore[assignment]  # a table of predictions in COCO's form
     files: str = Field(
@@ -145,7 +145,7 @@ class DetectionsSource(PredictionsSource):
 
 
 class ScoresSource(PredictionsSource):
-    """What models made elsewhere scored: a number for each example, which is no class."""
+    """What external models score: a number for each example, which is no class."""
 
     kind: Literal["scores"]  # type: ignore[assignment]  # a table of predictions that are numbers
     files: str = Field(

@@ -140,7 +140,7 @@ HeightAndWidth = Annotated[
 
 
 class OnnxSource(Frozen):
-    """Models made elsewhere, and the images and attributes to audit them on."""
+    """External models, and the images and attributes to audit them on."""
 
     kind: Literal["onnx"]
     models: str = Field(

@@ -131,7 +131,7 @@ def _short(name: str) -> str:
 
 
 class Onnx(Frozen):
-    """Models made elsewhere, one variant a folder of `source.models`."""
+    """External models, one variant a folder of `source.models`."""
 
     onnx: list[
         Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), AfterValidator(_short)]
@@ -148,7 +148,7 @@ class Onnx(Frozen):
 
 
 class Predicted(Frozen):
-    """Predictions of models made elsewhere, one variant a name in `source.files`."""
+    """Predictions of external models, one variant a name in `source.files`."""
 
     predictions: list[
         Annotated[

@@ -11,7 +11,7 @@ from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config import OnnxSource
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.hugging_face import CONFIG, class_names, in_words_of_labels, read_beside
 
 __all__ = ["score_order"]
@@ -46,7 +46,8 @@ def score_order(
         if unknown := natural_order(labels - {*source.classes}):
             raise DataError(
                 f"label {printable(unknown[0])!r} of {origin} must be in source.classes, which "
-                f"lists {_listed(source.classes)}{nearest(unknown[0], source.classes)}"
+                f"lists {_listed(source.classes)}"
+                f"{nearest(unknown[0], source.classes, ONE_OF_THEM)}"
             )
         other = in_words is not None and in_words != source.classes
         but = f"; id2label in {CONFIG} says {_listed(in_words or ())}" if other else ""

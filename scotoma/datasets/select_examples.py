@@ -20,7 +20,7 @@ from scotoma.datasets.score_order import score_order
 from scotoma.datasets.text_columns import text_column
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 
 __all__ = ["RESERVED", "examples_from_source", "refuse_empty_labels"]
 
@@ -141,7 +141,7 @@ def _refuse_unknown_advantaged(
     raise DataError(
         printable(
             f"advantaged.{attribute} is {advantaged!r}, but the test split of {origin} holds "
-            f"{', '.join(known[:10])}{nearest(advantaged, known)}"
+            f"{', '.join(known[:10])}{nearest(advantaged, known, ONE_OF_THEM)}"
         )
     )
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from scotoma.answers.values import MISSING_TEXTS, ReadValues, is_plain, read_values
 from scotoma.errors import DataError
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.tables import refuse_doubled
 
 __all__ = ["absent_column", "text_column"]
@@ -23,7 +23,7 @@ def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> 
     known = sorted(c for c in columns if c not in ("example_id", "split", "image"))
     return DataError(
         f"{role} column {printable(name)!r} is not in {origin}; it has "
-        f"{printable(', '.join(known))}{nearest(name, known)}"
+        f"{printable(', '.join(known))}{nearest(name, known, ONE_OF_THEM)}"
     )
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
 from scotoma.audit.rows import NUMBERS, audit_rows
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.report.readable import with_group_names
 
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ def _variant(audit: Audit, name: str | None) -> str:
     if name not in known:
         raise ConfigError(
             f"variant {printable(name)!r} is not in the audit, which has "
-            f"{', '.join(known)}{nearest(name, known)}"
+            f"{', '.join(known)}{nearest(name, known, ONE_OF_THEM)}"
         )
     return name
 

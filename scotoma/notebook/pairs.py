@@ -120,7 +120,10 @@ def slices_of_pair(pair: Pair, **settings: Any) -> SliceReport:
         )
     compressed = pair.compressed.predicted
     if pair.dense is None:
-        raise DataError("slices need dense answers to compare with, got compressed ones alone")
+        raise DataError(
+            "slices need dense answers to compare with, got compressed ones alone; pass both "
+            "to scotoma.pair"
+        )
     dense = pair.dense.predicted
     table = pl.DataFrame(features)
     if own.labels is None:

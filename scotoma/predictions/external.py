@@ -200,8 +200,7 @@ def _parts(
         frame = read_label_columns(table, request.labels, limits=request.limits)
     else:
         frame = read_columns(table, "example_id", value, *more, limits=request.limits)
-    may_be_silent = value == "predicted" and not request.labels
-    for name in (*NAME_COLUMNS, "example_id", *(() if may_be_silent else (value,))):
+    for name in (*NAME_COLUMNS, "example_id"):
         refuse_missing(frame[name], table)
     for variant, models in request.models.items():
         kept = frame.filter(variant=variant).filter(pl.col("model").is_in(models))
@@ -316,8 +315,9 @@ def _finite(frame: pl.DataFrame, column: str, table: PredictionTable) -> pl.Seri
         raise DataError(
             printable(
                 f"column {column!r} of {table.place} must hold finite numbers, got "
-                f"{first[column]!r} of example {first['example_id']!r} ({int(wrong.sum()):,} such "
-                "rows); correct them, or leave the examples out"
+                f"{first[column] or 'none'!r} of example {first['example_id']!r} "
+                f"({int(wrong.sum()):,} such rows); an example that is not scored stays out: "
+                "remove it from every file"
             )
         )
     return numbers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from scotoma.answers.values import as_numbers, read_values
 from scotoma.config.label import ABSENT, PRESENT
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.label_pairs import pair_ids
@@ -41,8 +42,8 @@ def read_label_columns(
         limits: Memory and time for reading it.
 
     Returns:
-        `example_id` of `pair_ids`, `variant`, `model`, `predicted` (present or absent), and
-        `score`, the probability of that, float32.
+        `example_id` of `pair_ids`, `variant`, `model`, `predicted` (present or absent, null where a
+        cell or number is missing), and `score`, the probability of that, float32.
 
     Raises:
         DataError: The file cannot be read, lacks a label, or holds no number from 0 to 1.
@@ -53,6 +54,7 @@ def read_label_columns(
         frame = read_columns(table, "example_id", listed[0], limits=limits)
         refuse_missing(frame["example_id"], table)
         numbers = _of_lists(frame, listed[0], names, table)
+        silent = np.isnan(numbers)
     else:
         for name in names:
             if name not in known:
@@ -65,8 +67,10 @@ def read_label_columns(
                 )
         frame = read_columns(table, "example_id", *names, limits=limits)
         refuse_missing(frame["example_id"], table)
-        numbers = np.stack([_numbers(frame[name]) for name in names], axis=1)
-    wrong = ~((numbers >= 0) & (numbers <= 1))
+        numbers = np.stack([as_numbers(frame[name], truths=True) for name in names], axis=1)
+        read = [read_values(frame[name], missing=limits.missing).values for name in names]
+        silent = np.stack([values.is_null() for values in read], axis=1)
+    wrong = ~((numbers >= 0) & (numbers <= 1)) & ~silent
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise DataError(
@@ -76,7 +80,9 @@ def read_label_columns(
                 f"{frame['example_id'][int(row)]!r}; write 0 and 1, or sigmoid scores"
             )
         )
+    numbers = np.where(silent, np.nan, numbers)
     present = numbers >= np.array(list(labels.values()))
+    answers = np.where(silent, None, np.where(present, PRESENT, ABSENT)).ravel()
     n = frame.height
     pairs = frame.select("example_id", *NAME_COLUMNS).select(
         pl.all().repeat_by(len(names)).explode()
@@ -84,7 +90,7 @@ def read_label_columns(
     named = pl.Series("label", names * n, dtype=pl.String)
     return pairs.with_columns(
         pair_ids(pl.col("example_id"), pl.lit(named)).alias("example_id"),
-        pl.Series("predicted", np.where(present, PRESENT, ABSENT).ravel().tolist()),
+        pl.Series("predicted", answers.tolist(), pl.String),
         pl.Series("score", np.where(present, numbers, 1 - numbers).astype(np.float32).ravel()),
     )
 
@@ -101,7 +107,8 @@ def _of_lists(
                 f"{lists.dtype}; write a column named {names[0]!r} and one for each other label"
             )
         )
-    values = lists.cast(pl.List(pl.Float64))
+    none = pl.lit([None] * len(names), pl.List(pl.Float64))  # such an example has no answer
+    values = pl.select(pl.lit(lists).cast(pl.List(pl.Float64)).fill_null(none)).to_series()
     lengths = values.list.len().fill_null(0)
     if (wrong := lengths != len(names)).any():
         first = int(wrong.arg_true()[0])
@@ -112,12 +119,6 @@ def _of_lists(
             )
         )
     return values.explode().fill_null(np.nan).to_numpy().reshape(-1, len(names))
-
-
-def _numbers(values: pl.Series) -> NDArray[np.float64]:
-    """Numbers of a column of text; nan where it holds none."""
-    text = values.str.to_lowercase().replace({"true": "1", "false": "0"})
-    return text.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
 
 
 def _shown(number: float) -> str:

@@ -308,9 +308,9 @@ def _by_file(files: pl.Series, truth: GroundTruth) -> pl.Series:
         table = [names[name][way] for name in known]
         if len(set(table)) == len(table):
             as_spelled = {name: spelled[way] for name, spelled in names.items()}
-            found = _places(files.replace_strict(as_spelled, return_dtype=pl.String), table)
-            if found.null_count() <= places.null_count():
-                places = found
+            matched = _places(files.replace_strict(as_spelled, return_dtype=pl.String), table)
+            if matched.null_count() <= places.null_count():
+                places = matched
             if not places.null_count():
                 break
     return places
@@ -401,16 +401,16 @@ def _places(ids: pl.Series, known: Iterable[str]) -> pl.Series:
 
 def _numbers(ids: pl.Series, known: pl.Series, what: str, where: str) -> Codes:
     """Place of each id among those that are known, which all must be."""
-    table, found = known.cast(pl.String), _places(ids, known)
-    if unknown := found.null_count():
-        first = str(ids.filter(found.is_null())[0])
+    table, matched = known.cast(pl.String), _places(ids, known)
+    if unknown := matched.null_count():
+        first = str(ids.filter(matched.is_null())[0])
         shown = ", ".join(printable(one) for one in table[:5])
         raise DataError(
             f"{what} must be among {where} ({shown}{', ...' if len(table) > 5 else ''}), got "
             f"{printable(first)[:60]} in {unknown:,} of {len(ids):,} rows; use the ids of the same "
             "dataset"
         )
-    return _codes(found)
+    return _codes(matched)
 
 
 def _sorted(table: pl.DataFrame) -> pl.DataFrame:

@@ -29,7 +29,7 @@ from scotoma.answers.values import (
     read_values,
 )
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.files import json_file, json_lines, table_frame
 from scotoma.readers.record import (
     About,
@@ -109,7 +109,7 @@ def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Forma
     return Format(
         kind,
         partial(_records, columns=columns, scores=tuple(scores), notes=notes),
-        partial(_about, said=notes),
+        partial(_about, notes=notes),
     )
 
 
@@ -183,8 +183,8 @@ def _records(
         cells["answer"] = text_column(list(map(_best, table.column(known["answer"]))))
     elif compared:
         both = (table.column(known[role]) for role in ("label", "answer"))
-        truth, said = (own if isinstance(own, pl.Series) else _cells(own) for own in both)
-        spoken = _spoken(path, truth.alias(known["label"]), said.alias(known["answer"]))
+        labels, answers = (own if isinstance(own, pl.Series) else _cells(own) for own in both)
+        spoken = _spoken(path, labels.alias(known["label"]), answers.alias(known["answer"]))
         cells |= {"label": spoken.labels, "answer": spoken.answers}
         notes += spoken.notes
     rows = pl.DataFrame(cells).rename({"label": "target"}).with_row_index("place")
@@ -297,20 +297,20 @@ class _Spoken(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _spoken(path: Path, truth: pl.Series, said: pl.Series) -> _Spoken:
+def _spoken(path: Path, labels: pl.Series, answers: pl.Series) -> _Spoken:
     """Read labels and answers in one language, if they are classes; else each as it stands."""
-    label, answer = truth.name, said.name
-    read = read_labels(truth)
+    label, answer = labels.name, answers.name
+    read = read_labels(labels)
     known, labels = read.values.is_not_null(), read.values.drop_nulls()
     notes = label_notes(label, read)
     if speak_of_classes(labels.n_unique(), len(labels)):
         try:
-            said = pl.select(pl.when(known).then(said)).to_series().alias(answer)
-            answered, more = admit_answers(said, labels.unique().to_list(), strangers=False)
+            answers = pl.select(pl.when(known).then(answers)).to_series().alias(answer)
+            answered, more = admit_answers(answers, labels.unique().to_list(), strangers=False)
         except DataError as error:
             raise DataError(f"{printable(path.name)}: {error}") from error
     else:
-        answered, more = read_values(said, missing=NEVER_A_CLASS).values, ()
+        answered, more = read_values(answers, missing=NEVER_A_CLASS).values, ()
     name = printable(path.name)
     return _Spoken(
         read.values,
@@ -327,7 +327,7 @@ def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool)
         if asked and asked not in names:
             raise ConfigError(
                 f"column {printable(asked)!r} is not in {printable(path.name)}, which has "
-                f"{printable(', '.join(names))[:300]}{nearest(asked, names)}"
+                f"{printable(', '.join(names))[:300]}{nearest(asked, names, ONE_OF_THEM)}"
             )
         usual = [name for name in USUAL[field.name] if name in names]
         known[field.name] = asked or (usual[0] if usual else "")
@@ -373,7 +373,7 @@ def _scored(
     if missing:
         raise ConfigError(
             f"score {printable(missing[0])!r} is not a column of {printable(path.name)}, which has "
-            f"{printable(', '.join(names))[:300]}{nearest(missing[0], names)}"
+            f"{printable(', '.join(names))[:300]}{nearest(missing[0], names, ONE_OF_THEM)}"
         )
     return [name if name in names else CORRECT for name in asked] if asked else usual
 
@@ -441,6 +441,6 @@ def _score(value: Any, *, timm: bool) -> Any:
         return value
 
 
-def _about(path: Path, _: Evaluation, *, said: Sequence[str]) -> About:
+def _about(path: Path, _: Evaluation, *, notes: Sequence[str]) -> About:
     note = f"{printable(path.name)} does not say how the model was asked: settings are not checked."
-    return About({}, {}, (note, *said))
+    return About({}, {}, (note, *notes))

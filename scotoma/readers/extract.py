@@ -138,9 +138,9 @@ def value_at(nested: Mapping[str, Any], path: str) -> Plain | None:
         return None if isinstance(value, Mapping) else _plain(value)
     for place, sign in enumerate(path):
         if sign == "." and isinstance(nested.get(path[:place]), Mapping):
-            found = value_at(nested[path[:place]], path[place + 1 :])
-            if found is not None:
-                return found
+            inner = value_at(nested[path[:place]], path[place + 1 :])
+            if inner is not None:
+                return inner
     return None
 
 
@@ -281,19 +281,15 @@ class _Gathered:
         )
         cells = texts.select("row", pl.col("target", "answer").str.slice(0, SHOWN_CHARACTERS))
         for name in ("prompt", "target", "answer", "text"):
-            column = texts[name]
-            known = column.drop_nulls().unique()
-            hashes = pl.Series(map(hash_text, known), dtype=pl.String)
-            hashed = column.replace_strict(known, hashes, default=None, return_dtype=pl.String)
             logged = given[f"{name}_hash"] if f"{name}_hash" in given else pl.lit(None, pl.String)
             cells = cells.with_columns(
-                pl.coalesce(hashed, logged).alias(f"{name}_hash"),
-                column.str.len_chars().alias(f"{name}_length"),
+                pl.coalesce(_hashes(texts[name]), logged).alias(f"{name}_hash"),
+                texts[name].str.len_chars().alias(f"{name}_length"),
             )
         cells = cells.with_columns(
             *given.select("example_id", "rerun", "content_hash", "choice"),
             given.select(answered=ANSWERED).to_series(),
-            pl.Series("prompt_script", map(script_of, texts["prompt"]), pl.String),
+            pl.Series("prompt_script", list(map(script_of, texts["prompt"].to_list())), pl.String),
             *(self._attribute(columns, path) for path in self.attributes),
             *self._scores(columns),
         )
@@ -320,9 +316,9 @@ class _Gathered:
                 return column.cast(pl.String)
             own = [name for name in attributes.columns if f"{path}.".startswith(f"{name}.")]
             attributes = attributes.select(own).to_dicts() or [{}] * columns.cells.height
-        found = [value_at(row, path) for row in attributes]
-        kinds.update(_kind(value) for value in found if value is not None)
-        return text_column([None if value is None else plain_text(value) for value in found]).alias(
+        raw = [value_at(row, path) for row in attributes]
+        kinds.update(_kind(value) for value in raw if value is not None)
+        return text_column([None if value is None else plain_text(value) for value in raw]).alias(
             path
         )
 
@@ -482,6 +478,24 @@ def _kinds(column: pl.Series) -> set[str]:
     if column.null_count() == len(column):
         return set()
     return {_kind(column.max()) if column.dtype.is_numeric() else "text"}
+
+
+def _hashes(texts: pl.Series) -> pl.Series:
+    """Hashes of whole texts; of those that repeat, each once."""
+    words = texts.drop_nulls().unique()
+    if 2 * len(words) < len(texts):
+        hashes = pl.Series([hash_text(word) for word in words], dtype=pl.String)
+        return texts.replace_strict(words, hashes, default=None, return_dtype=pl.String)
+    each = [
+        text if text is None else _hash_of_word(text) if len(text) <= WORD else hash_text(text)
+        for text in texts.to_list()
+    ]
+    return pl.Series(texts.name, each, pl.String)
+
+
+@lru_cache(2**16)  # an answer is often the target
+def _hash_of_word(text: str) -> str:
+    return hash_text(text)
 
 
 def _kind(value: Any) -> str:

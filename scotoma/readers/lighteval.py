@@ -37,16 +37,16 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def _record(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Record:
-    doc, said, metric = (_object(row.get(name)) for name in ("doc", "model_response", "metric"))
+    doc, response, metric = (_object(row.get(name)) for name in ("doc", "model_response", "metric"))
     choices = [str(one) for one in doc.get("choices") or []]
     gold = doc.get("gold_index")
     golds = gold if isinstance(gold, list) else [gold]
     targets = [choices[one] for one in golds if isinstance(one, int) and one < len(choices)]
-    texts = said.get("text_post_processed") or said.get("text") or []
+    texts = response.get("text_post_processed") or response.get("text") or []
     choice = None
     if not any(map(str, texts)):
-        choice = _likeliest(said.get("logprobs") or [], choices)
-    asked = said.get("input") or doc.get("query")
+        choice = _likeliest(response.get("logprobs") or [], choices)
+    asked = response.get("input") or doc.get("query")
     own_id = doc.get("id")
     return Record(
         evaluation,
@@ -57,21 +57,21 @@ def _record(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Reco
         prompt=asked if isinstance(asked, str) else json.dumps(asked, default=str),
         target=", ".join(targets) if targets else None,
         answer=_first(texts) if choice is None else choices[choice].strip(),
-        text=_first(said.get("text") or []) if choice is None else None,
+        text=_first(response.get("text") or []) if choice is None else None,
         choice=choice,
     )
 
 
 def _before(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Record:
     """Read a row as lighteval wrote it before 0.10."""
-    choices, golds, said = (
+    choices, golds, response = (
         one if isinstance(one, list) else [] if one is None else [one]
         for one in map(_value, (row.get("choices"), row.get("gold"), row.get("predictions")))
     )
     choices = [str(one) for one in choices]
-    pairs = [one[0] if isinstance(one, (list, tuple)) and one else one for one in said]
+    pairs = [one[0] if isinstance(one, (list, tuple)) and one else one for one in response]
     choice = _likeliest(pairs, choices)
-    text = None if choice is not None or not said else str(said[0])
+    text = None if choice is not None or not response else str(response[0])
     asked = row.get("example")
     targets = [str(one).strip() for one in golds]
     return Record(

@@ -13,7 +13,7 @@ import polars as pl
 from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.extract import (
     FORMATS,
@@ -95,7 +95,8 @@ def read_logs(
         if task not in parts:
             raise ConfigError(
                 f"task {printable(task)!r} is in none of the logs, which have "
-                f"{printable(', '.join(natural_order(parts)))[:300]}{nearest(task, list(parts))}"
+                f"{printable(', '.join(natural_order(parts)))[:300]}"
+                f"{nearest(task, list(parts), ONE_OF_THEM)}"
             )
     parts = {task: _without_failed_tries(own) for task, own in parts.items()}
     chosen = _of_filter(parts, filter, tasks or list(parts))
@@ -238,7 +239,8 @@ def _of_filter(
     if wanted and wanted not in everywhere:
         raise ConfigError(
             f"filter {printable(wanted)!r} is in none of the logs, which have "
-            f"{printable(', '.join(everywhere)) or 'no filters'}{nearest(wanted, everywhere)}"
+            f"{printable(', '.join(everywhere)) or 'no filters'}"
+            f"{nearest(wanted, everywhere, ONE_OF_THEM)}"
         )
     chosen = {}
     for task in tasks:
@@ -262,7 +264,7 @@ def _check_scores(parts: Mapping[str, list[_Part]], wanted: Sequence[str]) -> No
             known = f"have {printable(', '.join(there))}" if there else "have none of those"
             raise ConfigError(
                 f"score {printable(name)!r} is in none of the logs, which {known}"
-                f"{nearest(name, there)}"
+                f"{nearest(name, there, ONE_OF_THEM)}"
             )
         for part in every:
             if fault := part.facts["not_numbers"].get(name):

@@ -136,11 +136,11 @@ def hash_text(*texts: str | None) -> str:
     >>> hash_text("a", "b") == hash_text("ab")
     False
     """
-    digest = hashlib.blake2b(digest_size=16)
+    content = b""
     for text in texts:
         part = b"" if text is None else text.encode("utf-8", "surrogatepass")
-        digest.update(f"{text is None:d}{len(part)}:".encode() + part)
-    return digest.hexdigest()
+        content += b"%d%d:" % (text is None, len(part)) + part
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def text_column(column: Sequence[Any]) -> pl.Series:

@@ -80,10 +80,10 @@ def read_summaries(places: Sequence[str | Path]) -> Summary | None:
     averages: dict[tuple[str, str], Average] = {}
     files, tools = [], []
     for path, named in _candidates(places):
-        found = read_apart(summary_of, path, named, path=path, called=path.name)
-        if found is None:
+        summary = read_apart(summary_of, path, named, path=path, called=path.name)
+        if summary is None:
             continue
-        tool, rows = found
+        tool, rows = summary
         files.append(path.name)
         tools.append(tool)
         averages |= {(row[0], row[1]): Average(*row) for row in rows}

@@ -181,10 +181,10 @@ def _pictures(root: Path, places: list[str], called: str) -> list[Path]:
     """List the pictures of a split, each once, in the order of their paths."""
     pictures: set[Path] = set()
     for place in places:
-        found = root / place
-        if not found.exists() and place.startswith("../"):  # as Roboflow exports it
-            found = root / place[3:]
-        listed = _listed(found, root) if found.is_file() else _files(found, below=True)
+        named = root / place
+        if not named.exists() and place.startswith("../"):  # as Roboflow exports it
+            named = root / place[3:]
+        listed = _listed(named, root) if named.is_file() else _files(named, below=True)
         own = {one for one in listed if one.suffix.lower() in PICTURES}
         if not own:
             raise DataError(

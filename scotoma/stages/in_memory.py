@@ -79,7 +79,7 @@ def audit_in_memory(
         if attribute not in examples.attributes or not (examples.table[attribute] == value).any():
             raise DataError(
                 f"advantaged must name a group of the pair, got {quoted(attribute)}: "
-                f"{quoted(value)}; groups are {listed(list(pair.examples.groups.keys))}"
+                f"{quoted(value)}; name one of {listed(list(pair.examples.groups.keys))}"
             )
     name = pair.compressed.variant
     dense, compressed = (

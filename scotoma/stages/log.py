@@ -168,7 +168,7 @@ def _measurements(run: Run) -> dict[str, Any]:
 
 
 def _bytes_per_member(run: Run, variant: str) -> dict[str, Any]:
-    """Mean size of the files of a population; of predictions made elsewhere there are none."""
+    """Mean size of the files of a population; external predictions have none."""
     sizes = [member["bytes"] for member in _members(run, variant) if "bytes" in member]
     if not sizes:
         return {"mean": None, "n": 0, "reason": "the models were not taken in"}

@@ -21,7 +21,7 @@ __all__ = ["prepare"]
 def prepare(run: Run) -> list[Path]:
     """Read and check the source, write the examples of both splits, bring the previous audit.
 
-    Of predictions made elsewhere everything is imported.
+    External predictions are imported whole.
     """
     predicted = isinstance(run.config.source, PredictionsSource)
     made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]

@@ -145,7 +145,7 @@ def _recorded(run: Run, step: Step) -> bool:
 
 
 def _is_small(run: Run) -> bool:
-    """Whether its steps take less time than workers to start: few predictions made elsewhere."""
+    """Whether its steps take less time than workers to start: few external predictions."""
     if not isinstance(run.config.source, PredictionsSource) or not run.examples.is_file():
         return False
     import polars as pl

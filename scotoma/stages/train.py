@@ -36,7 +36,7 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
         Their weights and records.
     """
     outputs = member_files(run, variants, shard)
-    model = run.config.source.model if variants else ""  # what was made elsewhere has none
+    model = run.config.source.model if variants else ""  # an external model has none
     code = module_digest(model) if is_code(model) else ""
     made_with = f"{versions()}{code}{training_digest(run)}"
     with run.step(

@@ -55,22 +55,22 @@ class Outlook:
         """The forecast as words that follow the name of a test.
 
         >>> print(Outlook("PASS", "models", 8.0, 15.0, 5, 0.013))
-        leans PASS: 8 to 15 models would settle it (5 now)
+        probably harmless: 8 to 15 models would settle it (5 now)
         >>> print(Outlook("PASS", None, math.nan, math.nan, 5, 0.013))
-        leans PASS: no forecast; the margin that passes today is 1.30 points
+        probably harmless, but not proven: it would pass today if you accepted 1.30 points
         """
-        lead = f"leans {self.leaning}: "
+        lead = "probably harmless" if self.leaning == "PASS" else "probably harmful"
         if self.by is not None:
             noun = "models" if self.by == "models" else "test examples"
             low, high = _rounded(self.low), _rounded(self.high)
             span = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-            return f"{lead}{span} {noun} would settle it ({self.now:,} now)"
+            return f"{lead}: {span} {noun} would settle it ({self.now:,} now)"
         if math.isnan(self.passing_margin):
-            return f"{lead}no forecast"
-        if self.limit:
-            return f"{lead}no forecast; the limit that passes today is {self.passing_margin:.3f}"
+            return f"{lead}, but not proven"
         margin = f"{self.passing_margin:.4g}" if self.score else _points(self.passing_margin)
-        return f"{lead}no forecast; the margin that passes today is {margin}"
+        if self.limit:
+            margin = f"a limit of {self.passing_margin:.3f}"
+        return f"{lead}, but not proven: it would pass today if you accepted {margin}"
 
 
 @dataclass(frozen=True)

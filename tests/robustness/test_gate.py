@@ -63,7 +63,7 @@ def test_a_loss_is_judged_on_the_declared_scale(
     assert finding.question.where == "relative robustness lost under noise by male"
     if verdict == "UNSURE":
         (said,) = sentences(gate.variants[0])
-        assert "margin +2.00 points, leans PASS" in said
+        assert "margin +2.00 points, probably harmless" in said
         assert "test examples would settle it (600 now)" in said or "models would settle it" in said
 
 

@@ -273,7 +273,7 @@ def test_the_summary_leads_with_the_verdict_in_80_columns(mixed: dict[str, Any])
     below = [line for line in lines[7:] if line.startswith(("FAIL", "UNSURE", "PASS"))]
     assert below[0].startswith("FAIL    prune-0.9: FPR women +")
     assert below[-1].startswith("UNSURE  prune-0.5: ")
-    assert " leans " in " ".join(lines)
+    assert " probably " in " ".join(lines)
 
 
 # --- the same bytes -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from scotoma.errors import ConfigError
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
-from scotoma.printable import listed, nearest, quoted
+from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 
 __all__ = ["SCORES", "run_bias_of_scores"]
@@ -57,7 +57,7 @@ def run_bias_of_scores(
     if score not in SCORES:
         raise ConfigError(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
-            f"{nearest(score, SCORES)}"
+            f"{nearest(score, SCORES, ONE_OF_THEM)}"
         )
     if unread:
         raise ConfigError(f"{unread[0]} is for classes, and --score measures numbers; leave it out")

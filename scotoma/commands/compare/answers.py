@@ -50,12 +50,12 @@ def are_outcomes(pair: Pair) -> bool:
 def _pair(one: ComparedLogs, *, tables: bool, named: bool) -> Pair:
     table = one.rows.table
     truth = table["target"] if named else pl.repeat(RIGHT, table.height, eager=True)
-    said = [_said(table, side, named=named, tables=tables) for side in SIDES]
-    known = truth.unique() if named else [RIGHT, WRONG, *({OTHER} & {*pl.concat(said)})]
-    numbered = NumberedClasses.of(known, said)
+    sides = [_answers(table, side, named=named, tables=tables) for side in SIDES]
+    known = truth.unique() if named else [RIGHT, WRONG, *({OTHER} & {*pl.concat(sides)})]
+    numbered = NumberedClasses.of(known, sides)
     dense, compressed = (
         Answers(name, numbered.ids(answers)[:, None])
-        for name, answers in zip(one.models, said, strict=True)
+        for name, answers in zip(one.models, sides, strict=True)
     )
     again = max(one.rows.reruns) > 1
     reason = ONE_LABEL if tables and _one_label(table) else NO_LABELS
@@ -89,18 +89,18 @@ def _one_label(table: pl.DataFrame) -> bool:
     return not table["target"].null_count() and table["target"].n_unique() == 1
 
 
-def _said(table: pl.DataFrame, side: str, *, named: bool, tables: bool) -> pl.Series:
+def _answers(table: pl.DataFrame, side: str, *, named: bool, tables: bool) -> pl.Series:
     """What one model answers, null where it gave no answer."""
     wrong, answer = pl.col(f"score_{side}") != 1, pl.col(f"answer_{side}")
-    said = answer
+    answers = answer
     if not named:
         moved = wrong & (pl.col(f"answer_hash_{side}") != _usual_wrong_answer())
-        said = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
-        said = said.otherwise(pl.lit(RIGHT))
+        answers = pl.when(moved).then(pl.lit(OTHER)).when(wrong).then(pl.lit(WRONG))
+        answers = answers.otherwise(pl.lit(RIGHT))
     given = ~pl.col(f"unanswered_{side}")
     if tables and table[f"answer_{side}"].null_count() < table.height:
         given &= answer.is_not_null() | ~wrong
-    return table.select(pl.when(given).then(said).alias(side)).to_series()
+    return table.select(pl.when(given).then(answers).alias(side)).to_series()
 
 
 def _usual_wrong_answer() -> pl.Expr:

@@ -64,7 +64,9 @@ def compared_averages(
             if question.score in (None, change.metric)
         ]
         if not changes:
-            raise ConfigError(f"--score {printable(str(question.score))!r} is in no task of both")
+            raise ConfigError(
+                f"--score {printable(str(question.score))!r} is in no task of both; leave it out"
+            )
         verdict = f"{model.name}: averages do not show which examples changed; {one.way_out}."
         lines += [*_lines(names, changes), *wrapped(f"UNSURE  {verdict}", later="  "), ""]
         comparisons.append(

@@ -77,7 +77,9 @@ def compared_boxes(
         ScotomaError: Files that cannot be read, or attributes that are not known.
     """
     if not 0 < question.iou <= 1:
-        raise ConfigError(f"--iou must be above 0 and at most 1, got {question.iou:g}")
+        raise ConfigError(
+            f"--iou must be above 0 and at most 1, got {question.iou:g}; the usual one is 0.5"
+        )
     if more := [model.name for model in models if len(model.places) > 1]:
         raise ConfigError(
             f"--reruns is for evaluation logs, and {more[0]} has several files of detections; "

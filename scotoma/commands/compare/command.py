@@ -58,7 +58,7 @@ def compare(
     positive: Annotated[
         str,
         typer.Option(
-            help="The favourable answer, in tables: FNR, FPR and selection rate come first."
+            help="The favourable label, in tables: FNR, FPR and selection rate come first."
         ),
     ] = "",
     refusal: Annotated[

@@ -56,7 +56,8 @@ def favourable_answer(pairs: Sequence[Pair], positive: str) -> str:
     classes = natural_order(name for pair in pairs for name in pair.classes if is_label(name))
     if (value := tidy(positive)) not in classes:
         raise ConfigError(
-            f"--positive must be one of the answers {listed(classes)}, got {quoted(positive)}"
+            f"--positive must be one of the labels {listed(classes)}, got {quoted(positive)}; name "
+            "one of them"
         )
     return value
 
@@ -102,7 +103,7 @@ def decision_lines(rates: Sequence[DecisionRate], positive: str) -> list[str]:
         ]
         for one in rates
     ]
-    lines = wrapped(f"Decisions: {quoted(positive)} is the favourable answer; selected gets it.")
+    lines = wrapped(f"Decisions: {quoted(positive)} is the favourable label; selected gets it.")
     return lines + table_lines(
         ["group", "rate", "n", "before %", "after %", "change, points"], rows, right=2, gap=1
     )

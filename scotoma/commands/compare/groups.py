@@ -45,7 +45,7 @@ def grouped(table: pl.DataFrame, asked: Mapping[str, GroupColumn]) -> Groups:
         if rule.column not in table.columns:
             raise ConfigError(
                 f"--group names {printable(rule.column)!r}, which is not among "
-                f"{printable(', '.join(table.columns))[:300]}"
+                f"{printable(', '.join(table.columns))[:300]}; name one of these"
             )
     columns = {name: table[rule.column] for name, rule in asked.items()}
     groups = Groups.of(columns, asked, size=table.height)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from scotoma.comparison.rows import ATTRIBUTE, SIDES, PairedRows, joined_tasks, 
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, printable
+from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
@@ -139,16 +140,14 @@ def models_of(question: CompareQuestion) -> list[Model]:
             f"compare needs the logs of an original and a compressed model, got {len(models)} "
             f"model{'' if len(models) == 1 else 's'}; name the original first, then the compressed"
         )
-    if _alike(models):
-        models = [replace(one, name=_name(one.places[0].absolute().parent)) for one in models]
-    if _alike(models):
-        models = [replace(one, name=f"{one.name} ({n})") for n, one in enumerate(models, 1)]
-    return models
-
-
-def _alike(models: Sequence[Model]) -> bool:
-    """Whether two models have one name."""
-    return len({model.name for model in models}) < len(models)
+    names = [model.name for model in models]
+    folders = [[*Path(os.path.abspath(model.places[0])).parents] for model in models]
+    for level in zip(*folders, strict=False):  # the nearest folders that tell them apart
+        if len(set(names)) < len(names):
+            names = [_name(folder) for folder in level]
+    if len(set(names)) < len(names):  # one file, named twice
+        names = [f"{model.name} ({number})" for number, model in enumerate(models, 1)]
+    return [replace(model, name=name) for model, name in zip(models, names, strict=True)]
 
 
 def _name(place: Path) -> str:
@@ -312,7 +311,7 @@ def _tasks(
         if task not in common:
             raise ConfigError(
                 f"--task {printable(task)!r} is not in both logs, which share "
-                f"{', '.join(common) or 'none'}{nearest(task, common)}"
+                f"{', '.join(common) or 'none'}{nearest(task, common, ONE_OF_THEM)}"
             )
     if not common:
         raise DataError(
@@ -337,7 +336,7 @@ def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationL
         if question.score not in common:
             raise ConfigError(
                 f"--score {printable(question.score)!r} is not in both logs of {before.task}, "
-                f"which share {', '.join(common)}{nearest(question.score, common)}"
+                f"which share {', '.join(common)}{nearest(question.score, common, ONE_OF_THEM)}"
             )
         return question.score
     return next((name for name in USUAL_SCORES if name in common), common[0])

@@ -19,7 +19,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
 from scotoma.natural import natural_order
-from scotoma.printable import nearest, printable, quoted
+from scotoma.printable import ONE_OF_THEM, nearest, printable, quoted
 from scotoma.run import Run, checksums
 
 __all__ = ["chosen_examples", "run_examples", "sample_size", "to_label"]
@@ -113,7 +113,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
     if variant is not None and variant not in variants:
         raise ConfigError(
             f"--variant must be one of {', '.join(variants)}, got {quoted(variant)}"
-            f"{nearest(variant, variants)}"
+            f"{nearest(variant, variants, ONE_OF_THEM)}"
         )
     test = AuditedExamples.read(run.examples, images=False, split="test")
     count = max(1, round(len(test.ids) * (100 - percentile) / 100))

@@ -14,7 +14,7 @@ from scotoma.audit.document import GalleryPair
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
-from scotoma.printable import nearest, quoted
+from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import checksums
 from scotoma.storage.files import written
 
@@ -56,7 +56,7 @@ def write_gallery(
     if variant is not None and variant not in names:
         raise ConfigError(
             f"--variant must be one of {', '.join(names)}, got {quoted(variant)}"
-            f"{nearest(variant, names)}"
+            f"{nearest(variant, names, ONE_OF_THEM)}"
         )
     scores = pl.read_parquet(scores_file, glob=False)
     test = AuditedExamples.read(run.examples, images=False, split="test")

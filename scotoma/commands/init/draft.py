@@ -43,7 +43,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
-from scotoma.printable import listed, nearest, quoted
+from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.storage.files import written
@@ -319,7 +319,7 @@ def _scores(
     if score not in SCORES:
         raise ConfigError(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
-            f"{nearest(score, SCORES)}"
+            f"{nearest(score, SCORES, ONE_OF_THEM)}"
         )
     if images is not None or (predictions is None and not predicted):
         raise ConfigError(

@@ -38,7 +38,7 @@ def slices(
     label: Annotated[str | None, typer.Option(help="Column of the true labels.")] = None,
     positive: Annotated[
         str | None,
-        typer.Option(help="The positive label, for metrics such as fpr, recall and auc."),
+        typer.Option(help="The favourable label, for metrics such as fpr, recall and auc."),
     ] = None,
     feature: Annotated[
         list[str] | None,

@@ -21,7 +21,7 @@ from scotoma.commands.slices.page import format_slices
 from scotoma.commands.slices.table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.errors import ConfigError, DataError
 from scotoma.jsonable import jsonable
-from scotoma.printable import nearest, quoted
+from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.slices import SearchSettings, SliceReport, find_slices
@@ -183,7 +183,7 @@ def settings_of(*, runner: str | None, compared: bool, **options: Any) -> Search
         if value is not None and value not in known:
             raise ConfigError(
                 f"--{name} must be one of {', '.join(known)}, got {quoted(value)}"
-                f"{nearest(value, known)}"
+                f"{nearest(value, known, ONE_OF_THEM)}"
             )
     alpha, mode = options["alpha"], options["mode"]
     if alpha is not None and not 0 < alpha < 1:

@@ -14,7 +14,7 @@ from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.group_keys import group_key
 from scotoma.predictions import Predictions, ScoresFile, label_counts
-from scotoma.printable import nearest, quoted
+from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import Run, checksums
 from scotoma.stages.measures.pairs import read_predictions, read_test_examples
 
@@ -168,6 +168,6 @@ def resolved_variant(run: Run, variant: str) -> str:
     if variant not in names:
         raise ConfigError(
             f"--variant must be one of {', '.join(names)}, got {quoted(variant)}"
-            f"{nearest(variant, names)}"
+            f"{nearest(variant, names, ONE_OF_THEM)}"
         )
     return variant

@@ -16,7 +16,7 @@ from scotoma.commands.slices.search import harmless
 from scotoma.errors import ConfigError, DataError
 from scotoma.papers import PAPERS, paper_tables
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.printable import code_span, nearest, quoted
+from scotoma.printable import ONE_OF_THEM, code_span, nearest, quoted
 
 if TYPE_CHECKING:
     from scotoma.papers.finished import FinishedAudit
@@ -48,7 +48,7 @@ def run_tables(place: str, paper: str, *, csv: bool, markdown: bool) -> None:
     if paper not in PAPERS:
         raise ConfigError(
             f"--paper must be one of {', '.join(PAPERS)}, got {quoted(paper)}"
-            f"{nearest(paper, PAPERS)}"
+            f"{nearest(paper, PAPERS, ONE_OF_THEM)}"
         )
     if csv and markdown:
         raise ConfigError("--csv and --markdown exclude each other; choose one")

@@ -104,7 +104,7 @@ def copy_models(run: Run, shard: Shard) -> None:
                 record = {
                     "file": path.name,
                     "index": index,
-                    "seed": "made elsewhere",
+                    "seed": "external",
                     "taken_from": files[index],
                     "export": {
                         "opset": opsets.get("", opsets.get("ai.onnx")),

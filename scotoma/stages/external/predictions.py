@@ -1,4 +1,4 @@
-"""From predictions made elsewhere to the members of a run; nothing is trained or run."""
+"""From external predictions to the members of a run; nothing is trained or run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ __all__ = [
 
 Supplied: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]  # variant, model, its reruns
 
-ELSEWHERE = "made elsewhere"
+EXTERNAL = "external"
 NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
 
 
@@ -527,7 +527,7 @@ def _write(
             paired_with=paired,
             scores=answers.scores,
             top5=answers.top5,
-            runtimes=(ELSEWHERE,),
+            runtimes=(EXTERNAL,),
             admission=answers.admission,
         )
     with written(run.predictions(name)) as temporary:
@@ -539,12 +539,12 @@ def _write(
         labels = answers.predicted[:, index].tobytes()
         record = {
             "index": index,
-            "seed": ELSEWHERE,
+            "seed": EXTERNAL,
             "taken_from": model,
             "sha256": hashlib.sha256(f"{name}/{model}/".encode() + labels).hexdigest(),
         }
         if paired:
-            record["paired_with"] = {"variant": paired, "sha256": f"{ELSEWHERE}: model {model}"}
+            record["paired_with"] = {"variant": paired, "sha256": f"{EXTERNAL}: model {model}"}
         write_json(_record(run, name, index), record)
 
 

@@ -1,4 +1,4 @@
-"""From numbers that models made elsewhere gave to scores: as given, or how far off they are."""
+"""From the numbers of external models to scores: as given, or how far off they are."""
 
 from __future__ import annotations
 

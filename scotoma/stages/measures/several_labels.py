@@ -139,6 +139,8 @@ class WholeExamples:
         shown = predictions.predicted == self._positive
         scores = predictions.scores.astype(np.float64)
         whole = self._whole(np.where(shown, scores, 1 - scores))
+        # No answer is a wrong one: it ranks a label that is present last, and another first.
+        whole = np.where(np.isnan(whole), 1.0 - self._present[:, :, None], whole)
         return label_precisions(self._present, whole, self._clusters, axis=axis)
 
     @property
@@ -162,21 +164,21 @@ class WholeExamples:
         return rows.reshape(-1, len(self.names), *rows.shape[1:])
 
 
-def _numbered(bits: NDArray[Any]) -> NDArray[np.int64]:
+def _numbered(answers: NDArray[Any]) -> NDArray[np.int64]:
     """Number the different columns of each example's answers.
 
     Args:
-        bits: Class ids of two classes, shape (N, L, M).
+        answers: Ids of two classes, and of no answer, shape (N, L, M).
 
     Returns:
         Shape (N, M): equal numbers in a row, equal answers to all labels.
 
-    >>> _numbered(np.array([[[0, 1, 0], [1, 1, 1]]])).tolist()
-    [[0, 1, 0]]
+    >>> _numbered(np.array([[[0, 1, 0, 2], [1, 1, 1, 1]]])).tolist()
+    [[0, 1, 0, 3]]
     """
-    packed = np.packbits(bits.astype(bool), axis=1)
-    numbers = np.empty((len(bits), bits.shape[2]), np.int64)
-    for start in range(0, len(bits), ROWS):
+    packed = np.packbits(np.concatenate([answers == 1, answers == 2], axis=1), axis=1)
+    numbers = np.empty((len(answers), answers.shape[2]), np.int64)
+    for start in range(0, len(answers), ROWS):
         part = packed[start : start + ROWS]
         same = (part[:, :, :, None] == part[:, :, None, :]).all(axis=1)
         numbers[start : start + ROWS] = same.argmax(axis=1)  # the first member that answers alike
