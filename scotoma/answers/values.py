@@ -201,16 +201,16 @@ def tidy(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip(BLANKS)
 
 
-def is_missing_text(value: str, missing: Sequence[str] = MISSING_TEXTS) -> bool:
+def is_missing_text(value: str) -> bool:
     """Whether a whole cell stands for a missing value.
 
     >>> [is_missing_text(cell) for cell in ("NaN", "N/A", "na", "None", "none", "?")]
     [True, True, False, True, False, True]
     """
-    return value in missing or value.lower() in missing
+    return value in MISSING_TEXTS or value.lower() in MISSING_TEXTS
 
 
-def present(text: pl.Expr, missing: Sequence[str] = MISSING_TEXTS) -> pl.Expr:
+def present(text: pl.Expr) -> pl.Expr:
     """Text without outer blanks, and null where it stands for a missing value.
 
     >>> words = pl.Series("sex", ["f ", " NaN ", "", "null", "none", None])
@@ -218,7 +218,7 @@ def present(text: pl.Expr, missing: Sequence[str] = MISSING_TEXTS) -> pl.Expr:
     ['f', None, None, None, 'none', None]
     """
     bare = text.str.strip_chars(BLANKS)
-    gone = bare.is_in(list(missing)) | bare.str.to_lowercase().is_in(list(missing))
+    gone = bare.is_in(MISSING_TEXTS) | bare.str.to_lowercase().is_in(MISSING_TEXTS)
     return pl.when(~gone).then(bare)
 
 
@@ -269,7 +269,7 @@ def as_numbers(values: pl.Series, *, truths: bool = False) -> pl.Series:
     return numbers.set(~numbers.is_finite(), None)
 
 
-def missing_note(name: str, read: ReadValues, where: str = "rows") -> tuple[str, ...]:
+def missing_note(name: str, read: ReadValues) -> tuple[str, ...]:
     """Say how many rows of a column of groups have no value, and what stands there.
 
     >>> missing_note("work", read_values(pl.Series("work", ["?", "a"])))
@@ -280,7 +280,7 @@ def missing_note(name: str, read: ReadValues, where: str = "rows") -> tuple[str,
         return ()
     marks = listed([mark for mark in read.missing if mark])
     return (
-        f"column {quoted(name)} is missing in {rows:,} of {len(read.values):,} {where}"
+        f"column {quoted(name)} is missing in {rows:,} of {len(read.values):,} rows"
         f"{f' ({marks})' if marks else ''}: they form the group {quoted(MISSING)}",
     )
 

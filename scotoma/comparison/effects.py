@@ -111,7 +111,6 @@ def all_lose_alike(
     effects: Sequence[GroupScoreEffect],
     *,
     lower_is_better: bool,
-    alpha: float = SIGNIFICANT,
 ) -> bool:
     """Whether the score of all gets worse, and no group's change differs from that of the rest.
 
@@ -119,7 +118,6 @@ def all_lose_alike(
         change: Of the score of all.
         effects: From `group_effects`.
         lower_is_better: Of the score.
-        alpha: Level of the adjusted p-values.
 
     >>> import numpy as np
     >>> from scotoma.comparison.means import score_table
@@ -134,7 +132,7 @@ def all_lose_alike(
     """
     p = [one.p_beyond_rest for one in effects if not math.isnan(one.p_beyond_rest)]
     worse = surely_worse(change, lower_is_better=lower_is_better)
-    return worse and bool(p) and min(p) > alpha
+    return worse and bool(p) and min(p) > SIGNIFICANT
 
 
 def _difference(one: MeanChange, other: MeanChange) -> Estimate:
@@ -155,14 +153,12 @@ def affected(
     effects: Sequence[GroupScoreEffect],
     *,
     higher_is_better: bool = True,
-    alpha: float = SIGNIFICANT,
 ) -> list[GroupScoreEffect]:
     """The groups that surely lose, and more than the rest, the largest certain loss first.
 
     Args:
         effects: From `group_effects`.
         higher_is_better: Of the score: a loss is a fall, else a rise.
-        alpha: Level of the adjusted p-values.
     """
     sign = -1.0 if higher_is_better else 1.0
 
@@ -173,9 +169,9 @@ def affected(
     hit = [
         one
         for one in effects
-        if one.p_adjusted <= alpha
+        if one.p_adjusted <= SIGNIFICANT
         and sign * one.score.change.value > 0
-        and one.p_beyond_rest <= alpha
+        and one.p_beyond_rest <= SIGNIFICANT
         and sign * one.beyond_rest.value > 0
     ]
     return sorted(hit, key=least_loss, reverse=True)

@@ -141,7 +141,6 @@ def measure_rows(
     lower_is_better: bool,
     masks: Mapping[str, Flags],
     wording: Wording | None = None,
-    slices: bool = True,
 ) -> LogComparison:
     """Measure everything but what lies in texts.
 
@@ -152,7 +151,6 @@ def measure_rows(
         lower_is_better: Of the score.
         masks: Key of each group to its rows, bool, shape (n,).
         wording: Of free text.
-        slices: Whether to search slices that nobody named.
 
     Returns:
         The numbers; groups in the order of `masks`.
@@ -166,9 +164,7 @@ def measure_rows(
     labels = np.zeros(table.height, np.intp) if scores.binary else None
     tasks = {str(task): (table["task"] == task).to_numpy() for task in _values(table["task"])}
     whole, groups = scores.change(), _effects(scores, masks)
-    search = SearchedSlices()
-    if slices:
-        search = sliced(_features(rows), scores, own, lower_is_better)
+    search = sliced(_features(rows), scores, own, lower_is_better)
     return LogComparison(
         models=models,
         metric=metric,

@@ -41,7 +41,7 @@ from scotoma.readers.record import (
 )
 from scotoma.readers.tables import guessed_encoding, sniff
 
-__all__ = ["LogColumns", "is_timm", "table_attributes", "table_format"]
+__all__ = ["CORRECT", "LogColumns", "is_timm", "table_attributes", "table_format"]
 
 CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
 TASK, MODEL = "task", "model"
@@ -57,7 +57,6 @@ USUAL = {
 }
 SCORES = ("score", CORRECT, "is_correct", "accuracy", "acc", "exact_match", "prob", "logit")
 SURE = ("score", "prob", "logit")  # how sure a model is
-ALIASES = ("accuracy", "acc")  # of `correct`, where a table has label and answer
 TIMM_OUTPUTS = ("prob", "logit")
 
 
@@ -96,19 +95,17 @@ def is_timm(names: Sequence[str]) -> bool:
     )
 
 
-def table_format(columns: LogColumns, scores: Sequence[str], kind: str) -> Format:
+def table_format(columns: LogColumns, kind: str) -> Format:
     """Read tables whose columns are named like this.
 
     Args:
         columns: Which columns say what.
-        scores: Columns of scores; empty for the usual names, and for whether label and answer are
-            equal.
         kind: `mlflow` for a table of JSON, else `table`.
     """
     notes: list[str] = []
     return Format(
         kind,
-        partial(_records, columns=columns, scores=tuple(scores), notes=notes),
+        partial(_records, columns=columns, notes=notes),
         partial(_about, notes=notes),
     )
 
@@ -160,25 +157,19 @@ def _split_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     return names, [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _records(
-    path: Path, *, columns: LogColumns, scores: tuple[str, ...], notes: list[str]
-) -> Iterator[Columns]:
+def _records(path: Path, *, columns: LogColumns, notes: list[str]) -> Iterator[Columns]:
     table = _open(path)
     timm = is_timm(table.names)
     if sniff(path) == "csv":
         notes += guessed_encoding(path, path.name)
-    known, scored, used = _roles(path, table.names, columns, scores, timm=timm)
+    known, scored, used = _roles(path, table.names, columns, timm=timm)
     # timm's score is how sure the model is, not whether it is right.
     compared = (timm or not scored or CORRECT in scored) and bool(
         known["label"] and known["answer"]
     )
     cells = {role: _cells(table.column(name)) for role, name in known.items()}
     cells |= {name: _cells(table.column(name)) for name in (MODEL, TASK)}
-    values = {
-        name: [_score(value, timm=timm) for value in table.column(name)]
-        for name in scored
-        if name in table.names
-    }
+    values = {name: [_score(value, timm=timm) for value in table.column(name)] for name in scored}
     if timm:
         cells["answer"] = text_column(list(map(_best, table.column(known["answer"]))))
     elif compared:
@@ -250,12 +241,19 @@ def _reruns(path: Path, rows: pl.DataFrame) -> pl.Series:
 
 
 def _roles(
-    path: Path, names: Sequence[str], columns: LogColumns, scores: Sequence[str], *, timm: bool
+    path: Path, names: Sequence[str], columns: LogColumns, *, timm: bool
 ) -> tuple[dict[str, str], list[str], set[str]]:
     """Columns by role, columns of scores, and all that are no attributes."""
     known = _known(columns, names, path, timm=timm)
-    named = bool(known["label"] and known["answer"])
-    scored = _scored(scores, names, known, path, compared=named and _are_named(columns, known))
+    # Where label and answer say what is right, a column `score` is a probability and no quality.
+    compared = known["label"] and known["answer"] and _are_named(columns, known)
+    scored = [
+        name
+        for name in names
+        if name not in known.values()
+        and (name in SCORES or name.startswith("score.") or "/score" in name)
+        and not (compared and name in SURE)
+    ]
     return known, scored, {*known.values(), *scored, TASK, MODEL}
 
 
@@ -278,11 +276,11 @@ def _attributes(frame: pl.DataFrame, used: Collection[str], *, typed: bool) -> p
 
 
 def table_attributes(
-    path: Path, columns: LogColumns, scores: Sequence[str]
+    path: Path, columns: LogColumns
 ) -> Iterator[tuple[str, pl.DataFrame | list[dict[str, Any]]]]:
     """List the tasks of a table, and the attributes of each, whatever its labels and answers."""
     table = _open(path)
-    used = _roles(path, table.names, columns, scores, timm=is_timm(table.names))[2]
+    used = _roles(path, table.names, columns, timm=is_timm(table.names))[2]
     attributes = table.attributes(used)
     rows = pl.DataFrame({TASK: _cells(table.column(TASK)).fill_null("")}).with_row_index("place")
     for (task,), part in rows.group_by(TASK, maintain_order=True):
@@ -346,36 +344,6 @@ def _are_named(columns: LogColumns, known: Mapping[str, str]) -> bool:
     """Whether label and answer were named, or are called so: then their equality is the score."""
     asked = bool(columns.label and columns.answer)
     return asked or (known["label"] == "label" and known["answer"] in ("predicted", "prediction"))
-
-
-def _scored(
-    asked: Sequence[str],
-    names: Sequence[str],
-    known: Mapping[str, str],
-    path: Path,
-    *,
-    compared: bool,
-) -> list[str]:
-    """List the columns of scores: those asked for, else those with the usual names.
-
-    Where label and answer say what is right, a column `score` is a probability and no quality.
-    """
-    taken = set(known.values())
-    usual = [
-        name
-        for name in names
-        if name not in taken
-        and (name in SCORES or name.startswith("score.") or "/score" in name)
-        and not (compared and name in SURE)
-    ]
-    equal = {CORRECT, *ALIASES} if known["label"] and known["answer"] else {CORRECT}
-    missing = [name for name in asked if name not in names and name not in equal]
-    if missing:
-        raise ConfigError(
-            f"score {printable(missing[0])!r} is not a column of {printable(path.name)}, which has "
-            f"{printable(', '.join(names))[:300]}{nearest(missing[0], names, ONE_OF_THEM)}"
-        )
-    return [name if name in names else CORRECT for name in asked] if asked else usual
 
 
 def _whole(value: Any) -> Any:

@@ -85,27 +85,26 @@ ANSWERED = pl.col("answered").fill_null(
 CALLED_SCORE = re.compile(r"(^|_)(score|acc|accuracy|correct|match|em|f1)s?$", re.IGNORECASE)
 
 
-def detect(path: Path, columns: LogColumns, scores: Sequence[str]) -> Format | None:
+def detect(path: Path, columns: LogColumns) -> Format | None:
     """Tell the format of a file; None where it is no log and no table.
 
     Args:
         path: The file.
         columns: Columns of tables.
-        scores: Columns of scores of tables.
 
     Raises:
         DataError: It cannot be read.
     """
     if path.is_dir():
-        return table_format(columns, scores, "table")
+        return table_format(columns, "table")
     file = Glimpse(path)
     if known := next((tool for tool in TOOLS if tool.sniff(file)), None):
         return known
     if SPLIT.match(file.begins):
-        return table_format(columns, scores, "mlflow")
+        return table_format(columns, "mlflow")
     if not file.columns:
         return None
-    return table_format(columns, scores, "timm" if is_timm(file.columns) else "table")
+    return table_format(columns, "timm" if is_timm(file.columns) else "table")
 
 
 def values(
@@ -217,12 +216,10 @@ class _Gathered:
     stem: str
     first_row: int
     attributes: Sequence[str]
-    wanted: Sequence[str]
     rows: int = 0
     held_bytes: int = 0
     held: list[tuple[Any, ...]] = field(default_factory=list)
     score_names: dict[str, None] = field(default_factory=dict)
-    known_scores: dict[str, None] = field(default_factory=dict)
     not_numbers: dict[str, list[Any]] = field(default_factory=dict)
     kinds: dict[str, set[str]] = field(default_factory=dict)
     seen: set[tuple[str, int]] = field(default_factory=set)
@@ -323,11 +320,8 @@ class _Gathered:
         )
 
     def _scores(self, columns: Columns) -> Iterator[pl.Series]:
-        """Read the scores that are wanted as numbers, nan where they are none."""
+        """Read the scores as numbers, nan where they are none."""
         for name, values in columns.scores.items():
-            self.known_scores[name] = None
-            if self.wanted and name not in self.wanted:
-                continue
             self.score_names[name] = None
             numbers = list(map(_number, values))
             if None in numbers:
@@ -338,9 +332,9 @@ class _Gathered:
             yield pl.Series(SCORE + name, numbers, pl.Float64).fill_null(math.nan)
 
 
-def format_of(path: Path, columns: LogColumns, scores: Sequence[str]) -> str | None:
+def format_of(path: Path, columns: LogColumns) -> str | None:
     """Tell the format of a file; see `detect`."""
-    detected = detect(path, columns, scores)
+    detected = detect(path, columns)
     return detected.name if detected else None
 
 
@@ -349,7 +343,6 @@ def gather_log(
     stem: str,
     first_row: int,
     attributes: Sequence[str],
-    scores: Sequence[str],
     columns: LogColumns,
 ) -> list[dict[str, Any]]:
     """Read a log and leave its evaluations as Parquet.
@@ -359,7 +352,6 @@ def gather_log(
         stem: With what the paths of the Parquet files begin.
         first_row: Number of the first row.
         attributes: Dotted paths of the attributes to keep.
-        scores: Names of the scores to keep; empty for all.
         columns: Columns of tables.
 
     Returns:
@@ -368,7 +360,7 @@ def gather_log(
     Raises:
         DataError: The file cannot be read, or holds an example twice.
     """
-    log = detect(path, columns, scores)
+    log = detect(path, columns)
     if log is None:
         raise DataError(f"{printable(path.name)} is no log of an evaluation; name another file")
     evaluations: dict[Evaluation, _Gathered] = {}
@@ -376,7 +368,7 @@ def gather_log(
         one = evaluations.get(record.evaluation)
         if one is None:
             one = evaluations[record.evaluation] = _Gathered(
-                record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes, scores
+                record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes
             )
             first_row += 2**32
         if isinstance(record, Columns):
@@ -400,7 +392,6 @@ def gather_log(
                 "notes": list(about.notes),
                 "attempt": about.attempt,
                 "scores": list(one.score_names),
-                "known_scores": list(one.known_scores),
                 "not_numbers": one.not_numbers,
                 "kinds": {path: sorted(kinds) for path, kinds in one.kinds.items()},
                 "examples": one.examples_files,
@@ -421,20 +412,18 @@ def _refuse_doubled(path: Path, one: _Gathered) -> None:
         )
 
 
-def list_attributes(
-    path: Path, columns: LogColumns, scores: Sequence[str]
-) -> dict[str, dict[str, list[Any]]]:
+def list_attributes(path: Path, columns: LogColumns) -> dict[str, dict[str, list[Any]]]:
     """Count the values of every attribute of a log.
 
     Returns:
         Task to dotted path to how many examples have a value, the distinct values (at most
         `MOST_VALUES`, as hashes where they are long), and their kinds.
     """
-    log = detect(path, columns, scores)
+    log = detect(path, columns)
     parts: Iterable[tuple[str, pl.DataFrame | Sequence[Mapping[str, Any]]]] = ()
     if log:
         table = log.name in ("table", "timm", "mlflow")
-        parts = table_attributes(path, columns, scores) if table else _attributes(log, path)
+        parts = table_attributes(path, columns) if table else _attributes(log, path)
     counted: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
     for task, attributes in parts:
         paths = counted.setdefault(task or path.stem, {})

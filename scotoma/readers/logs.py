@@ -24,7 +24,7 @@ from scotoma.readers.extract import (
     list_attributes,
 )
 from scotoma.readers.files import files_below
-from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog, quoted_id
+from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog
 from scotoma.readers.tables import is_one_table
 from scotoma.untrusted import read_apart
 
@@ -55,7 +55,6 @@ def read_logs(
     folder: Path,
     *,
     attributes: Sequence[str] = (),
-    scores: Sequence[str] = (),
     filter: str = "",  # noqa: A002  the tools' own word
     tasks: Sequence[str] = (),
     reruns: bool = False,
@@ -67,7 +66,6 @@ def read_logs(
         places: Files, or folders that are searched for logs. Several are reruns of one model.
         folder: An existing folder for text, as large as the logs; the caller removes it.
         attributes: Dotted paths of the attributes to keep, such as `doc.category`.
-        scores: Names of the scores to keep; empty for all that are numbers. Of tables: columns.
         filter: Which filter's answers to take of tasks that were scored after several.
         tasks: Names of the tasks to take, so that nothing is asked of others; empty for all.
         reruns: Whether several evaluations of a task at one place are reruns.
@@ -83,8 +81,8 @@ def read_logs(
     """
     parts: dict[str, list[_Part]] = {}
     for place in map(str, places):
-        for path, _ in _logs(place, columns or LogColumns(), scores):
-            for part in _gathered(place, path, folder, attributes, scores, columns or LogColumns()):
+        for path, _ in _logs(place, columns or LogColumns()):
+            for part in _gathered(place, path, folder, attributes, columns or LogColumns()):
                 parts.setdefault(part.facts["task"], []).append(part)
     if not parts:
         shown = printable(masked(", ".join(map(str, places))))
@@ -100,7 +98,6 @@ def read_logs(
             )
     parts = {task: _without_failed_tries(own) for task, own in parts.items()}
     chosen = _of_filter(parts, filter, tasks or list(parts))
-    _check_scores(chosen, scores)
     return {
         task: _merged(task, chosen[task], attributes, reruns=reruns)
         for task in natural_order(chosen)
@@ -125,9 +122,9 @@ def attributes_of(
     """
     tasks: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
     for place in map(str, places):
-        for path, _ in _logs(place, columns or LogColumns(), ()):
+        for path, _ in _logs(place, columns or LogColumns()):
             counted = read_apart(
-                list_attributes, path, columns or LogColumns(), (), path=_largest(path),
+                list_attributes, path, columns or LogColumns(), path=_largest(path),
                 called=path.name,
             )  # fmt: skip
             for task, paths in counted.items():
@@ -150,7 +147,7 @@ def _spoken(kinds: set[str]) -> str:
     return "text" if kinds == {"text"} else "mixed"
 
 
-def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[Path, str]]:
+def _logs(place: str, columns: LogColumns) -> list[tuple[Path, str]]:
     """List the logs at a place, with their formats; tables count where there is nothing else."""
     root = Path(os.path.abspath(place))
     shown = printable(masked(place))
@@ -158,10 +155,8 @@ def _logs(place: str, columns: LogColumns, scores: Sequence[str]) -> list[tuple[
         raise ConfigError(f"{shown} does not exist; name a log, or a folder of logs")
     whole = not root.is_dir() or is_one_table(root)
     paths = [root] if whole else files_below(root, SUFFIXES, shown)
-    arguments = (columns, tuple(scores))
     formats = (
-        (path, read_apart(format_of, path, *arguments, path=path, called=path.name))
-        for path in paths
+        (path, read_apart(format_of, path, columns, path=path, called=path.name)) for path in paths
     )
     logs = [(path, name) for path, name in formats if name]
     of_tools = [(path, name) for path, name in logs if name not in TABLES]
@@ -186,13 +181,12 @@ def _gathered(
     path: Path,
     folder: Path,
     attributes: Sequence[str],
-    scores: Sequence[str],
     columns: LogColumns,
 ) -> Iterator[_Part]:
     number = sum(1 for _ in folder.iterdir())  # files are never removed: a new stem each time
     evaluations = read_apart(
         gather_log, path, str(folder.absolute() / f"{number:06d}"), number << 44, tuple(attributes),
-        tuple(scores), columns, path=_largest(path), called=path.name,
+        columns, path=_largest(path), called=path.name,
     )  # fmt: skip
     for facts in evaluations:
         # A table that was named stands for its model, one in a folder for its task.
@@ -253,26 +247,6 @@ def _of_filter(
         one = wanted if wanted in filters else filters[0]
         chosen[task] = [part for part in parts[task] if part.facts["filter"] == one]
     return chosen
-
-
-def _check_scores(parts: Mapping[str, list[_Part]], wanted: Sequence[str]) -> None:
-    """Refuse scores that were asked for and are in no log, or are no numbers."""
-    every = [part for task in parts.values() for part in task]
-    there = sorted({name for part in every for name in part.facts["known_scores"]})
-    for name in wanted:
-        if name not in there:
-            known = f"have {printable(', '.join(there))}" if there else "have none of those"
-            raise ConfigError(
-                f"score {printable(name)!r} is in none of the logs, which {known}"
-                f"{nearest(name, there, ONE_OF_THEM)}"
-            )
-        for part in every:
-            if fault := part.facts["not_numbers"].get(name):
-                raise DataError(
-                    f"score {printable(name)!r} of {printable(part.path.name)} must be a number, "
-                    f"and is {fault[2]} in {fault[0]:,} of {part.facts['rows']:,} examples, the "
-                    f"first is {quoted_id(fault[1])}; choose another score"
-                )
 
 
 def _merged(

@@ -42,7 +42,6 @@ def gate_of(audit: Audit, rules: GateRules | None = None) -> GateFile:
 def audit_in_memory(
     pair: Pair,
     *,
-    project: str = "notebook",
     positive: str | None = None,
     advantaged: Mapping[str, str] | None = None,
     clarify: bool = False,
@@ -52,7 +51,6 @@ def audit_in_memory(
 
     Args:
         pair: Dense and compressed answers on the same examples.
-        project: What the audit is called.
         positive: The favourable class; None where every class counts alike.
         advantaged: Attribute to the value that its others are compared with.
         clarify: Measure Clarify's metrics.
@@ -98,7 +96,7 @@ def audit_in_memory(
     bias = BiasSection.model_validate(jsonable(section))
     _, divergence = score_divergence(comparison, examples, {}, 0)
     described = audited_header(
-        examples, examples.split("train"), project=project,
+        examples, examples.split("train"), project="notebook",
         positive=positive, unlabelled="" if examples.labelled else UNLABELLED,
         fewest_models=min(dense.predicted.shape[1], compressed.predicted.shape[1]),
         variants=[

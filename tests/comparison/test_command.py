@@ -107,6 +107,21 @@ def test_an_audit_is_left_with_page_gate_and_examples(home: Path, tmp_path: Path
     assert "&lt;b&gt;Not known" not in page
 
 
+def test_accuracy_is_what_the_answers_of_a_table_average_to(tmp_path: Path) -> None:
+    """`--score` takes what its help says it compares where nothing is named."""
+    for name, answers in (("a", "xxyyxx"), ("b", "xxyxxy")):
+        table = {"id": range(60), "label": [*"xxyyxx"] * 10, "predicted": [*answers] * 10}
+        pl.DataFrame(table).write_csv(tmp_path / f"{name}.csv")
+    sides = tmp_path / "a.csv", tmp_path / "b.csv"
+    (usual,) = measured("compare", *sides)["comparisons"]
+    assert usual["score"]["after"]["value"] == pytest.approx(4 / 6)
+    for score in ("accuracy", "acc", "correct"):
+        assert measured("compare", *sides, "--score", score)["comparisons"] == [usual]
+    code, _, err = scotoma("compare", *sides, "--score", "quality")
+    assert code == 2
+    assert "share correct; name one of them" in " ".join(err.split())
+
+
 def test_free_text_and_numbers_are_compared_without_a_verdict(home: Path) -> None:
     sides = home / "text" / "bf16", home / "text" / "w4a16"
     found = measured("compare", *sides, "--score", "f1", "--group", "level")

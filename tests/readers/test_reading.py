@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import ConfigError
 from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.logs import attributes_of
 from tests.readers.conftest import FILES, Read, Write, lm_eval_row
@@ -28,16 +28,6 @@ def test_several_filters_are_a_choice(read: Read) -> None:
     )
     with pytest.raises(ConfigError, match=r"filter 'strict' is in none .* mean 'strict-match'"):
         read(LM_EVAL / "bf16", filter="strict")
-
-
-def test_scores_are_chosen_by_name(read: Read) -> None:
-    logs = read(LM_EVAL / "bf16", filter="strict-match", scores=["acc"])
-    assert (logs["bbq_local"].scores, logs["maths_local"].scores) == (("acc",), ())
-    with pytest.raises(ConfigError, match="score 'ac' is in none of the logs, which have acc, "):
-        read(LM_EVAL / "bf16", filter="strict-match", scores=["ac"])
-    with pytest.raises(DataError) as refused:
-        read(LM_EVAL / "bf16", filter="strict-match", scores=["amb_bias_score"])
-    assert "and is a list of 4 values in 24 of 24 examples, the first is '0'" in str(refused.value)
 
 
 def test_two_evaluations_at_one_place_are_reruns_only_if_said(read: Read, write: Write) -> None:

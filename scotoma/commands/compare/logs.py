@@ -24,7 +24,7 @@ from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
-from scotoma.readers.evaluation_tables import LogColumns
+from scotoma.readers.evaluation_tables import CORRECT, LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
@@ -35,6 +35,7 @@ USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
     "em", "score",
 )  # fmt: skip
+ACCURACY = ("accuracy", "acc")
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
 TABLE_KEYS = {  # columns of --groups that name an example or its content, to those of logs
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
@@ -333,13 +334,19 @@ def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationL
             f"{why}; correct the log, or name logs of one evaluation"
         )
     if question.score is not None:
-        if question.score not in common:
+        score = _called(question.score, common)
+        if score not in common:
             raise ConfigError(
                 f"--score {printable(question.score)!r} is not in both logs of {before.task}, "
                 f"which share {', '.join(common)}{nearest(question.score, common, ONE_OF_THEM)}"
             )
-        return question.score
+        return score
     return next((name for name in USUAL_SCORES if name in common), common[0])
+
+
+def _called(score: str, known: Sequence[str]) -> str:
+    """What logs call a score; accuracy is what `correct` of a table averages to."""
+    return CORRECT if score in ACCURACY and score not in known else score
 
 
 def _scored(
@@ -354,7 +361,7 @@ def _scored(
 
     def has_score(task: str) -> bool:
         common = [name for name in logs[0][task].scores if name in logs[1][task].scores]
-        return wanted in common if wanted else bool(common)
+        return _called(wanted, common) in common if wanted else bool(common)
 
     scored = [task for task in tasks if has_score(task)]
     what = f"score {wanted}" if wanted else "score that is a number"
