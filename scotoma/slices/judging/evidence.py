@@ -88,7 +88,8 @@ class Evidence:
         lane: The test.
         known: The outcome of these rows, or of the rows that they are a part of.
         clusters: Code of each row's cluster; None where every row is its own.
-        part: The evidence on more rows, and which of them these are: a row adds what it adds there.
+        part: The evidence on more rows, perhaps a part itself, and which of them these are: a row
+            adds what it adds there. That is picked once, in order, for all parts of this part.
     """
 
     lane: Lane
@@ -128,18 +129,22 @@ class Evidence:
 
     def take(self, rows: Rows) -> Evidence:
         """Keep some of the rows."""
-        whole, places = (self, rows) if self.part is None else (self.part[0], self.part[1][rows])
         clusters = None if self.clusters is None else self.clusters[rows]
-        return Evidence(self.lane, self.known, clusters, (whole, places))
+        return Evidence(self.lane, self.known, clusters, (self, rows))
 
     def shuffled(self, rng: np.random.Generator) -> Evidence:
         """Shuffle the outcome, so that no slice means anything; clusters stay where they are."""
         if not self.lane.exchanges:
             moved = self.take(shuffle(self.rows, self.clusters, rng))
             return replace(moved, clusters=self.clusters)
-        outcome = self.known if self.part is None else self.known.take(self.part[1])
+        outcome = self._known
         exchanged = replace(outcome, clusters=self.clusters).shuffled(rng, exchange=True)
         return replace(self, known=exchanged, part=None)
+
+    @property
+    def _known(self) -> Outcome:
+        """The outcome of these rows."""
+        return self.known if self.part is None else self.part[0]._known.take(self.part[1])
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -175,9 +180,9 @@ def _taken(part: Part, rows: Rows, total: int) -> Part:
     """What some rows add to a sum, of what all add."""
     adding, lanes = part
     if adding is None:
-        return None, None if lanes is None else lanes[rows]
+        return None, None if lanes is None else np.take(lanes, rows, axis=0)
     place = np.full(total, -1)
     place[adding] = np.arange(adding.size)
     own = place[rows]
     known = np.flatnonzero(own >= 0)
-    return known, None if lanes is None else lanes[own[known]]
+    return known, None if lanes is None else np.take(lanes, own[known], axis=0)
