@@ -82,7 +82,8 @@ def read_label_columns(
         )
     numbers = np.where(silent, np.nan, numbers)
     present = numbers >= np.array(list(labels.values()))
-    answers = np.where(silent, None, np.where(present, PRESENT, ABSENT)).ravel()
+    answers = np.where(present, PRESENT, ABSENT).astype(object)
+    answers[silent] = None
     n = frame.height
     pairs = frame.select("example_id", *NAME_COLUMNS).select(
         pl.all().repeat_by(len(names)).explode()
@@ -90,7 +91,7 @@ def read_label_columns(
     named = pl.Series("label", names * n, dtype=pl.String)
     return pairs.with_columns(
         pair_ids(pl.col("example_id"), pl.lit(named)).alias("example_id"),
-        pl.Series("predicted", answers.tolist(), pl.String),
+        pl.Series("predicted", answers.ravel().tolist(), pl.String),
         pl.Series("score", np.where(present, numbers, 1 - numbers).astype(np.float32).ravel()),
     )
 
