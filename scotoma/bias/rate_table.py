@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from scotoma.bias.counting import RateMetric
 from scotoma.inputs import Flags
@@ -76,20 +77,26 @@ def rate_columns(
     reach = 3.0 * math.log1p(-level) / math.log1p(-0.95) / np.maximum(n, 1)
     low = np.where(unseen, np.maximum(0.0, value - reach), low)
     high = np.where(unseen, np.minimum(1.0, value + reach), high)
-    scale_names = np.where(known_se, np.array(SCALES)[:, None], "identity")
-    runs = np.array([few_runs(of) for of in members])[:, None]
-    few = np.array(["; ".join(filter(None, [FEW_EVENTS, own])) for own in runs[:, 0]])[:, None]
+    scales = np.where(known_se, np.arange(4)[:, None], 3)
+    scales[unseen] = 4
+    notes = [few_runs(of) for of in members]
+    notes += ["; ".join(filter(None, [FEW_EVENTS, own])) for own in notes]
+    note = np.where(events < FEW, np.arange(4, 8)[:, None], np.arange(4)[:, None])
+    note[n == 0] = len(notes)
     columns: Table = {
         "value": value, "low": low, "high": high, "n": n,
         "models": np.broadcast_to(members[:, None], n.shape), "effective_events": events,
         "reason": _reasons(known, groups, kinds, undefined, undefined | unseen | known_se),
-        "note": np.where(n == 0, "", np.where(events < FEW, few, runs)),
+        "note": pl.Series([*notes, ""])[note.T.ravel()],
         "se": np.where(known_se, se, np.nan), "df": np.where(known_se, parts["df"], np.nan),
-        "scale": np.where(unseen, "rule of three", scale_names),
+        "scale": pl.Series([*SCALES, "rule of three"])[scales.T.ravel()],
     }  # fmt: skip
     for part in PARTS:
         columns[f"variance_{part}"] = np.where(np.arange(4)[:, None] < 2, np.nan, parts[part])
-    return {name: np.asarray(column).T.ravel() for name, column in columns.items()}
+    return {
+        name: column if isinstance(column, pl.Series) else column.T.ravel()
+        for name, column in columns.items()
+    }
 
 
 def _reasons(
@@ -103,11 +110,12 @@ def _reasons(
     reasons = np.full(undefined.shape, "", dtype=object)
     n, rows = known.dense.n.ravel().tolist(), known.dense.rows.ravel().tolist()
     few = np.minimum(known.dense.effective_events, known.compressed.effective_events).ravel()
-    for own, cell in zip(*(places.tolist() for places in np.nonzero(undefined)), strict=True):
+    for cell in np.flatnonzero(undefined[2]).tolist():
         words = kinds[cell % len(kinds)].words(groups[cell // len(kinds)])
-        reasons[own, cell] = (
-            relative_reason(float(few[cell]), rows[cell], words) if n[cell] else words.nobody
-        )
+        if n[cell]:
+            reasons[2, cell] = relative_reason(float(few[cell]), rows[cell], words)
+        else:
+            reasons[:, cell] = words.nobody
     for own, cell in zip(*(places.tolist() for places in np.nonzero(~settled)), strict=True):
         reasons[own, cell] = no_interval(n[cell])
     return reasons

@@ -69,21 +69,17 @@ class RateTable:
             columns = rate_columns(
                 _block(known, block), groups, [kinds[place] for place in own], level=LEVEL
             )
-            names = [self.classes[kinds[place].class_id or 0] for place in own]
+            metric = pl.Series([kinds[place].name for place in own])
+            of_class = pl.Series([self.classes[kinds[place].class_id or 0] for place in own])
+            g, e, what = (np.ravel(at) for at in np.indices((len(groups), len(own), len(WHATS))))
+            keys = {
+                "metric": metric[e], "group": pl.Series(groups)[g], "class": of_class[e],
+                "what": pl.Series(WHATS)[what],
+            }  # fmt: skip
+            whole = {"question": "rates", "variant": variant, "condition": None, "level": LEVEL}
             yield (
-                pl.DataFrame(
-                    {
-                        "question": "rates",
-                        "variant": variant,
-                        "condition": None,
-                        "level": LEVEL,
-                        "metric": np.repeat([kinds[p].name for p in own], 4).tolist() * len(groups),
-                        "group": np.repeat(groups, 4 * len(own)),
-                        "class": np.repeat(names, 4).tolist() * len(groups),
-                        "what": list(WHATS) * (len(groups) * len(own)),
-                        **columns,
-                    }
-                )
+                pl.DataFrame(keys | columns)
+                .with_columns(**{name: pl.lit(value) for name, value in whole.items()})
                 .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
                 .fill_nan(None)
             )
