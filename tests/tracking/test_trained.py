@@ -100,7 +100,7 @@ def test_data_sets_files_and_models_are_mlflows_own(logged: Logged) -> None:
         inputs = run.inputs.dataset_inputs
         assert {one.tags[0].value for one in inputs} == {"train", "test"}
     artifacts = {file.path for file in logged.client.list_artifacts(logged.whole.info.run_id)}
-    assert artifacts >= {"audit.json", "rates.parquet", "gate.json", "report.html", "trend.html",
+    assert artifacts >= {"audit.json", "numbers.parquet", "gate.json", "report.html", "trend.html",
                          "trend.png"}  # fmt: skip
     assert len(logged.models) == 9
     for model in logged.models:

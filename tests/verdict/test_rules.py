@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -11,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from scotoma.config.gate import ChangeRule, GateRules, default_rules, load_rules, parse_rules
+from scotoma.config.gate import (
+    ChangeRule,
+    GateRules,
+    LevelRule,
+    Rule,
+    SincePreviousRule,
+    default_rules,
+    load_rules,
+    parse_rules,
+)
 from scotoma.config.schemas import file_schema
 from scotoma.errors import ConfigError
+from scotoma.verdict.rules import KINDS
 
 WHOLE = """\
 alpha: 0.05
@@ -313,3 +323,8 @@ def _numbers(value: Any) -> Any:
 
 def test_the_model_is_what_the_schema_says() -> None:
     assert file_schema("gate")["properties"].keys() == GateRules.model_fields.keys()
+
+
+def test_every_rule_has_an_entry_in_the_table_of_kinds() -> None:
+    every = get_args(get_args(Rule)[0])
+    assert set(KINDS) == set(every) - {LevelRule, SincePreviousRule}
