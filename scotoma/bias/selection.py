@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from scotoma.bias.counting import RateMetric, group_masks, tally
 from scotoma.bias.results import GroupChange, GroupRate
-from scotoma.bias.subgroup import change_at
+from scotoma.bias.subgroup import change_at, rate_at
 from scotoma.errors import DataError
 from scotoma.numbers import ChangeEvidence, RateEvidence, check_level
 
@@ -49,15 +49,7 @@ def selection_rates(
     nobody = np.zeros(len(hits), np.intp)
     moments = tally(nobody, hits, None, masks, positive=1, n_classes=2, clusters=clusters)
     known = RateEvidence.of_tally(moments)
-    return [
-        GroupRate(
-            name,
-            SELECTED.name,
-            None,
-            known.estimate((g, EVENTS), SELECTED.words(name), level=level),
-        )
-        for g, name in enumerate(names)
-    ]
+    return [rate_at(known, (g, EVENTS), name, SELECTED, level) for g, name in enumerate(names)]
 
 
 def selection_changes(
@@ -66,6 +58,7 @@ def selection_changes(
     groups: npt.ArrayLike,
     names: Sequence[str],
     *,
+    kind: RateMetric = SELECTED,
     clusters: npt.ArrayLike | None = None,
     paired: bool = False,
     level: float = 0.95,
@@ -77,6 +70,7 @@ def selection_changes(
         compressed: Whether compressed models do, shape (N, K').
         groups: As for `selection_rates`, like all that are not described.
         names: One name a group.
+        kind: What models do to the examples, in words.
         clusters: Id of each row's cluster.
         paired: Member m of `compressed` derives from member m of `dense`.
         level: Coverage of the intervals.
@@ -95,7 +89,7 @@ def selection_changes(
     nobody = np.zeros(len(d), np.intp)
     moments = tally(nobody, d, c, masks, positive=1, n_classes=2, paired=paired, clusters=clusters)
     known = ChangeEvidence.of_tally(moments)
-    return [change_at(known, (g, EVENTS), name, SELECTED, level) for g, name in enumerate(names)]
+    return [change_at(known, (g, EVENTS), name, kind, level) for g, name in enumerate(names)]
 
 
 def _hits(selected: npt.ArrayLike) -> npt.NDArray[np.intp]:

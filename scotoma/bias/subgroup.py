@@ -68,7 +68,7 @@ def rates(
     moments = tally(y, ids, None, masks, positive=positive, n_classes=n_classes, clusters=clusters)
     known = RateEvidence.of_tally(moments)
     return [
-        _rate(known, (g, e), name, kind, level)
+        rate_at(known, (g, e), name, kind, level)
         for g, name in enumerate(names)
         for e, kind in enumerate(kinds)
     ]
@@ -181,9 +181,10 @@ def group_changes(
     ]
 
 
-def _rate(
+def rate_at(
     known: RateEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
 ) -> GroupRate:
+    """Give one metric of one group, at one place of the evidence."""
     estimate = known.estimate(index, kind.words(name), level=level)
     return GroupRate(name, kind.name, kind.class_id, estimate)
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from scotoma.bias import tally
+from scotoma.bias import selection_changes
 from scotoma.bias.counting import RateMetric
-from scotoma.bias.subgroup import change_at
-from scotoma.numbers import ChangeEvidence
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.stages.measures.rates import LEVEL, change_row
 
@@ -32,20 +28,9 @@ def unanswered_rows(comparison: PopulationPair) -> list[dict[str, Any]]:
     )
     if not (dense.any() or compressed.any()):
         return []
-    partition = comparison.examples.groups
-    # A missing answer is the event, and every example is at risk of it: a false positive of none.
-    moments = tally(
-        np.zeros(comparison.examples.size, np.int64),
-        dense.astype(np.uint8),
-        compressed.astype(np.uint8),
-        partition.masks,
-        positive=1,
-        n_classes=2,
-        paired=comparison.paired,
-        clusters=comparison.examples.cluster,
-    )
-    known = ChangeEvidence.of_tally(moments)
-    return [
-        change_row(change_at(known, (g, 1), key, KIND, LEVEL), None)
-        for g, key in enumerate(partition.keys)
-    ]
+    partition, paired = comparison.examples.groups, comparison.paired
+    changes = selection_changes(
+        dense, compressed, partition.masks, partition.keys, kind=KIND, paired=paired,
+        clusters=comparison.examples.cluster, level=LEVEL,
+    )  # fmt: skip
+    return [change_row(change, None) for change in changes]
