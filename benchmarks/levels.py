@@ -30,7 +30,7 @@ from scotoma.audit import Audit
 from scotoma.audit.document import AuditedVariant, GroupSize, TestData
 from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
-from scotoma.bias.clarify.members import member_metrics
+from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.jsonable import jsonable
 from scotoma.verdict import AuditRows, Finding, decide, questions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.members import rows_per_cluster
+from scotoma.bias.clarify.estimates import rows_per_cluster
 from scotoma.bias.fairness import (
     NAMES,
     OF_PREDICTIONS,

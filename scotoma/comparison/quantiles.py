@@ -9,14 +9,15 @@ import numpy as np
 
 from scotoma.comparison.means import ScoreTable
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, cluster_ids
+from scotoma.inputs import Flags, Floats
 from scotoma.numbers import (
+    COMPRESSED,
+    DENSE,
     Estimate,
+    Number,
+    Units,
     check_level,
-    cluster_sums,
-    crossed_variance,
     of_variance,
-    ratio_influence,
     undefined,
 )
 
@@ -46,12 +47,12 @@ class _Side:
 
     Attributes:
         estimate: The quantile with its interval.
-        influence: Of each cluster and member on the share below it, shape (n, K).
+        below: The share of scores that are no larger than it.
         density: Of the scores at the quantile; nan where the interval has no width.
     """
 
     estimate: Estimate
-    influence: Floats
+    below: Number
     density: float
 
 
@@ -101,42 +102,35 @@ def quantile_change(
     if not rows.any():
         nothing = undefined("undefined (no examples)", n=0, members=members, level=level)
         return QuantileChange(share, nothing, nothing, nothing)
-    clusters = (
-        None if table.clusters is None else cluster_ids(table.clusters[rows], int(rows.sum()))
-    )
-    before, after = (
-        _side(scores[rows], clusters, share, level) for scores in (table.before, table.after)
-    )
+    units = Units.of(int(rows.sum()), None if table.clusters is None else table.clusters[rows])
+    before = _side(table.before[rows], units, share, level, DENSE)
+    after = _side(table.after[rows], units, share, level, DENSE if table.paired else COMPRESSED)
     return QuantileChange(
-        share, before.estimate, after.estimate, _change(before, after, members, level, table.paired)
+        share, before.estimate, after.estimate, _change(before, after, members, level)
     )
 
 
-def _change(before: _Side, after: _Side, members: int, level: float, paired: bool) -> Estimate:
+def _change(before: _Side, after: _Side, members: int, level: float) -> Estimate:
     value, n = after.estimate.value - before.estimate.value, before.estimate.n
     if not (before.density > 0 and after.density > 0):
         reason = before.estimate.reason or after.estimate.reason
         reason = reason or "interval not estimable (too many equal scores)"
         return undefined(reason, value=value, n=n, members=members, level=level)
-    variance = crossed_variance(
-        before.influence / before.density, after.influence / after.density, paired=paired, unit=None
-    )
-    return of_variance(value, variance, n=n, members=members, level=level)
+    change = after.below / after.density - before.below / before.density
+    return of_variance(value, change.variance, n=n, members=members, level=level)
 
 
-def _side(scores: Floats, clusters: Codes | None, share: float, level: float) -> _Side:
+def _side(scores: Floats, units: Units, share: float, level: float, axis: str) -> _Side:
     ordered = np.sort(scores, axis=None)
     value = _smallest(ordered, share)
-    sizes = np.ones(len(scores))
-    below = cluster_sums(scores <= value, clusters)
-    influence = ratio_influence(below, cluster_sums(sizes, clusters))
-    n, members = len(below), scores.shape[1]
-    share_below = of_variance(share, crossed_variance(influence), n=n, members=members, level=level)
+    below = units.mean(scores <= value, axis=axis, flip=None)
+    n, members = below.n, scores.shape[1]
+    share_below = of_variance(share, below.variance, n=n, members=members, level=level)
     low, high = share_below.low, share_below.high
     if not (low > 0 and high < 1):
         reason = f"interval not estimable ({n:,} examples are too few for this quantile)"
         return _Side(
-            undefined(reason, value=value, n=n, members=members, level=level), influence, np.nan
+            undefined(reason, value=value, n=n, members=members, level=level), below, np.nan
         )
     ends = _smallest(ordered, low), _smallest(ordered, high)
     width = ends[1] - ends[0]
@@ -144,7 +138,7 @@ def _side(scores: Floats, clusters: Codes | None, share: float, level: float) ->
     estimate = Estimate(
         value, *ends, n, members, np.nan, share_below.df, level, "", share_below.note, np.nan, scale
     )
-    return _Side(estimate, influence, (high - low) / width if width > 0 else np.nan)
+    return _Side(estimate, below, (high - low) / width if width > 0 else np.nan)
 
 
 def _smallest(ordered: Floats, share: float) -> float:

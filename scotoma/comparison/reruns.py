@@ -6,7 +6,7 @@ are rows of one cluster: they take away noise of sampling or kernels, and add no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats
-from scotoma.numbers import Estimate, crossed_variance, none_seen, of_variance
+from scotoma.numbers import Estimate, Units, none_seen
 from scotoma.predictions.reruns import rerun_rows
 
 __all__ = ["RerunFloor", "align_reruns", "rerun_floor"]
@@ -94,8 +94,8 @@ def rerun_floor(before: npt.ArrayLike, after: npt.ArrayLike, *, level: float = 0
     pairs = product(range(d.shape[1]), range(c.shape[1]))
     other = _mean(d[:, i] != c[:, j] for i, j in pairs)
     n = len(d)
-    variance = crossed_variance(own[:, None], other[:, None])
-    excess = of_variance(float((other - own).mean()), variance, n=n, members=1, level=level)
+    units = Units(n)
+    excess = replace(units.mean(other).since(units.mean(own)), events=np.nan).estimate(level=level)
     return RerunFloor(n, _share(own, level), _share(other, level), excess)
 
 
@@ -107,5 +107,4 @@ def _share(values: Floats, level: float) -> Estimate:
     n, value = len(values), float(values.mean())
     if not 0 < value < 1:
         return none_seen(value, n=n, members=1, lowest=0.0, highest=1.0, level=level)
-    variance = crossed_variance(values[:, None] / (value * (1 - value)))
-    return of_variance(value, variance, n=n, members=1, level=level, scale="logit")
+    return Units(n).mean(values, flip=None).estimate("logit", level=level)

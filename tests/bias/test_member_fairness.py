@@ -12,7 +12,7 @@ from fairlearn.metrics import (
 )
 from sklearn.metrics import confusion_matrix
 
-from scotoma.bias.clarify.members import member_metrics
+from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.bias.member_fairness import MOST_GROUPS, member_fairness
 

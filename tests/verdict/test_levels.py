@@ -13,7 +13,7 @@ import pytest
 
 from scotoma.audit.reading import parse_gate
 from scotoma.bias.clarify import METRICS, all_metrics
-from scotoma.bias.clarify.members import member_metrics
+from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.bias.fairness import NAMES
 from scotoma.bias.member_fairness import MOST_GROUPS, member_fairness
 from scotoma.config.gate import parse_rules

@@ -17,11 +17,12 @@ from scotoma.bias.clarify.scores import metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.numbers import (
+    COMPRESSED,
+    DENSE,
     FEW_EVENTS,
     Estimate,
     check_level,
     cluster_sums,
-    crossed_variance,
     flip_floor,
     of_variance,
     ratio_influence,
@@ -36,6 +37,7 @@ TOO_FEW = 5.0  # fewer leave a ratio without an interval
 RATIOS = ("DI", "DCA", "DCR", "TE")  # not bounded: a few examples in a denominator move them far
 UNBOUNDED = (*RATIOS, "GE")  # the others lie in [-1, 1]
 POST_TRAINING = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
+ONE_ADVANTAGED = f"interval not estimable (one example in the {FACETS[0]})"
 BOUND_NOTE = "upper bound only: a distance is never negative, so no interval around it can hold 0"
 
 
@@ -237,6 +239,67 @@ def metric_changes(
     return answer
 
 
+def member_metrics(
+    *,
+    d: npt.ArrayLike,
+    p: npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
+    strata: npt.ArrayLike | None = None,
+    features: npt.ArrayLike | None = None,
+    clusters: npt.ArrayLike | None = None,
+    only: Iterable[str] = POST_TRAINING,
+) -> dict[str, tuple[Array, Array]]:
+    """Measure each metric on every member, with its standard error over examples.
+
+    Args:
+        d: Whether each example belongs to the disadvantaged facet, booleans of shape (N,).
+        p: Positive predictions, shape (N,), or (N, K), one column per member.
+        y: Positive labels, shape (N,).
+        strata: The stratum of each example, shape (N,); for CDDPL.
+        features: Numbers by which examples are alike, shape (N, F), on one scale; for FT.
+        clusters: Id of each example's cluster, shape (N,). Its examples are taken for one that
+            stands for all of them, so that standard errors are too large rather than too small.
+        only: The metrics wanted, of those of predictions.
+
+    Returns:
+        Metric name to values and standard errors, of DI those of log DI, shape (K,) each; nan where
+        undefined. Proportions count one example more on each side (Agresti and Caffo 2000), so that
+        a facet without errors is not known for certain. A metric whose arguments are missing is
+        left out.
+
+    Raises:
+        DataError: As for `metric`.
+
+    >>> women, men = [True] * 50, [False] * 50
+    >>> hired = [[True, True]] * 10 + [[False, True]] * 40 + [[True, False]] * 20
+    >>> values, se = member_metrics(d=women + men, p=hired + [[False, False]] * 30)["DPPL"]
+    >>> values.round(2).tolist(), se.round(3).tolist()
+    ([0.2, -1.0], [0.089, 0.027])
+    """
+    whole = read_case(d=d, y=y, p=p, strata=strata, features=features, clusters=clusters)
+    brief, inflation = merged(whole)[0], rows_per_cluster(whole.clusters)
+    return {
+        name: _flips_of_members(whole, inflation)
+        if name == "FT"
+        else _of_members(name, brief, inflation)
+        for name in only
+        if not missing(name, whole)
+    }
+
+
+def rows_per_cluster(clusters: npt.NDArray[np.intp] | None) -> float:
+    """Compute the rows of the cluster of a row, on average: by it variances grow at most.
+
+    >>> import numpy as np
+    >>> rows_per_cluster(np.array([0, 0, 0, 1])), rows_per_cluster(None)
+    (2.5, 1.0)
+    """
+    if clusters is None or not clusters.size:
+        return 1.0
+    sizes = np.bincount(clusters).astype(float)
+    return float((sizes**2).sum() / sizes.sum())
+
+
 def _estimate(name: str, case: Case, level: float) -> Estimate:
     absent = missing(name, case)
     data = METRICS[name].stage == "pre-training"
@@ -252,14 +315,14 @@ def _estimate(name: str, case: Case, level: float) -> Estimate:
         reason = f"{scored.events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"
         reason = f"interval not estimable ({reason})"
     if not reason and np.isnan(scored.scores).any():
-        reason = f"interval not estimable (one example in the {FACETS[0]})"
+        reason = ONE_ADVANTAGED
     known: dict[str, Any] = {
         "n": scored.n, "members": members, "events": scored.events, "level": level, "note": note,
     }  # fmt: skip
     if reason:
         return undefined(reason, value=value, **known)
-    ratio = name == "DI"
-    variance = crossed_variance(scored.scores / (value if ratio else 1.0), times=case.times)
+    ratio, number = name == "DI", scored.number()
+    variance = (number.log() if ratio else number).variance
     variance = replace(variance, total=variance.total + scored.extra)
     return of_variance(value, variance, scale="ratio" if ratio else "identity", **known)
 
@@ -318,11 +381,16 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
         )  # fmt: skip
     moved = after.positive - before.positive
     events = before.effective_events(np.abs(moved))
-    variance = crossed_variance(
-        dense.scores, compressed.scores, paired=paired, times=before.times, unit=None
-    ).floored(_floor(before, moved, (dense.effects**2 + compressed.effects**2) / 2))
-    note = "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note]))
-    return of_variance(value, variance, n=n, members=members, events=events, level=level, note=note)
+    shared: dict[str, Any] = {
+        "n": n, "members": members, "events": events, "level": level,
+        "note": "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note])),
+    }  # fmt: skip
+    if np.isnan(dense.scores).any():
+        return undefined(ONE_ADVANTAGED, value=value, **shared)
+    change = compressed.number(DENSE if paired else COMPRESSED) - dense.number()
+    squares = (dense.effects**2 + compressed.effects**2) / 2
+    variance = replace(change, floor=_floor(before, moved, squares)).variance
+    return of_variance(value, variance, **shared)
 
 
 def _floor(case: Case, moved: Array, squares: Array) -> float:
@@ -352,3 +420,31 @@ def _floor(case: Case, moved: Array, squares: Array) -> float:
         square = np.average(squares[rows], weights=times[rows])
         floor += float(share**2 * square * flip_floor(*example_variance(change, n, each), n))
     return floor
+
+
+def _of_members(name: str, case: Case, inflation: float) -> tuple[Array, Array]:
+    # With one success and one failure more in every facet: in its largest stratum, so that the
+    # weights of strata hardly move.
+    cells = case.cells
+    values = measure(name, cells).values
+    largest = int(cells.sum(axis=(0, 2, 3, 4)).argmax())
+    more = cells.copy()
+    more[:, largest] += 0.5
+    moved = measure(name, more)
+    influence = np.broadcast_to(moved.influence, cells.shape)
+    n = more.sum(axis=(1, 2, 3, 4))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = np.where(more > 0, more * influence**2, 0.0)
+        variance = squares.sum(axis=(1, 2, 3, 4)) * inflation / n**2
+        scale = values if name == "DI" else 1.0
+        se = np.sqrt(variance) / scale
+    return values, np.where(np.isfinite(values) & np.isfinite(se), se, np.nan)
+
+
+def _flips_of_members(case: Case, inflation: float) -> tuple[Array, Array]:
+    """The fliptest, whose influences are those of examples and not of cells."""
+    if not case.both_facets:
+        nothing = np.full(case.members, np.nan)
+        return nothing, nothing
+    flips = case.flips
+    return flips.values, np.sqrt(flips.influences.var(axis=0) * inflation / case.n)

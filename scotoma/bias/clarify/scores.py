@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from scotoma.bias.clarify.arguments import Case
 from scotoma.bias.clarify.cells import DIFFERENCES, FACETS, measure
-from scotoma.numbers import cluster_sums
+from scotoma.numbers import DENSE, Number, Units, cluster_sums
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -33,6 +33,7 @@ class Scores:
             of proportions.
         reason: Why values are nan.
         note: What to say beside the values.
+        times: How many examples each row of scores stands for, shape (n,); None for one each.
     """
 
     values: Array
@@ -43,6 +44,11 @@ class Scores:
     extra: float = 0.0
     reason: str = ""
     note: str = ""
+    times: Array | None = None
+
+    def number(self, axis: str = DENSE) -> Number:
+        """The mean of the scores, of members on this axis."""
+        return Units(len(self.scores), None, self.times).mean(self.scores, axis=axis, flip=None)
 
 
 def metric_scores(
@@ -96,6 +102,7 @@ def metric_scores(
         _one_more(name, case),
         measured.reason,
         measured.note,
+        case.times,
     )
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
 from scotoma.bias.clarify.arguments import standardised
+from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.bias.clarify.members import member_metrics
 from scotoma.bias.four_fifths import impact_ratios
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
@@ -125,7 +125,11 @@ class ClarifyMetrics:
         Args:
             predicted: Class ids of a population, shape (N, K).
         """
-        return [self._metrics(facet, self._hits(predicted)) for facet in self._facets]
+        hits, wanted = self._hits(predicted), self._of_models
+        return [
+            all_metrics(**self._known(facet), p=hits, seed=self.seed, only=wanted)
+            for facet in self._facets
+        ]
 
     def selection(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
         """Compute the four-fifths tables of one population, one row an attribute and group.
@@ -143,7 +147,7 @@ class ClarifyMetrics:
             {"attribute": " & ".join(attributes)} | vars(row)
             for attributes, masks in self.examples.partition().apart().items()
             if self.of_labels not in attributes
-            for row in impact_ratios(selected, masks, clusters=self._clusters)
+            for row in impact_ratios(selected, masks, clusters=self.examples.clusters)
         ]
 
     def models(
@@ -167,9 +171,8 @@ class ClarifyMetrics:
             after = self.metrics(compressed)
             moved = [
                 metric_changes(
-                    d=facet.d, dense=dense == self.positive, compressed=compressed == self.positive,
-                    y=self._y, strata=facet.strata, features=self._numbers,
-                    clusters=self._clusters, paired=paired, only=self._of_models,
+                    **self._known(facet), dense=dense == self.positive,
+                    compressed=compressed == self.positive, paired=paired, only=self._of_models,
                 )
                 for facet in self._facets
             ]  # fmt: skip
@@ -190,13 +193,9 @@ class ClarifyMetrics:
             return []
         rows = []
         for facet in self._facets:
-            found = member_metrics(
-                d=facet.d, y=self._y, p=hits, strata=facet.strata, features=self._numbers,
-                clusters=self._clusters,
-            )  # fmt: skip
             rows += [
                 self._named(facet, name) | {"values": values.tolist(), "se": se.tolist()}
-                for name, (values, se) in found.items()
+                for name, (values, se) in member_metrics(**self._known(facet), p=hits).items()
                 if not (np.isnan(values).all() or self._lacking(facet, name))
             ]
         return rows
@@ -215,31 +214,20 @@ class ClarifyMetrics:
         return [pair for pair in pairs if pair.attribute != self.of_labels]
 
     @cached_property
-    def _labels(self) -> NDArray[np.int64] | None:
-        return self.examples.known_labels
-
-    @cached_property
-    def _clusters(self) -> NDArray[np.int64] | None:
-        return self.examples.clusters
-
-    @cached_property
     def _numbers(self) -> NDArray[np.float64] | None:
         if not self.features or self.positive is None:
             return None
         return standardised(self.examples.features.select(self.features).to_numpy())
 
-    @property
-    def _y(self) -> NDArray[np.bool_] | None:
-        return None if self._labels is None else self._hits(self._labels)
+    def _hits(self, ids: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+        return None if ids is None or self.positive is None else ids == self.positive
 
-    def _hits(self, ids: NDArray[Any]) -> NDArray[np.bool_] | None:
-        return None if self.positive is None else ids == self.positive
-
-    def _metrics(self, facet: FacetPair, hits: NDArray[np.bool_] | None) -> dict[str, Estimate]:
-        return all_metrics(
-            d=facet.d, y=self._y, p=hits, strata=None if self.positive is None else facet.strata,
-            features=self._numbers, clusters=self._clusters, seed=self.seed, only=self._of_models,
-        )  # fmt: skip
+    def _known(self, facet: FacetPair) -> dict[str, Any]:
+        """What the metrics of a facet are computed from, but for the predictions."""
+        return {
+            "d": facet.d, "y": self._hits(self.examples.known_labels), "strata": facet.strata,
+            "features": self._numbers, "clusters": self.examples.clusters,
+        }  # fmt: skip
 
     def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
         lacking = self._lacking(facet, name)
