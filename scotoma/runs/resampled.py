@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
 
+from scotoma.bias.bootstrap import weigh
 from scotoma.bias.fairness import examples_in_groups, fairness_of_cells
 from scotoma.bias.formulas import ClassConfusion
 from scotoma.inputs import Codes, Floats, cluster_ids
@@ -91,22 +91,10 @@ def _confusion(
 ) -> ClassConfusion:
     """Weighted counts of each class against the rest, (G, draws x M, C)."""
     own = group * shape[1]
-    positive = _counts(own[:, None] + p, np.ones(p.shape, bool), shape, weights)
-    tp = _counts(own[:, None] + p, p == y[:, None], shape, weights)
-    actual = _counts((own + y)[:, None], np.ones((len(y), 1), bool), shape, weights)
-    actual = actual.repeat(p.shape[1], axis=1)
+    # Of every prediction of a class whether it is right: the last of two cells.
+    codes = 2 * (own[:, None] + p) + (p == y[:, None])
+    counts = weigh(codes, weights, (*shape, 2))
+    positive, tp = counts.sum(axis=-1), counts[..., 1]
+    actual = weigh((own + y)[:, None], weights, (*shape, 1))[..., 0].repeat(p.shape[1], axis=1)
     fp, fn = positive - tp, actual - tp
     return ClassConfusion(tp, fp, fn, actual.sum(axis=2, keepdims=True) - tp - fp - fn)
-
-
-def _counts(
-    cells: Codes, counted: npt.NDArray[np.bool_], shape: tuple[int, int], weights: Floats
-) -> Floats:
-    """Weighted counts by (group, class) of every draw and member, shape (G, draws x M, C)."""
-    rows, members = cells.shape
-    size = shape[0] * shape[1]
-    at = cells + np.arange(members) * size
-    which = np.broadcast_to(np.arange(rows)[:, None], cells.shape)[counted]
-    table = csr_matrix((np.ones(len(which)), (at[counted], which)), shape=(members * size, rows))
-    counts = np.asarray(table @ weights.T).reshape(members, *shape, len(weights))
-    return np.moveaxis(counts, (3, 0), (1, 2)).reshape(shape[0], -1, shape[1])
