@@ -9,7 +9,7 @@ from scotoma.papers.cie_groups import absolute_rates, label_shares, normalised_r
 from scotoma.papers.cie_over_index import over_indexed
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import TIES, divergence_sentence, percent, quantity_text, under
+from scotoma.papers.words import TIES, divergence_sentence, in_percent, quantity_text, under
 from scotoma.published import cie
 
 __all__ = ["accuracy_beyond", "tables"]
@@ -38,7 +38,7 @@ def _counts(finished: FinishedAudit) -> PaperTable:
     for variant in audit.variants:
         cies = audit.divergence.get(variant.name)
         count = None if cies is None else cies.cie.cie.count
-        rows.append((variant.name, percent(audit.accuracy[variant.name].top1.value), count))
+        rows.append((variant.name, in_percent(audit.accuracy[variant.name].top1.value), count))
     columns = ("top 1", "modal CIEs")
     return PaperTable(
         name="Table 1",
@@ -66,7 +66,7 @@ def _subsets(finished: FinishedAudit) -> PaperTable:
     empty: dict[str, None] = {}
     for name in finished.compressed:
         subsets = {row.subset: row.compressed for row in audit.divergence[name].top1}
-        rows.append((name, *(percent(subsets[subset].value) for subset in order)))
+        rows.append((name, *(in_percent(subsets[subset].value) for subset in order)))
         sound[name] = quantity_text(subsets["CIEs"], factor=100, unit="%")
         empty |= {q.reason: None for q in subsets.values() if q.value is None}
     return PaperTable(
@@ -100,7 +100,7 @@ def _curve(finished: FinishedAudit) -> PaperTable:
             right = getattr(divergence.taxicab, f"{models}_right")
             fixed = [getattr(subsets[subset], models).value for subset in ("CIEs", "non-CIEs")]
             points = [accuracy_beyond(divergence.taxicab, right, members, p) for p in PERCENTILES]
-            rows.append((name, models, *map(percent, (*fixed, *points))))
+            rows.append((name, models, *map(in_percent, (*fixed, *points))))
         sound[name] = " against ".join(
             quantity_text(getattr(subsets["non-CIEs"], models), factor=100, unit="%")
             for models in ("compressed", "dense")

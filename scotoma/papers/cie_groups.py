@@ -10,7 +10,7 @@ from scotoma.audit.worst_change import worst_change
 from scotoma.datasets import AuditedExamples
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import percent, quantity_text, under
+from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.published import cie
 
 __all__ = ["NO_GROUPS", "absolute_rates", "label_shares", "normalised_rates"]
@@ -181,7 +181,7 @@ def _percent(rate: RateChange, part: str) -> float | None:
     before, after = rate.dense.value, rate.compressed.value
     if part == "normalized":
         return 100 * (after - before) / before if before and after is not None else None
-    return percent(before if part == "dense" else after)
+    return in_percent(before if part == "dense" else after)
 
 
 def _gaps(audit: Audit) -> str:

@@ -12,7 +12,7 @@ from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import divergence_sentence, percent, quantity_text, under
+from scotoma.papers.words import divergence_sentence, in_percent, quantity_text, under
 from scotoma.published import pie
 
 __all__ = ["tables"]
@@ -161,7 +161,7 @@ def _topline(
         rows.append(
             (
                 name,
-                percent(audit.accuracy[name].top1.value),
+                in_percent(audit.accuracy[name].top1.value),
                 *([] if missing else [top5_accuracy(finished, name)]),
                 None if impact is None else sum(row.significant for row in impact),
                 None if pies is None else pies.cie.cie.count,

@@ -12,7 +12,7 @@ from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.numbers import Units
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import percent, quantity_text, under
+from scotoma.papers.words import quantity_text, under
 from scotoma.predictions import kept_classes
 
 __all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
@@ -86,7 +86,7 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
     rows: list[tuple[Cell, ...]] = []
     for name, accuracies in by_variant.items():
         values = [accuracies[subset][side].value for side in (0, 1) for subset in SUBSETS]
-        rows.append((name, finished.audit.divergence[name].cie.cie.count, *map(percent, values)))
+        rows.append((name, finished.audit.divergence[name].cie.cie.count, *map(in_percent, values)))
     columns = (
         f"{models} {subset}" for models in ("dense", "compr.") for subset in SUBSETS.values()
     )

@@ -10,7 +10,7 @@ from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.variance_costs import cost_tables, heatmaps
-from scotoma.papers.words import percent, quantity_text
+from scotoma.papers.words import in_percent, quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 
@@ -55,7 +55,7 @@ def _spreads(finished: FinishedAudit) -> PaperTable:
     rows: list[tuple[Cell, ...]] = []
     for attribute, variant, by_metric in _measured(finished):
         for (level, value), key in SPREADS.items():
-            cells = (percent(getattr(by_metric[metric], key)) for metric in NAMES)
+            cells = (in_percent(getattr(by_metric[metric], key)) for metric in NAMES)
             rows.append((attribute, variant, f"{level} {value}", *cells))
     if missing := _missing(finished, rows):
         return PaperTable.lacking(name, title, missing, published)
@@ -80,7 +80,7 @@ def _di(finished: FinishedAudit) -> PaperTable:
         )
     ]  # fmt: skip
     rows = tuple(
-        (attribute, variant, *(percent(getattr(own["DI"], key)) for key in SPREADS.values()))
+        (attribute, variant, *(in_percent(getattr(own["DI"], key)) for key in SPREADS.values()))
         for attribute, variant, own in _measured(finished)
     )
     if missing := _missing(finished, rows):
@@ -112,7 +112,7 @@ def _worked() -> PaperTable:
         run=Grid(
             "Scotoma on the paper's counts",
             ("of", *NAMES),
-            (("computed", *(percent(own[metric]) for metric in NAMES)),),
+            (("computed", *(in_percent(own[metric]) for metric in NAMES)),),
             digits=1,
         ),
         published=[

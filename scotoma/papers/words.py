@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 
-__all__ = ["TIES", "divergence_sentence", "percent", "quantity_text", "under"]
+__all__ = ["TIES", "divergence_sentence", "in_percent", "quantity_text", "under"]
 
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
@@ -35,10 +35,10 @@ def quantity_text(
     return f"{shown} [{text(quantity.low)}, {text(quantity.high)}] (n {quantity.n:,})"
 
 
-def percent(value: float | None) -> float | None:
+def in_percent(value: float | None) -> float | None:
     """Put a fraction in per cent; None where there is none.
 
-    >>> percent(0.25), percent(math.nan), percent(None)
+    >>> in_percent(0.25), in_percent(math.nan), in_percent(None)
     (25.0, None, None)
     """
     return None if value is None or math.isnan(value) else 100 * value
