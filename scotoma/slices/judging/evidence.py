@@ -115,7 +115,10 @@ class Evidence:
 
     def judge(self, cells: Tallied, least: int, keep: float) -> JudgedCells:
         """Test every cell that holds enough rows, as `Lane.judge` says."""
-        sums = tuple(cells.add(*part) for part in self.parts)
+        others = [cells.add(*part) for part in self.parts[1:]]
+        counted = self._counted
+        size = cells.add() if counted is None else others[counted][:, 0].astype(np.intp)
+        sums = (size, *others)
         shared = None
         if self.clusters is not None and self.over is not None:
             shared = ClusterSums.of(cells.keys, self.clusters, self.over), self._each
@@ -158,6 +161,14 @@ class Evidence:
     def over(self) -> Floats | None:
         """What is summed by cluster; None where clusters do not count."""
         return None if self.clusters is None else self.lane.over(self.parts)
+
+    @cached_property
+    def _counted(self) -> int | None:
+        """Place of a sum whose first number counts rows too: they need not be counted again."""
+        for place, (rows, lanes) in enumerate(self.parts[1:]):
+            if rows is None and lanes is not None and (lanes[:, 0] == 1).all():
+                return place
+        return None
 
     @cached_property
     def _whole(self) -> Sums:
