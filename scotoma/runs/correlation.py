@@ -66,15 +66,18 @@ def correlate_metrics(sets: RunSets, techniques: Sequence[str]) -> MetricCorrela
     """
     known = [m for t, m in sets if t == techniques[0] and m != ACCURACY]
     metrics = tuple(m for m in known if all((t, m) in sets for t in techniques))
-    tables = [np.stack([sets[t, m] for m in metrics], axis=1) for t in techniques]
-    tables = [table[np.isfinite(table).all(axis=1)] for table in tables]
-    tables = [table for table in tables if len(table)]
-    rows = np.concatenate(tables) if tables else np.empty((0, len(metrics)))
-    around = np.concatenate([table - table.mean(axis=0) for table in tables]) if tables else rows
+    tables = [np.empty((0, len(metrics)))]
+    for technique in techniques if metrics else ():
+        table = np.stack([sets[technique, metric] for metric in metrics], axis=1)
+        tables.append(table[np.isfinite(table).all(axis=1)])
+    tables = tables[:1] + [table for table in tables if len(table)]
+    rows = np.concatenate(tables)
+    around = np.concatenate([tables[0], *(table - table.mean(axis=0) for table in tables[1:])])
     across, within = _correlations(rows), _correlations(around)
     return MetricCorrelation(
-        metrics, across, within, _effective(across), _effective(within), len(rows), len(tables)
-    )
+        metrics, across, within, _effective(across), _effective(within), len(rows),
+        len(tables) - 1,
+    )  # fmt: skip
 
 
 def _correlations(rows: Floats) -> Floats:
@@ -87,4 +90,6 @@ def _correlations(rows: Floats) -> Floats:
 
 def _effective(correlations: Floats) -> float:
     """Number of uncorrelated metrics that vary alike; nan where a metric does not vary."""
+    if not correlations.size:
+        return math.nan
     return float(len(correlations) ** 2 / np.square(correlations).sum())

@@ -95,7 +95,8 @@ def compare_techniques(
         The cells with their verdicts, and what they rest on.
 
     Raises:
-        DataError: A technique has fewer than 8 runs, or different numbers of them by metric.
+        DataError: A technique has fewer than 8 runs, or different numbers of them by metric; or no
+            technique shares a metric with its baseline.
 
     References:
         Qian et al. 2021, section 3.3 and Figures 1 to 3.
@@ -131,6 +132,12 @@ def compare_techniques(
                     cells[key] = replace(found, costs=costs_of(found, accuracy.get(key[0])))
                 else:
                     accuracy[key[0]] = found
+    if not cells:
+        (name, metric), why = next(iter(undefined.items()), (("a technique", "bias"), "unknown"))
+        raise DataError(
+            f"no technique can be compared with its baseline, {metric} of {quoted(name)} is {why}: "
+            "give both the same metrics, defined in every run"
+        )
     order = list(baseline_of)
     return Tournament(
         protocol=protocol,
@@ -169,7 +176,7 @@ def _comparable(
     """Which techniques can be compared in which metrics, and why others cannot, but in accuracy."""
     keys, lacking = [], {}
     for name in names:
-        for metric in dict.fromkeys(m for t, m in sets if t in (base, name)):
+        for metric in dict.fromkeys(m for one in (base, name) for t, m in sets if t == one):
             if (metric != ACCURACY) is not bias:
                 continue
             absent = next((one for one in (base, name) if (one, metric) not in sets), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,21 @@ def test_csv_and_markdown_hold_every_cell(tmp_path: Path) -> None:
     assert out.count("| `S-DI2` |") > 14
 
 
+def test_techniques_without_a_metric_in_common_are_compared(tmp_path: Path) -> None:
+    """Each with the baseline, in what both have; correlations of metrics there are none."""
+    (tmp_path / "raw").mkdir()
+    own = np.linspace(0.3, 0.31, 8).tolist()
+    for name, metrics in (("base", ("DP", "BA")), ("a", ("DP",)), ("b", ("BA",))):
+        sheet = tmp_path / "raw" / f"{name}.yaml"
+        sheet.write_text(yaml.safe_dump(dict.fromkeys(metrics, own)))
+    code, out, _ = command("--raw", tmp_path / "raw", home=tmp_path)
+    assert code == 0
+    assert "The correlation of metrics cannot be estimated over 0 runs of 0" in " ".join(
+        out.split()
+    )
+    assert "BA of a: not compared (a has no values)." in out
+
+
 BASE = 8 * [0.3, 0.31]
 
 
@@ -169,6 +185,12 @@ BASE = 8 * [0.3, 0.31]
         ({"base.yaml": {"DP": BASE, "BA": BASE[:9]}, "a.yaml": {"DP": BASE}}, (), 4,
          "technique base must have as many runs in every metric, got 16 of DP and 9 of BA: give "
          "each run every value"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"BA": BASE}}, (), 4,
+         "no technique can be compared with its baseline, DP of 'a' is not compared (a has no "
+         "values): give both the same metrics, defined in every run"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": [*BASE[1:], math.nan]}}, (), 4,
+         "no technique can be compared with its baseline, DP of 'a' is not compared (undefined in "
+         "a run): give both the same metrics, defined in every run"),
         ({"note.txt": {}}, (), 2,
          "--raw 'raw' must hold .yaml, .npz, .csv or .parquet files, got none: name the folder of "
          "the runs"),
