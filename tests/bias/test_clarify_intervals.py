@@ -409,3 +409,14 @@ def test_a_change_is_over_strata_that_both_sides_have():
     alone = {"d": d[one], "dense": dense[one], "compressed": compressed[one]}
     assert change.value == pytest.approx(metric_changes(**alone, strata=strata[one])["CDDPL"].value)
     assert "without stratum 'two'" in change.note
+
+
+def test_the_change_of_ft_beside_one_advantaged_example_says_why_it_has_no_interval():
+    d, rows = np.arange(10) > 0, np.arange(10)
+    moved = metric_changes(
+        d=d, dense=rows % 2 == 0, compressed=rows % 3 == 0, features=rows[:, None].astype(float),
+        only=["FT"],
+    )["FT"]  # fmt: skip
+    assert moved.reason == "interval not estimable (one example in the advantaged facet)"
+    assert moved.value == pytest.approx(1 / 9)
+    assert moved.note == "few events; one training run: says nothing about the next one"

@@ -23,6 +23,7 @@ from scotoma.numbers import (
     Estimate,
     check_level,
     cluster_sums,
+    few_runs,
     flip_floor,
     of_variance,
     ratio_influence,
@@ -386,6 +387,7 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
         "note": "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note])),
     }  # fmt: skip
     if np.isnan(dense.scores).any():
+        shared["note"] = "; ".join(filter(None, [shared["note"], few_runs(members)]))
         return undefined(ONE_ADVANTAGED, value=value, **shared)
     change = compressed.number(DENSE if paired else COMPRESSED) - dense.number()
     squares = (dense.effects**2 + compressed.effects**2) / 2
