@@ -1,4 +1,4 @@
-"""How fast evaluation logs are read, paired and compared, beside json.loads of the same lines.
+"""How fast evaluation logs are read, paired and compared, beside json.loads and pandas.
 
     python benchmarks/logs.py                    # 100,000 examples x 2 models, 1 GB
     python benchmarks/logs.py --examples 3000
@@ -24,6 +24,16 @@ from scotoma.readers.pairing import pair
 
 MODELS = ("bf16", "w4a16")
 LINE_BYTES = 5_000
+PANDAS = """
+import sys
+import pandas as pd
+
+before, after = (pd.read_json(path, lines=True) for path in sys.argv[1:])
+both = before.merge(after, on="doc_hash", suffixes=("", "_after"))
+both["group"] = both["doc"].map(lambda doc: doc["group"])
+both["change"] = both["acc_after"] - both["acc"]
+print(both.groupby("group")[["acc", "acc_after", "change"]].mean())
+"""
 
 
 def main() -> None:
@@ -42,6 +52,12 @@ def main() -> None:
                 for line in file:
                     json.loads(line)
         print(f"json.loads of every line: {time.perf_counter() - began:.1f} s")
+        began, cpu = time.perf_counter(), children_s()
+        subprocess.run([sys.executable, "-c", PANDAS, *map(str, paths)], check=True)
+        print(
+            f"what a script in pandas takes for the change of each group, without intervals: "
+            f"{time.perf_counter() - began:.1f} s, {children_s() - cpu:.1f} s of CPU"
+        )
         began = time.perf_counter()
         logs = []
         for model in MODELS:
@@ -55,11 +71,14 @@ def main() -> None:
         print(f"{pairs.examples:,} pairs, {flips:,} flips")
         # The process that reads ends with this one, so its peak is read from the system.
         print(f"peak memory: {peak_gib():.2f} GiB")
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), children_s()
         command = ["compare", *MODELS, "--group", "doc.group", "--out", "run", "--quiet"]
         subprocess.run([sys.executable, "-m", "scotoma", *command], cwd=folder, check=True)
         largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-        print(f"scotoma compare --group --out: {time.perf_counter() - began:.1f} s")
+        print(
+            f"scotoma compare --group --out: {time.perf_counter() - began:.1f} s, "
+            f"{children_s() - cpu:.1f} s of CPU"
+        )
         print(f"its largest process: {largest:.2f} GiB")
 
 
@@ -94,6 +113,12 @@ def write(folder: Path, examples: int, model: str) -> Path:
             row["padding"] = "x" * (LINE_BYTES - len(line) - 16)
             file.write(json.dumps(row) + "\n")
     return path
+
+
+def children_s() -> float:
+    """CPU seconds of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def peak_gib() -> float:

@@ -289,6 +289,29 @@ def test_importing_the_measuring_half_loads_none_of_them() -> None:
     assert "numpy" in {package for packages in loaded.values() for package in packages}
 
 
+COMPARE = """
+import sys
+from scotoma.cli import main
+sys.argv = ["scotoma", "compare", "a.csv", "b.csv", "--label", "label", "--predicted", "said"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("loaded", sorted({"scipy.stats", "scipy.optimize", "torch.nn"} & set(sys.modules)))
+"""
+
+
+def test_comparing_loads_no_part_of_scipy_that_is_slow_to_import(tmp_path: Path) -> None:
+    """Half a second of processor time each, for a formula or two."""
+    for name, wrong in (("a", 7), ("b", 5)):
+        rows = [f"{i},{i % 3},{(i + (i % wrong == 0)) % 3},{i % 2}" for i in range(300)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,label,said,sex", *rows]) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("loaded []\n"), done.stdout + done.stderr
+
+
 def test_importing_the_command_loads_nothing_heavy() -> None:
     loaded = loaded_by("scotoma.cli", "scotoma.__main__")["scotoma.cli"]
     assert "typer" in loaded

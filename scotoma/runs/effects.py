@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import chdtri, fdtri, nctdtrinc, ndtri, stdtrit
 
 from scotoma.errors import DataError
@@ -173,6 +172,8 @@ def single_run_risk(b: Floats, o: Floats, level: float) -> Estimate:
 
 def _score_interval(share: float, n: int, m: int, level: float) -> tuple[float, float]:
     """Where (share - t)^2 = z^2 V(t), V that of exponential runs, the same from both sides."""
+    from scipy.optimize import brentq  # costly to import
+
     z, extra = float(ndtri((1 + level) / 2)), (n + m) / 2 - 1
 
     def beyond(t: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import sys
@@ -88,11 +89,15 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
 
 
 def import_tracking(run: Run) -> None:
-    """Import MLflow, which takes longer than to log most audits, where it will be needed."""
+    """Import MLflow and create its file where there is none: either takes as long as to log."""
     from scotoma.tracking import import_client, tracking_uri
+    from scotoma.tracking.database import prepare_store, sqlite_file
 
     if uri := tracking_uri(run, dict(os.environ)):
         import_client(uri)
+        if (database := sqlite_file(uri)) is not None and not database.exists():
+            with contextlib.suppress(Exception):  # the step says what is wrong
+                prepare_store(uri)
 
 
 def _tidy(run: Run, keep: Keep, uri: str | None) -> None:
