@@ -115,3 +115,21 @@ def test_corrections_of_the_small_p_values_are_those_of_the_whole_family(values,
     np.testing.assert_allclose(by, benjamini_hochberg(p, dependence=True), rtol=1e-12)
     np.testing.assert_allclose(adjust(p, p.size, "bonferroni"), np.minimum(p * p.size, 1))
     np.testing.assert_array_equal(adjust(p, p.size, "none"), p)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"baseline": np.arange(200) % 5 == 0},
+        {"metric": "mean"},
+        {"protocol": "published", "bootstrap": 5},
+    ],
+)
+def test_a_slice_of_the_smallest_size_is_tested_and_a_smaller_one_is_not(options):
+    keys = np.repeat([0, 1, 2], [30, 29, 141])[None]
+    outcome = (np.arange(200) % 3 == 0).astype(float)
+    given = {
+        name: own.astype(float) if name == "baseline" else own for name, own in options.items()
+    }
+    assert prepared(outcome, min_size=30, **given).judge(keys, 3).cell.tolist() == [0, 2]
