@@ -5,11 +5,13 @@ Called in the process that reads files from outside.
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -77,6 +79,8 @@ WORD = 64  # characters of a value that is kept as it is
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
 GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean, "content_hash": pl.String}
 GIVEN |= dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
+HELD = ("prompt_hash", "target_hash", "answer_hash", "text_hash", "prompt_script", "example_id")
+HELD += (*Record._fields[4:6], *Record._fields[8:])
 ANSWERED = pl.col("answered").fill_null(
     pl.col("choice").is_not_null()
     | pl.any_horizontal(pl.col("answer", "text").str.contains(r"\S").fill_null(value=False))
@@ -235,7 +239,19 @@ class _Gathered:
         self.seen.add(key)
         # Only what is asked of the attributes is held: they are most of a log.
         own = {path: value_at(record.attributes, path) for path in self.attributes}
-        self.held.append((_flat(record.scores), own, record.example_id, *record[4:]))
+        hashes = map(_hashed, record[8:12], (*record[6:8], None, None))
+        script = script_of(record.prompt)
+        self.held.append(
+            (
+                _flat(record.scores),
+                own,
+                *hashes,
+                script,
+                record.example_id,
+                *record[4:6],
+                *record[8:],
+            )
+        )
         self.held_bytes += sum(map(len, filter(None, record[8:12])))
         if self.held_bytes > PART_BYTES or len(self.held) >= PART_ROWS:
             self.write_held()
@@ -252,7 +268,7 @@ class _Gathered:
         table = pl.DataFrame(
             {
                 name: text_column(column) if COLUMNS.get(name, pl.String) == pl.String else column
-                for name, column in zip(("example_id", *Record._fields[4:]), cells, strict=True)
+                for name, column in zip(HELD, cells, strict=True)
             }
         )
         self.write(Columns(self.evaluation, table, scores, attributes))
@@ -278,15 +294,18 @@ class _Gathered:
         )
         cells = texts.select("row", pl.col("target", "answer").str.slice(0, SHOWN_CHARACTERS))
         for name in ("prompt", "target", "answer", "text"):
-            logged = given[f"{name}_hash"] if f"{name}_hash" in given else pl.lit(None, pl.String)
+            own = f"{name}_hash"
             cells = cells.with_columns(
-                pl.coalesce(_hashes(texts[name]), logged).alias(f"{name}_hash"),
+                (given[own] if own in given else _hashes(texts[name])).alias(own),
                 texts[name].str.len_chars().alias(f"{name}_length"),
             )
+        script = map(script_of, texts["prompt"]) if "prompt_script" not in given else ()
         cells = cells.with_columns(
             *given.select("example_id", "rerun", "content_hash", "choice"),
             given.select(answered=ANSWERED).to_series(),
-            pl.Series("prompt_script", list(map(script_of, texts["prompt"].to_list())), pl.String),
+            given.get_column(
+                "prompt_script", default=pl.Series("prompt_script", [*script], pl.String)
+            ),
             *(self._attribute(columns, path) for path in self.attributes),
             *self._scores(columns),
         )
@@ -313,11 +332,16 @@ class _Gathered:
                 return column.cast(pl.String)
             own = [name for name in attributes.columns if f"{path}.".startswith(f"{name}.")]
             attributes = attributes.select(own).to_dicts() or [{}] * columns.cells.height
-        raw = [value_at(row, path) for row in attributes]
-        kinds.update(_kind(value) for value in raw if value is not None)
-        return text_column([None if value is None else plain_text(value) for value in raw]).alias(
-            path
-        )
+        raw = [
+            value if type(value := row.get(path)) in (str, int) else value_at(row, path)
+            for row in attributes
+        ]
+        if {*map(type, raw)} <= {str, type(None)}:
+            kinds |= {"text"} if raw.count(None) < len(raw) else set()
+        else:
+            kinds.update(_kind(value) for value in raw if value is not None)
+            raw = [None if value is None else plain_text(value) for value in raw]
+        return text_column(raw).alias(path)
 
     def _scores(self, columns: Columns) -> Iterator[pl.Series]:
         """Read the scores as numbers, nan where they are none."""
@@ -364,17 +388,18 @@ def gather_log(
     if log is None:
         raise DataError(f"{printable(path.name)} is no log of an evaluation; name another file")
     evaluations: dict[Evaluation, _Gathered] = {}
-    for record in log.records(path):
-        one = evaluations.get(record.evaluation)
-        if one is None:
-            one = evaluations[record.evaluation] = _Gathered(
-                record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes
-            )
-            first_row += 2**32
-        if isinstance(record, Columns):
-            one.add_columns(record)
-        else:
-            one.add(record)
+    with _no_search_for_cycles():
+        for record in log.records(path):
+            one = evaluations.get(record.evaluation)
+            if one is None:
+                one = evaluations[record.evaluation] = _Gathered(
+                    record.evaluation, f"{stem}-{len(evaluations)}", first_row, attributes
+                )
+                first_row += 2**32
+            if isinstance(record, Columns):
+                one.add_columns(record)
+            else:
+                one.add(record)
     gathered = []
     for evaluation, one in evaluations.items():
         _refuse_doubled(path, one)
@@ -399,6 +424,18 @@ def gather_log(
             }
         )
     return gathered
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Keep Python from looking for cycles, of which logs hold none: a tenth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _refuse_doubled(path: Path, one: _Gathered) -> None:
@@ -475,11 +512,13 @@ def _hashes(texts: pl.Series) -> pl.Series:
     if 2 * len(words) < len(texts):
         hashes = pl.Series([hash_text(word) for word in words], dtype=pl.String)
         return texts.replace_strict(words, hashes, default=None, return_dtype=pl.String)
-    each = [
-        text if text is None else _hash_of_word(text) if len(text) <= WORD else hash_text(text)
-        for text in texts.to_list()
-    ]
-    return pl.Series(texts.name, each, pl.String)
+    return pl.Series(texts.name, [_hashed(text, None) for text in texts], pl.String)
+
+
+def _hashed(text: str | None, logged: Any) -> str | None:
+    if text is not None:
+        return _hash_of_word(text) if len(text) <= WORD else hash_text(text)
+    return None if logged is None else str(logged)
 
 
 @lru_cache(2**16)  # an answer is often the target
