@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 
 from scotoma import divergence as of
-from scotoma import numbers, variance
+from scotoma import numbers
+from scotoma import runs as sets
 from scotoma.bias import clarify, counting, fairness, gaps, subgroup
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
@@ -100,13 +101,16 @@ ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda **k: fairness.fairness_bounds(["DP"], n_classes=2, class_id=1, draws=20, **k),
         ONE,
     ),
-    "spread": (variance.spread, {"runs": np.array([0.1, 0.3, 0.2])}),
-    "compare": (
-        lambda base: variance.compare_run_sets(base, [0.2, 0.3, 0.1]),
-        {"base": np.array([0.1, 0.3, 0.2])},
+    "spread": (
+        lambda runs: sets.spread(runs)[0]["sigma"],  # the others describe these runs
+        {"runs": np.array([0.1, 0.3, 0.2])},
     ),
-    "compare_family": (
-        lambda base: variance.compare_family({"one": (base, [0.2, 0.3, 0.1])}),
+    "compare_runs": (
+        lambda base: [
+            number
+            for name, number in sets.compare_runs({"one": (base, [0.2, 0.3, 0.1])})["one"].items()
+            if " p" not in name
+        ],
         {"base": np.array([0.1, 0.3, 0.2])},
     ),
     "Tally.of": (

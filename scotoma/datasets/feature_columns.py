@@ -7,7 +7,7 @@ import polars as pl
 from scotoma.answers.values import as_numbers
 from scotoma.config import Config, PredictionsSource
 from scotoma.datasets.image_statistics import STATISTICS
-from scotoma.datasets.text_columns import text_column
+from scotoma.datasets.text_columns import checked_text
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
@@ -34,7 +34,7 @@ def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> lis
     """Read the columns that are features: numbers as float64, all others and codes as text."""
     features = []
     for name, key in feature_columns(config).items():
-        text = text_column(source, name, key, origin, config.limits.missing).values
+        text = checked_text(source, name, key, origin, config.limits.missing).values
         number = as_numbers(text)
         if name in config.clarify.features:
             _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)

@@ -17,7 +17,7 @@ from scotoma.datasets.examples import FEATURES, AuditedExamples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.score_order import score_order
-from scotoma.datasets.text_columns import text_column
+from scotoma.datasets.text_columns import checked_text
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable
@@ -68,7 +68,7 @@ def examples_from_source(
     missing = config.limits.missing
     tested = source["split"] == "test"
     for name, group in attributes.items():
-        read = text_column(source, group.column, f"groups.{name}", origin, missing)
+        read = checked_text(source, group.column, f"groups.{name}", origin, missing)
         formed = group_values(read.values, group, tested, repr(printable(name)))
         chosen.append(pl.lit(formed.values).fill_null(MISSING).alias(name))
         put_together += formed.notes
@@ -77,7 +77,7 @@ def examples_from_source(
         ]
     if config.cluster is not None:
         alone = pl.concat_str(pl.lit("row "), pl.col("example_id"))  # no source named: its own
-        cluster = text_column(source, config.cluster.column, "cluster", origin, missing)
+        cluster = checked_text(source, config.cluster.column, "cluster", origin, missing)
         chosen.append(pl.lit(cluster.values).fill_null(alone).alias("cluster"))
     if features := features_of_source(source, config, origin):
         chosen.append(pl.struct(features).alias(FEATURES))
@@ -124,7 +124,7 @@ def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.
     for name in source.columns:
         if name in used or not is_plain(source.schema[name]):
             continue
-        value = text_column(source, name, "over_index", "the source", config.limits.missing).values
+        value = checked_text(source, name, "over_index", "the source", config.limits.missing).values
         known = value.drop_nulls().unique()
         if len(known) == 2:
             binary[name] = (value, natural_order(known)[-1])
@@ -168,7 +168,7 @@ def _labels(
 ) -> tuple[pl.Series, tuple[AdmissionNote, ...]]:
     """The label of every row, null where it has none, and what a reader should know of them."""
     column, threshold = str(config.label.column), config.label.threshold
-    text_column(source, column, "label", origin)  # refuses what is no column of words or numbers
+    checked_text(source, column, "label", origin)  # refuses what is no column of words or numbers
     truth = read_labels(source[column], config.limits.missing)
     if truth.values.null_count() == len(truth.values):
         refuse_empty_labels(truth.values, source["example_id"], origin)

@@ -11,7 +11,7 @@ from scotoma.errors import DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.tables import refuse_doubled
 
-__all__ = ["absent_column", "text_column"]
+__all__ = ["absent_column", "checked_text"]
 
 
 def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
@@ -27,7 +27,7 @@ def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> 
     )
 
 
-def text_column(
+def checked_text(
     source: pl.DataFrame,
     name: str,
     role: str,

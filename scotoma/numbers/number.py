@@ -82,8 +82,8 @@ class Units:
         >>> Units.of(4).mean([[1, 0], [1, 1], [0, 0], [0, 1]], [1, 1, 1, 0]).value
         0.5
         """
-        e = np.asarray(events)
-        e = e if e.dtype.kind in "bui" else floats(events, "events")
+        whole = isinstance(events, np.ndarray) and events.dtype.kind in "bui"  # and needs no copy
+        e = np.asarray(events) if whole else floats(events, "events")
         e = e[:, None] if e.ndim == 1 else e
         if e.ndim != 2 or len(e) != self.rows or not e.shape[1]:
             raise DataError(

@@ -12,19 +12,19 @@ from tests.datasets.test_examples import CONFIG, made, refused
 
 def test_an_absent_label_column_is_refused() -> None:
     assert refused(face=None) == (
-        "label column 'face' is not in table.csv; it has male, person, young"
+        "label column 'face' is not in table.csv; it has male, person, young; name one of them"
     )
 
 
 def test_an_absent_attribute_column_is_refused() -> None:
     assert refused(male=None) == (
-        "groups.sex column 'male' is not in table.csv; it has face, person, young"
+        "groups.sex column 'male' is not in table.csv; it has face, person, young; name one of them"
     )
 
 
 def test_an_absent_cluster_column_is_refused() -> None:
     assert refused(person=None) == (
-        "cluster column 'person' is not in table.csv; it has face, male, young"
+        "cluster column 'person' is not in table.csv; it has face, male, young; name one of them"
     )
 
 
@@ -146,7 +146,8 @@ def test_a_column_that_holds_no_plain_values_is_refused(
          "clarify.features column 'age' of table.csv must hold a finite number for every test "
          "example, got None in the row of 'e'; correct it, or name another column"),
         ("slices: {features: [sex, clas]}", {},
-         "slices.features column 'clas' is not in table.csv; it has face, male, person, young"),
+         "slices.features column 'clas' is not in table.csv; it has face, male, person, young; "
+         "name one of them"),
     ],
 )  # fmt: skip
 def test_a_feature_that_cannot_be_measured_is_refused(

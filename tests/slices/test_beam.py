@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scotoma.errors import DataError
 from scotoma.slices import SearchSettings
 from scotoma.slices.beam import search_parquet
-from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.beam.part import Query, Shuffle, Sums, add_up, merge
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
 from scotoma.slices.search.findings import flag_rows
@@ -103,8 +103,8 @@ CASES = {
 TYPICAL = ("two populations", "in pairs, against the rest", "means of two", "published, in pairs")
 
 
-def columns_of(outcome, baseline=(), label="label", identifier="id") -> Columns:
-    return Columns(
+def columns_of(outcome, baseline=(), label="label", identifier="id") -> TableColumns:
+    return TableColumns(
         identifier=identifier, outcome=tuple(outcome), baseline=tuple(baseline), label=label
     )
 

@@ -150,13 +150,13 @@ def search_on_beam(
         DataError: Anything that cannot be searched, in the words of the command.
         MissingExtra: Beam is not installed.
     """
-    from scotoma.slices.beam import Columns, open_table, search_parquet
+    from scotoma.slices.beam import TableColumns, open_table, search_parquet
 
     asked = question.settings
     with _words_of_the_command():
         schema = open_table(pattern, question.beam_options, metric=asked.metric, mode=asked.mode)
         chosen = choose_columns(schema, question)
-        columns = Columns(
+        columns = TableColumns(
             identifier=str(chosen.identifier), outcome=tuple(chosen.outcome),
             baseline=tuple(chosen.baseline), label=chosen.label, positive=question.positive,
         )  # fmt: skip

@@ -16,7 +16,7 @@ Values = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class TableColumns:
     """The columns of a table that do not define slices.
 
     Attributes:
@@ -47,7 +47,7 @@ class Columns:
     def read_outcome(self, table: pl.DataFrame) -> Outcome | None:
         """Read the outcome of a part's rows; None where none of them counts for the metric.
 
-        >>> columns = Columns(identifier="id", outcome=("int8",), label="y")
+        >>> columns = TableColumns(identifier="id", outcome=("int8",), label="y")
         >>> table = pl.DataFrame({"int8": ["a", "b"], "y": ["a", "a"]})
         >>> columns.read_outcome(table).model.above.ravel().tolist()
         [0.0, 1.0]

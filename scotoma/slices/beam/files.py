@@ -16,7 +16,7 @@ from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.hashing import hash_ids
-from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.beam.part import Query
 from scotoma.slices.judging.means import Centre, counts_nonevents, psi_of, several
 from scotoma.slices.outcomes import Outcome, metric_named, none_at_risk
@@ -122,7 +122,7 @@ class Overview:
     centre: Centre
 
 
-def overview_of(files: Files, columns: Columns) -> Overview:
+def overview_of(files: Files, columns: TableColumns) -> Overview:
     """Look through the outcomes of all files, one after the other."""
     examples = rows = 0
     binary, largest, model, total = True, 0.0, 0.0, 0.0
@@ -159,7 +159,7 @@ def sample_of(files: Files, query: Query, examples: int) -> tuple[pl.DataFrame, 
     return table, query.columns.read_outcome(table)
 
 
-def middle_of(files: Files, columns: Columns, seed: int) -> int:
+def middle_of(files: Files, columns: TableColumns, seed: int) -> int:
     """Find the largest hash of an id in the first half of the examples; -1 without any."""
     hashes: list[npt.NDArray[np.uint64]] = []
     for table in files.tables([*columns.answers, columns.identifier]):

@@ -16,7 +16,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.beam.description import Describe, SumsView
 from scotoma.slices.beam.files import (
     PURPOSE,
@@ -51,7 +51,7 @@ MODES_ON_BEAM = ("cover", "batch")
 def search_parquet(
     pattern: str,
     features: Sequence[str],
-    columns: Columns,
+    columns: TableColumns,
     settings: SearchSettings | None = None,
     *,
     options: Sequence[str] = (),
@@ -200,7 +200,9 @@ def _absolute(pattern: str) -> str:
     return pattern if "://" in pattern else str(Path(pattern).absolute())
 
 
-def _scores(asked: SearchSettings, columns: Columns, overview: Overview) -> tuple[Moments, ...]:
+def _scores(
+    asked: SearchSettings, columns: TableColumns, overview: Overview
+) -> tuple[Moments, ...]:
     """Choose what slices are described by; rates are not centred, so that sums are exact."""
     k, other = len(columns.outcome), len(columns.baseline)
     rate = overview.binary or asked.measured.kind == "rate"

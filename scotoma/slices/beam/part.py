@@ -13,7 +13,7 @@ import polars as pl
 from scotoma.answers.values import convert
 from scotoma.hashing import hash_ids
 from scotoma.inputs import Flags, Floats
-from scotoma.slices.beam.columns import Columns
+from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.judging import tally
 from scotoma.slices.judging.bootstrap import BootstrapLane
 from scotoma.slices.judging.evidence import Evidence, Lane
@@ -102,7 +102,7 @@ class Query:
     """
 
     codings: tuple[Coding, ...]
-    columns: Columns
+    columns: TableColumns
     lane: Lane
     max_cross: int
     seed: int
