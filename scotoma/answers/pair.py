@@ -204,6 +204,8 @@ class Pair:
             if not spoken:  # all speak the language of the first
                 spoken = answers[name].drop_nulls().unique().to_list()
             silent = answers[name].is_null().to_numpy()[:, None]
+            # Words of millions of answers would take as much memory as anything measured on them.
+            answers[name] = answers[name].cast(pl.Categorical)
             notes += own_notes
             notes += unanswered_note(silent, _column(name), labelled=names is not None)
         columns = list(answers.values())
@@ -226,8 +228,11 @@ class Pair:
         )
 
         def side(variant: str, columns: Columns) -> Answers:
-            codes = [numbered.ids(answers[name]) for name in columns]
-            return Answers(variant, np.stack(codes, axis=1))
+            size = (int(known.sum()), len(columns))
+            codes = np.empty(size, np.min_scalar_type(len(numbered.names)))
+            for place, name in enumerate(columns):
+                codes[:, place] = numbered.ids(answers[name])
+            return Answers(variant, codes)
 
         return cls(
             examples=examples,
