@@ -79,8 +79,10 @@ WORD = 64  # characters of a value that is kept as it is
 TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
 GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean, "content_hash": pl.String}
 GIVEN |= dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
-HELD = ("prompt_hash", "target_hash", "answer_hash", "text_hash", "prompt_script", "example_id")
-HELD += (*Record._fields[4:6], *Record._fields[8:])
+HELD = (
+    "prompt_hash", "target_hash", "answer_hash", "text_hash", "prompt_script", "example_id",
+    *Record._fields[4:6], *Record._fields[8:],
+)  # fmt: skip
 ANSWERED = pl.col("answered").fill_null(
     pl.col("choice").is_not_null()
     | pl.any_horizontal(pl.col("answer", "text").str.contains(r"\S").fill_null(value=False))
@@ -316,8 +318,10 @@ class _Gathered:
             ("texts", texts, self.texts_files, TEXTS),
         ):
             files.append(f"{self.stem}-{kind}-{len(files):04d}.parquet")
-            own = [pl.col(name) if name in table else pl.lit(None).alias(name) for name in types]
-            table = table.select(own).cast(types)  # type: ignore[arg-type]
+            written = [
+                pl.col(name) if name in table else pl.lit(None).alias(name) for name in types
+            ]
+            table = table.select(written).cast(types)  # type: ignore[arg-type]
             table.write_parquet(files[-1], compression="zstd", compression_level=1)
         self.rows += height
 
