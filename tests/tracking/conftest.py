@@ -297,10 +297,10 @@ def _text(path: Path) -> str:
 
 @contextmanager
 def serving(
-    home: Path, database: Path, *artifacts: str, before: tuple[str, ...] = ()
+    home: Path, database: Path, *artifacts: str, before: tuple[str, ...] = (), port: int = 0
 ) -> Iterator[Server]:
     """A real MLflow server, as docs/tracking.md starts it; it is gone afterwards, whole."""
-    address = f"http://127.0.0.1:{_free_port()}"
+    address = f"http://127.0.0.1:{port or _free_port()}"
     command = [
         *before,
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),

@@ -47,7 +47,8 @@ def test_a_step_waits_for_mlflow_says_so_fails_and_logs_when_it_is_retried(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     run = cluster.run
-    address = f"http://127.0.0.1:{free_port()}"
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
     monkeypatch.setenv("SCOTOMA_TRACKING_URI", address)
     monkeypatch.setenv("KFP_POD_NAME", "scotoma-audit-t88kl-system-container-impl-1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -71,8 +72,8 @@ def test_a_step_waits_for_mlflow_says_so_fails_and_logs_when_it_is_retried(
     home = tmp_path / "server"
     home.mkdir()
     database = _copied(silent, home / "server.db")
-    with serving(home, database, "--artifacts-destination", str(home / "artifacts")) as server:
-        monkeypatch.setenv("SCOTOMA_TRACKING_URI", server.address)
+    artifacts = ("--artifacts-destination", str(home / "artifacts"))
+    with serving(home, database, *artifacts, port=port) as server:  # it is back
         log_step(run, cluster.pointers)
         assert cluster.error() is None
         assert checksums.compare_checksums(run.mirror).intact
