@@ -211,11 +211,10 @@ def _compared(
         share = by_dense.mean(axis=1)
         across = jackknifed(by_dense + by_compressed, share)
     else:
-        by_dense = (other - same.dense_compressed) / other
-        share = by_dense.mean(axis=1)
-        # Taking the share from one side makes the sum of the two the share, not twice it.
-        rest = (k - same.compressed_dense) / k - share[:, None]
-        across = units.mean(by_dense) + units.mean(rest, axis=COMPRESSED, flip=None)
+        differ = other - same.dense_compressed
+        share = differ.mean(axis=1) / other
+        partners = units.partners(k - same.compressed_dense, axis=COMPRESSED)
+        across = units.mean(differ, flip=other) / other + partners / k
     events = units.mean(floor_share + share).events
     return jackknifed(2 * within, floor_share), across, events
 

@@ -128,7 +128,7 @@ def class_impact(
             "protocol='published' compares runs with runs and needs at least 2 members a "
             f"population, got {d.shape[1]} and {c.shape[1]}: use protocol='sound'"
         )
-    was, now = ((ids != y[:, None]).astype(np.float64) for ids in (d, c))
+    was, now = (ids != y[:, None] for ids in (d, c))
     layout = Layout.of(y, cluster_ids(clusters, len(y)))
     missed = layout.class_means(was), layout.class_means(now)
     before, after = missed[0] - was.mean(axis=0), missed[1] - now.mean(axis=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Codes, Floats, Labels
+from scotoma.inputs import Codes, Flags, Floats, Labels
 from scotoma.numbers import Variance, cluster_sums, combine, flip_floor
 from scotoma.numbers.influences import member_variance
 
@@ -63,17 +63,21 @@ class Layout:
         """Rows of each class, shape (P,)."""
         return np.asarray(np.bincount(self.pair_class, self.pair_rows), np.float64)
 
-    def pair_sums(self, values: Floats) -> Floats:
+    def pair_sums(self, values: Floats | Flags) -> Floats | Flags:
         """Sums of rows (N, ...) over each pair, (J, ...)."""
         ordered = values[self.order]
-        return ordered if self.codes is None else np.add.reduceat(ordered, self.pair_start)
+        return (
+            ordered
+            if self.codes is None
+            else np.add.reduceat(ordered, self.pair_start, dtype=np.float64)
+        )
 
-    def class_sums(self, pairs: Floats) -> Floats:
+    def class_sums(self, pairs: Floats | Flags) -> Floats:
         """Sums of pairs (J, ...) over each class, (P, ...)."""
         first = np.flatnonzero(np.diff(self.pair_class, prepend=-1))
-        return np.asarray(np.add.reduceat(pairs, first), np.float64)
+        return np.asarray(np.add.reduceat(pairs, first, dtype=np.float64))
 
-    def class_means(self, values: Floats) -> Floats:
+    def class_means(self, values: Floats | Flags) -> Floats:
         """Means of rows (N, K) over each class, (P, K).
 
         >>> layout = Layout.of(np.array([1, 0, 1]), None)
@@ -89,7 +93,7 @@ class Layout:
         >>> layout.effective_events(np.array([2.0, 0.0, 2.0])).tolist()
         [0.0, 2.0]
         """
-        s = self.pair_sums(events)
+        s = np.asarray(self.pair_sums(events), np.float64)
         squares = self.class_sums(s**2)
         return np.where(squares > 0, self.class_sums(s) ** 2 / np.maximum(squares, 1), 0.0)
 
@@ -101,7 +105,7 @@ class Layout:
         return pairs
 
 
-def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Variance:
+def crossed(was: Flags, now: Flags, layout: Layout, *, paired: bool) -> Variance:
     """Crossed variance of (recall - accuracy), compressed minus dense, of each class.
 
     What `Number.variance` gives for the classes one by one, without a table of examples by classes:
@@ -129,14 +133,21 @@ def crossed(was: Floats, now: Floats, layout: Layout, *, paired: bool) -> Varian
     varies = second > 0
     kurtosis = np.where(varies, n * fourth / np.where(varies, second, 1.0) ** 2, 1.0)
     parts = []
-    for values in [now - was] if paired else [was, now]:
-        k = values.shape[1]
+    sides: list[tuple[Flags, ...]] = [(now, was)] if paired else [(was,), (now,)]
+    for errors in sides:
+        k = errors[0].shape[1]
         own = residual = np.zeros_like(second)
         if k > 1:
-            own = member_variance(layout.class_means(values) - values.mean(axis=0))
-            moved, _, v = squares(values - values.mean(axis=1, keepdims=True))
-            sse = np.maximum((v**2).sum() + layout.class_sums(moved.sum(axis=1)), 0.0)
-            residual = sse / ((n - 1) * (k - 1) * n * k)
+            means = [layout.class_means(one) - one.mean(axis=0) for one in errors]
+            own = member_variance(means[0] - means[1] if paired else means[0])
+            mean = change if paired else errors[0].mean(axis=1, keepdims=True)
+            sse = np.zeros_like(second)
+            for member in range(k):  # all at once would take many times the memory of the answers
+                values = errors[0][:, [member]] - mean
+                values -= errors[1][:, [member]] if paired else 0
+                moved, _, v = squares(values)
+                sse += (v**2).sum() + layout.class_sums(moved[:, 0])
+            residual = np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k)
         parts.append((own, residual, k))
     whole = combine(second / (n - 1) / n, np.maximum(kurtosis - 1, 0.0), n, parts)
     return whole.floored(_floor(change, layout))

@@ -105,7 +105,9 @@ class Units:
             times=self.times,
         )  # fmt: skip
 
-    def partners(self, events: npt.ArrayLike, at_risk: npt.ArrayLike, *, axis: str) -> Number:
+    def partners(
+        self, events: npt.ArrayLike, at_risk: npt.ArrayLike | None = None, *, axis: str
+    ) -> Number:
         """What members of a second population move of a mean that counts their events already.
 
         A share of pairs of members is a mean over those of one population. What each of the other
@@ -117,7 +119,7 @@ class Units:
             axis: Its members' axis.
 
         >>> units = Units.of(3)
-        >>> units.partners([[1, 0], [1, 1], [0, 0]], [1, 1, 1], axis=COMPRESSED).value
+        >>> units.partners([[1, 0], [1, 1], [0, 0]], axis=COMPRESSED).value
         0.0
         """
         number = self.mean(events, at_risk, axis=axis, flip=None)
