@@ -62,15 +62,18 @@ def answered(folder: Path, command: str) -> dict:
 
 def test_the_runs_differ_as_the_page_says(folder):
     found = answered(folder, "variance")
-    rows = {row["metric"]: row["comparison"] for row in found["comparisons"]}
-    assert len(rows) == found["tests_in_family"] == 7
-    for row in rows.values():
-        assert abs(row["cohens_d"]["value"]) > 2
-        assert row["u_p_adjusted"] == pytest.approx(0.008, abs=0.0005)
-    assert rows["DP"]["difference"]["value"] == pytest.approx(-0.042, abs=0.004)
-    assert rows["DP"]["difference"]["high"] < 0 < rows["EOTP"]["difference"]["low"]
-    assert rows["EOTP"]["difference"]["value"] == pytest.approx(0.026, abs=0.008)
-    assert all(row["spread_ratio"]["low"] is not None for row in rows.values())
+    compared = [row for row in found["rows"] if row["question"] == "comparison"]
+    rows = {(row["metric"], row["what"]): row for row in compared}
+    metrics = {metric for metric, _ in rows}
+    assert len(metrics) == 7
+    for metric in metrics:
+        assert abs(rows[metric, "Cohen's d"]["value"]) > 2
+        assert rows[metric, "U p, adjusted"]["value"] == pytest.approx(0.008, abs=0.0005)
+        assert rows[metric, "raw spread"]["low"] is not None
+    change = {metric: rows[metric, "difference"] for metric in metrics}
+    assert change["DP"]["value"] == pytest.approx(-0.042, abs=0.004)
+    assert change["DP"]["high"] < 0 < change["EOTP"]["low"]
+    assert change["EOTP"]["value"] == pytest.approx(0.026, abs=0.008)
 
 
 def test_the_commands_of_the_page_run_and_find_what_the_page_says(folder):

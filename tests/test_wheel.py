@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of the sources."""
     work = tmp_path_factory.mktemp("wheel")
     source = work / "source"
-    ignore = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "runs", "tests")
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "tests")
     shutil.copytree(ROOT, source, ignore=ignore)
     done = python(
         *("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
