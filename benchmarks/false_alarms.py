@@ -88,7 +88,7 @@ def measured(folder: Path, members: int, relative: float, seed: int) -> Audit:
     """One drawn audit."""
     run = planted_run(folder, CELLS, members, relative, seed)
     slicing.slices(run)
-    content, _ = verdict(run)
+    content, *_ = verdict(run)
     return read_audit(content)
 
 
