@@ -130,7 +130,8 @@ def _strategies(searches: Searches, notes: list[str], sound: str) -> PaperTable:
     return PaperTable(
         name="Tables 1 and 3",
         title="What each strategy of the search finds and computes",
-        run=Grid("This run", ("strategy", *columns, "nonempty %"), tuple(rows)),
+        run=Grid("This run", ("strategy", *columns, "nonempty %"), tuple(rows),
+                 absent="nothing was proposed"),
         published=[
             Grid.published(
                 f"Paper, Table 3: {DATASETS[name]}, {autoslicer().datasets[name].records:,} "
@@ -167,7 +168,7 @@ def _orders(orders: Mapping[Order, SliceReport]) -> PaperTable:
     return PaperTable(
         name="Figure 3",
         title="Significant slices as candidates are computed, by order",
-        run=Grid("This run", ("iteration", *columns), tuple(rows)),
+        run=Grid("This run", ("iteration", *columns), tuple(rows), absent="the search had ended"),
         conclusion=f"the order decides how soon slices are found, not whether they are real. "
         f"Candidates until 90% of {most:,} are found: {', '.join(soon)}; in the paper about 14,000 "
         "by p-value and 20,000 by the others (Electricity), 12,000 and 25,000 (Census).",

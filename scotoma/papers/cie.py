@@ -9,7 +9,14 @@ from scotoma.papers.cie_groups import absolute_rates, label_shares, normalised_r
 from scotoma.papers.cie_over_index import over_indexed
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import TIES, divergence_sentence, in_percent, quantity_text, under
+from scotoma.papers.words import (
+    NOT_DENSE,
+    TIES,
+    divergence_sentence,
+    in_percent,
+    quantity_text,
+    under,
+)
 from scotoma.published import cie
 
 __all__ = ["accuracy_beyond", "tables"]
@@ -47,6 +54,7 @@ def _counts(finished: FinishedAudit) -> PaperTable:
             f"This run: {audit.examples.test:,} test examples, mean over the models",
             ("variant", *columns),
             tuple(rows),
+            absent=NOT_DENSE,
         ),
         published=[
             Grid.published(
@@ -60,19 +68,28 @@ def _counts(finished: FinishedAudit) -> PaperTable:
 def _subsets(finished: FinishedAudit) -> PaperTable:
     """Table 2."""
     audit = finished.audit
-    order = ("CIEs", "all", "taxicab 90", "taxicab 95", "taxicab 99")
     rows: list[tuple[Cell, ...]] = []
     sound: dict[str, str] = {}
-    empty: dict[str, None] = {}
-    for name in finished.compressed:
-        subsets = {row.subset: row.compressed for row in audit.divergence[name].top1}
-        rows.append((name, *(in_percent(subsets[subset].value) for subset in order)))
-        sound[name] = quantity_text(subsets["CIEs"], factor=100, unit="%")
-        empty |= {q.reason: None for q in subsets.values() if q.value is None}
+    no_cies: dict[str, None] = {}
+    for variant in audit.compressed:
+        divergence = audit.divergence[variant.name]
+        cies, every = (
+            next(row.compressed for row in divergence.top1 if row.subset == subset)
+            for subset in ("CIEs", "all")
+        )
+        right = divergence.taxicab.compressed_right or ()
+        beyond = (
+            accuracy_beyond(divergence.taxicab, right, variant.members, percentile)
+            for percentile in (90, 95, 99)
+        )
+        rows.append((variant.name, *map(in_percent, (cies.value, every.value, *beyond))))
+        sound[variant.name] = quantity_text(cies, factor=100, unit="%")
+        no_cies |= {cies.reason: None} if cies.value is None else {}
     return PaperTable(
         name="Table 2",
         title="Top-1 accuracy of compressed models on CIEs",
-        run=Grid("This run", ("variant", "CIEs", "all", "90th", "95th", "99th"), tuple(rows)),
+        run=Grid("This run", ("variant", "CIEs", "all", "90th", "95th", "99th"), tuple(rows),
+                 absent="; ".join(no_cies)),
         published=[
             Grid.published(
                 f"Paper, Table 2: {CELEBA}",
@@ -83,8 +100,8 @@ def _subsets(finished: FinishedAudit) -> PaperTable:
         ],
         conclusion=f"accuracy on the modal CIEs: {under(sound)}. CIEs are examples on which models "
         "disagree: part of what they lose comes from choosing them.",
-        notes=[TIES, *(f"No figure: {reason}." for reason in empty)],
-    )
+        notes=[TIES],
+    )  # fmt: skip
 
 
 def _curve(finished: FinishedAudit) -> PaperTable:
@@ -92,15 +109,18 @@ def _curve(finished: FinishedAudit) -> PaperTable:
     audit = finished.audit
     rows: list[tuple[Cell, ...]] = []
     sound = {}
+    reasons: dict[str, None] = {}
     for name in finished.compressed:
         divergence = audit.divergence[name]
         subsets = {row.subset: row for row in divergence.top1}
         for models, members in (("dense", audit.dense.members), ("compressed", 0)):
             members = members or next(v.members for v in audit.compressed if v.name == name)
             right = getattr(divergence.taxicab, f"{models}_right")
-            fixed = [getattr(subsets[subset], models).value for subset in ("CIEs", "non-CIEs")]
+            fixed = [getattr(subsets[subset], models) for subset in ("CIEs", "non-CIEs")]
+            reasons |= {one.reason: None for one in fixed if one.value is None}
             points = [accuracy_beyond(divergence.taxicab, right, members, p) for p in PERCENTILES]
-            rows.append((name, models, *map(in_percent, (*fixed, *points))))
+            shares = (*(one.value for one in fixed), *points)
+            rows.append((name, models, *map(in_percent, shares)))
         sound[name] = " against ".join(
             quantity_text(getattr(subsets["non-CIEs"], models), factor=100, unit="%")
             for models in ("compressed", "dense")
@@ -109,10 +129,13 @@ def _curve(finished: FinishedAudit) -> PaperTable:
     return PaperTable(
         name="Figure 4",
         title="Top-1 accuracy on CIEs, without them, and beyond percentiles of taxicab distance",
-        run=Grid("This run", ("variant", "models", *columns), tuple(rows), names=2, digits=1),
+        run=Grid(
+            "This run", ("variant", "models", *columns), tuple(rows), names=2, digits=1,
+            absent="; ".join(reasons),
+        ),
         conclusion=f"without the CIEs compressed and dense models reach {under(sound)}.",
         notes=[TIES],
-    )
+    )  # fmt: skip
 
 
 def accuracy_beyond(

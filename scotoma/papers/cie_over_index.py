@@ -48,6 +48,7 @@ def over_indexed(finished: FinishedAudit) -> PaperTable:
             "This run: share among the CIEs over share in the test data; 1 is as frequent",
             ("attribute", "% of training", *finished.compressed),
             tuple(rows),
+            absent="no example of the attribute, or no training examples are known",
         ),
         notes=[TIES],
         conclusion=f"among the modal CIEs, Benjamini-Hochberg over the {len(rows)} attributes, "

@@ -9,7 +9,7 @@ from scotoma.audit import Quantity
 from scotoma.audit.outcomes import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
 from scotoma.papers.finished import FinishedAudit
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.table import Grid, PaperTable
 from scotoma.papers.words import quantity_text
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, clarify
@@ -64,13 +64,14 @@ def _table(finished: FinishedAudit, question: str) -> PaperTable:
         run=Grid(
             f"This run: {about}, d the disadvantaged facet",
             ("metric", "d", *columns),
-            tuple((name, d, *map(_cell, own)) for (name, d), own in rows.items()),
+            tuple((name, d, *(one.value for one in own)) for (name, d), own in rows.items()),
             names=2,
             digits=3,
+            absent="; ".join(reasons),
         ),
         published=published,
         conclusion=_of_labels(rows) if pretraining else _of_changes(finished, names),
-        notes=[*_signs(names), *(f"{reason}." for reason in reasons)],
+        notes=[*_signs(names)],
     )
 
 
@@ -111,10 +112,6 @@ def _d(row: LabelMetric | ModelMetric) -> str:
     if row.disadvantaged.startswith(f"{row.attribute}="):
         return row.disadvantaged
     return f"not {row.advantaged}"
-
-
-def _cell(quantity: Quantity) -> Cell:
-    return quantity.value
 
 
 def _of_labels(rows: Rows) -> str:

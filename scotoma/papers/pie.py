@@ -12,7 +12,7 @@ from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import divergence_sentence, in_percent, quantity_text, under
+from scotoma.papers.words import NOT_DENSE, divergence_sentence, in_percent, quantity_text, under
 from scotoma.published import pie
 
 __all__ = ["tables"]
@@ -96,7 +96,10 @@ def _classes(
     return PaperTable(
         name=name,
         title=title,
-        run=Grid("This run: Welch's test at 5%, as published", ("variant", *CLASS_COLUMNS), rows),
+        run=Grid(
+            "This run: Welch's test at 5%, as published", ("variant", *CLASS_COLUMNS), rows,
+            absent="no class moves that way significantly",
+        ),
         published=published,
         conclusion=f"over other test images too, and with Benjamini-Hochberg over the "
         f"{len(audit.examples.classes)} classes: {under(sound)}.",
@@ -105,7 +108,7 @@ def _classes(
             + under({variant: _corrected(impact) for variant, impact in impacts.items()})
             + "."
         ],
-    )
+    )  # fmt: skip
 
 
 def _gain_of_accuracy(finished: FinishedAudit, variant: str) -> float:
@@ -176,6 +179,7 @@ def _topline(
             "This run: mean over the models of a variant",
             ("variant", *(without if missing else columns)),
             tuple(rows),
+            absent=NOT_DENSE if impacts else f"{NOT_DENSE}; {NO_WELCH.format(fewest)}",
         ),
         published=(
             Grid.published(
@@ -187,7 +191,6 @@ def _topline(
         ),
         conclusion=divergence_sentence(audit),
         notes=[
-            *([] if impacts else [f"No significant classes: {NO_WELCH.format(fewest)}."]),
             *([f"No top 5: {missing}."] if missing else []),
         ],
     )
@@ -237,6 +240,7 @@ def _corruptions(finished: FinishedAudit) -> PaperTable:
                 *(name for name in CORRUPTED_COLUMNS[1:] if ranked or "5" not in name),
             ),
             tuple(rows),
+            absent="no clean picture is right, or the five best classes were not kept",
         ),
         published=[paper],
         conclusion="accuracy lost to corruption beyond what dense models lose: "

@@ -87,6 +87,10 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
     for name, accuracies in by_variant.items():
         values = [accuracies[subset][side].value for side in (0, 1) for subset in SUBSETS]
         rows.append((name, finished.audit.divergence[name].cie.cie.count, *map(in_percent, values)))
+    reasons = dict.fromkeys(
+        one.reason for own in by_variant.values() for pair in own.values() for one in pair
+        if one.value is None
+    )  # fmt: skip
     columns = (
         f"{models} {subset}" for models in ("dense", "compr.") for subset in SUBSETS.values()
     )
@@ -97,7 +101,8 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
     return PaperTable(
         name=NAME,
         title=TITLE.format(top),
-        run=Grid(f"This run: top {top}", ("variant", "PIEs", *columns), tuple(rows)),
+        run=Grid(f"This run: top {top}", ("variant", "PIEs", *columns), tuple(rows),
+                 absent="; ".join(reasons)),
         conclusion=f"top-{top} accuracy of the compressed models on the PIEs: {under(sound)}. PIEs "
         "are examples on which models disagree: part of what they lose comes from choosing them.",
-    )
+    )  # fmt: skip

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeAlias
 
 from scotoma.published import PublishedTable
 
-__all__ = ["Cell", "Grid", "PaperTable"]
+__all__ = ["Cell", "Grid", "PaperTable", "is_absent"]
 
 Cell: TypeAlias = int | float | str | None
+
+
+def is_absent(cell: Cell) -> bool:
+    """Whether a cell holds no number and no name."""
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class Grid:
         rows: One cell a column; None or nan where there is no number.
         names: How many columns name a row.
         digits: Decimals of floats; None prints every digit. Column to its own where it differs.
+        absent: Why there is no number where there is none, as a clause.
 
     >>> Grid("a run", ("variant", "top-1"), (("dense", 94.5),)).rows[0][1]
     94.5
@@ -34,12 +42,15 @@ class Grid:
     names: int = 1
     digits: int | None = 2
     own_digits: Mapping[str, int] = field(default_factory=dict)
+    absent: str = ""
 
     def __post_init__(self) -> None:
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"columns of {self.caption} must differ")
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"rows of {self.caption} must have {len(self.columns)} cells")
+        if not self.absent and any(map(is_absent, chain.from_iterable(self.rows))):
+            raise ValueError(f"{self.caption} must say why it has no number where it has none")
 
     @classmethod
     def published(
@@ -59,7 +70,8 @@ class Grid:
         """
         body = tuple((name, *cells) for name, cells in table.rows.items())
         names = (rows, *columns, *table.columns[len(columns) :])
-        return cls(caption, names[: 1 + len(table.columns)], body, digits=None)
+        absent = "the paper prints no number there"
+        return cls(caption, names[: 1 + len(table.columns)], body, digits=None, absent=absent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,11 +62,12 @@ def _spreads(finished: FinishedAudit) -> PaperTable:
     return PaperTable(
         name=name,
         title=title,
-        run=Grid("This run", ("attribute", "variant", "value", *NAMES), tuple(rows), names=3),
+        run=Grid("This run", ("attribute", "variant", "value", *NAMES), tuple(rows), names=3,
+                 absent=_reasons(finished)),
         published=published,
         conclusion=_sigmas(finished, "DP"),
-        notes=[*_notes(finished), *_reasons(finished)],
-    )
+        notes=[*_notes(finished)],
+    )  # fmt: skip
 
 
 def _di(finished: FinishedAudit) -> PaperTable:
@@ -88,11 +89,12 @@ def _di(finished: FinishedAudit) -> PaperTable:
     return PaperTable(
         name=name,
         title=title,
-        run=Grid("This run", ("attribute", "variant", *columns), rows, names=2),
+        run=Grid("This run", ("attribute", "variant", *columns), rows, names=2,
+                 absent=_reasons(finished)),
         published=published,
         conclusion=_sigmas(finished, "DI"),
         notes=[*_notes(finished)],
-    )
+    )  # fmt: skip
 
 
 def _worked() -> PaperTable:
@@ -168,18 +170,21 @@ def _sigmas(finished: FinishedAudit, metric: str) -> str:
 def _notes(finished: FinishedAudit) -> Iterator[str]:
     if not finished.run.config.population.identical:
         yield SEEDS
-    if finished.audit.examples.positive is not None:
-        yield "With label.positive the metrics are of that class alone, so there is no per-class."
 
 
-def _reasons(finished: FinishedAudit) -> Iterator[str]:
+def _reasons(finished: FinishedAudit) -> str:
     found = {
-        f"No figure for {row.metric}: {code_span(row.reason)}."
+        f"{row.metric} is {code_span(row.reason)}"
         for own in finished.audit.run_to_run.values()
         for row in own
         if row.reason
     }
-    yield from sorted(found)
+    if finished.audit.examples.positive is not None:
+        found.add("label.positive names the one class that is measured, so nothing is per class")
+    few = [one.name for one in finished.audit.variants if one.members < 2]
+    if few:
+        found.add(f"one model of {', '.join(few)} has no spread")
+    return "; ".join(sorted(found))
 
 
 def _unfolded(table: PublishedTable) -> dict[str, Any]:

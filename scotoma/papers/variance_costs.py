@@ -29,13 +29,14 @@ from scotoma.runs import (
     count_totals,
 )
 from scotoma.runs.effects import bare
+from scotoma.runs.finding import SIGN_WORDS
 from scotoma.runs.techniques import costs_of
 
 __all__ = ["cost_tables", "heatmaps"]
 
 STUDY = "techniques against their baselines, 16 runs each"
 LEGEND = (
-    "-: lower than dense, +: higher, NS: not significant (one-sided U or Levene's test at 5%, not "
+    "Lower or higher than dense; NS: not significant (one-sided U or Levene's test at 5%, not "
     "adjusted)"
 )
 PAIRED = (
@@ -78,7 +79,7 @@ def heatmaps(finished: FinishedAudit) -> list[PaperTable]:
         if not own.cells:
             return PaperTable.lacking(name, title, NO_TESTS, grids)
         rows = tuple((of, *cells) for of, cells in _rows(own, columns, cell).items())
-        run = Grid("This run", ("variant", *columns), rows)
+        run = Grid("This run", ("variant", *columns), rows, absent="undefined in one of the runs")
         return PaperTable(
             name=name, title=title, run=run, published=grids, conclusion=told,
             notes=[f"{LEGEND}; X: bias does not fall.", *derived],
@@ -200,12 +201,14 @@ def _bias(pairs: _Pairs, of: str, metric: str) -> Cell:
     one = _cell(pairs, of, metric)
     if one is None or one.moves("mean") == "NS":
         return None if one is None else "NS"
-    return f"{one.moves('mean')}{one.effect}"
+    return f"{SIGN_WORDS[one.moves('mean')]}, {one.effect}"
 
 
 def _variance(pairs: _Pairs, of: str, metric: str) -> Cell:
     one = _cell(pairs, of, metric)
-    return None if one is None else f"{one.spread_moves}{' X' * (one.moves('mean') != '-')}"
+    if one is None:
+        return None
+    return f"{SIGN_WORDS[one.spread_moves]}{' X' * (one.moves('mean') != '-')}"
 
 
 def _cell(pairs: _Pairs, of: str, metric: str) -> RunFinding | None:
@@ -217,7 +220,7 @@ def _accuracy(pairs: _Pairs, of: str, column: str) -> Cell:
     moved = pairs.accuracy[of]
     sign = moved.moves("mean") if column == "accuracy" else moved.spread_moves
     lower = any(one.technique == of and one.moves("mean") == "-" for one in pairs.cells)
-    return f"{sign}{'' if lower else ' X'}"
+    return f"{SIGN_WORDS[sign]}{'' if lower else ' X'}"
 
 
 def _counted(signs: Sequence[str]) -> str:

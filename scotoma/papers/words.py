@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Divergence
 
-__all__ = ["TIES", "divergence_sentence", "in_percent", "quantity_text", "under"]
+__all__ = ["NOT_DENSE", "TIES", "divergence_sentence", "in_percent", "quantity_text", "under"]
 
+NOT_DENSE = "dense is what the others are compared with"
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
 

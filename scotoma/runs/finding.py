@@ -13,7 +13,7 @@ from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate
 from scotoma.runs.effects import sawilowsky
 
-__all__ = ["ALPHA", "RunFinding", "finding_rows"]
+__all__ = ["ALPHA", "SIGN_WORDS", "RunFinding", "finding_rows"]
 
 ALPHA = 0.05  # largest p called significant
 MOVES = {  # the test, the number whose side counts, and where it is of neither side
@@ -23,6 +23,7 @@ MOVES = {  # the test, the number whose side counts, and where it is of neither 
 }
 Moves = Literal["mean", "raw spread", "relative spread"]
 Sign = Literal["+", "-", "NS"]
+SIGN_WORDS: dict[Sign, str] = {"+": "higher", "-": "lower", "NS": "NS"}  # `-` is for no number
 
 
 @dataclass(frozen=True, eq=False)

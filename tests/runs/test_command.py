@@ -163,6 +163,7 @@ def test_techniques_without_a_metric_in_common_are_compared(tmp_path: Path) -> N
     assert "The correlation of metrics cannot be estimated over 0 runs of 0" in " ".join(
         out.split()
     )
+    assert "-: not compared in that metric; the reasons stand below Totals." in out
     assert "BA of a: not compared (a has no values)." in out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from scotoma.commands.shared.text_table import WIDTH, cropped_text, wrapped
 from scotoma.commands.slices.search import harmless
 from scotoma.errors import ConfigError, DataError
 from scotoma.papers import PAPERS, paper_tables
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.table import Cell, Grid, PaperTable, is_absent
 from scotoma.printable import ONE_OF_THEM, code_span, nearest, quoted
 
 if TYPE_CHECKING:
@@ -86,6 +85,7 @@ def pages_as_text(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
             yield ""
             yield from wrapped(grid.caption)
             yield from _lines(grid)
+            yield from (line for why in _absent(grid) for line in wrapped(why, later="  "))
         for sentence in _sentences(table):
             yield ""
             yield from wrapped(sentence, later="  ")
@@ -110,12 +110,13 @@ def pages_as_markdown(head: str, tables: Sequence[PaperTable]) -> Iterator[str]:
                 yield f"| {' | '.join(row)} |"
             for cells in grid.rows:
                 yield f"| {' | '.join(_marked(grid, at, cell) for at, cell in enumerate(cells))} |"
+            yield from (line for why in _absent(grid) for line in ("", why))
         for sentence in _sentences(table):
             yield from ("", sentence)
 
 
 def pages_as_csv(paper: str, tables: Sequence[PaperTable]) -> str:
-    """Format tables as CSV: one row a cell, its value unrounded in `number`, or in `text`.
+    """Format tables as CSV: one row a cell: unrounded in `number`, or in `text`, or `reason`.
 
     Args:
         paper: Name of the paper.
@@ -128,15 +129,16 @@ def pages_as_csv(paper: str, tables: Sequence[PaperTable]) -> str:
             "of": grid.caption,
             "row": ", ".join(str(cell) for cell in cells[: grid.names]),
             "column": column,
-            "number": None if isinstance(cell, str) or _empty(cell) else float(cell or 0),
+            "number": None if isinstance(cell, str) or is_absent(cell) else float(cell or 0),
             "text": cell if isinstance(cell, str) else None,
+            "reason": grid.absent if is_absent(cell) else None,
         }
         for table in tables
         for grid in _grids(table)
         for cells in grid.rows
         for column, cell in zip(grid.columns[grid.names :], cells[grid.names :], strict=True)
     ]
-    kinds = {"number": pl.Float64, "text": pl.String}
+    kinds = {"number": pl.Float64, "text": pl.String, "reason": pl.String}
     return harmless(
         pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
     ).write_csv()
@@ -144,6 +146,12 @@ def pages_as_csv(paper: str, tables: Sequence[PaperTable]) -> str:
 
 def _grids(table: PaperTable) -> list[Grid]:
     return [*([] if table.run is None else [table.run]), *table.published]
+
+
+def _absent(grid: Grid) -> list[str]:
+    """Say why `-` stands in a grid; nothing where it does not."""
+    cells = (cell for row in grid.rows for cell in row)
+    return [f"-: {grid.absent.rstrip('.')}."] if any(map(is_absent, cells)) else []
 
 
 def _sentences(table: PaperTable) -> Iterator[str]:
@@ -214,13 +222,9 @@ def _padded(text: str, width: int, *, left: bool) -> str:
 
 
 def _shown(grid: Grid, at: int, cell: Cell) -> str:
-    if _empty(cell):
+    if is_absent(cell):
         return "-"
     if isinstance(cell, float):
         digits = grid.own_digits.get(grid.columns[at], grid.digits)
         return str(cell) if digits is None else f"{round(cell, digits) + 0.0:,.{digits}f}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
-
-
-def _empty(cell: Cell) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))

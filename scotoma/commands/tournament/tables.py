@@ -13,11 +13,12 @@ from scotoma.report.figures.figure import FigureTable
 from scotoma.report.tournament import correlation_sentence
 from scotoma.report.tournament_tables import TournamentResult, tournament_tables
 from scotoma.runs import RunFinding, Tournament, finding_rows, table_of_runs
+from scotoma.runs.finding import SIGN_WORDS
 
 __all__ = ["as_content", "as_rows", "as_tables"]
 
 LEGEND = (
-    "-: lower bias, +: higher, NS: not significant; then Sawilowsky's name of Cohen's d. Costs: "
+    "Lower or higher bias; NS: not significant; then Sawilowsky's name of Cohen's d. Costs: "
     "a accuracy is lower, v accuracy varies more, b bias varies more."
 )
 COST_LETTERS = {"accuracy down": "a", "accuracy spread up": "v", "bias spread up": "b"}
@@ -141,7 +142,8 @@ def _signs(
     for one in tournament.cells:
         by_technique.setdefault((one.technique, one.base), {})[one.metric] = cell(one)
     rows = tuple((*key, *map(own.get, metrics)) for key, own in by_technique.items())
-    grid = Grid("Runs", ("technique", "baseline", *metrics), rows, names=2)
+    absent = "not compared in that metric; the reasons stand below Totals"
+    grid = Grid("Runs", ("technique", "baseline", *metrics), rows, names=2, absent=absent)
     return PaperTable(name=name, title=title, run=grid, notes=[note])
 
 
@@ -149,12 +151,12 @@ def _bias(cell: RunFinding) -> str:
     if (moved := cell.moves("mean")) == "NS":
         return "NS"
     letters = "".join(COST_LETTERS[cost] for cost in cell.costs)
-    return f"{moved}{cell.effect}{' ' * bool(letters)}{letters}"
+    return f"{SIGN_WORDS[moved]}, {cell.effect}{' ' * bool(letters)}{letters}"
 
 
 def _spread(cell: RunFinding) -> str:
-    moved = f"{cell.moves('raw spread')},{cell.moves('relative spread')}"
-    return f"{moved}{' X' * (cell.moves('mean') != '-')}"
+    moved = [SIGN_WORDS[cell.moves(kind)] for kind in ("raw spread", "relative spread")]
+    return f"{', '.join(moved)}{' X' * (cell.moves('mean') != '-')}"
 
 
 def _about_totals(result: TournamentResult) -> list[str]:

@@ -20,6 +20,7 @@ from scotoma.numbers import Estimate, undefined
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
 from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
+from scotoma.runs.finding import SIGN_WORDS
 from scotoma.runs.table import RunSet
 
 __all__ = ["canonical_table", "run_variance"]
@@ -195,7 +196,7 @@ def _mean(one: RunFinding, runs: str) -> list[str]:
     effect = "" if math.isnan(effects[1].value) else one.effect
     return [
         *start, shown(effects[0], sign="+", significant=True), shown(effects[1], digits=1),
-        _p(one.p("U")), one.moves("mean"),
+        _p(one.p("U")), SIGN_WORDS[one.moves("mean")],
         "; ".join(filter(None, [effect, aside(effects, THIS_TEST_SET)])),
     ]  # fmt: skip
 
@@ -205,7 +206,7 @@ def _variance(one: RunFinding, runs: str) -> list[str]:
     ratio, test = one[f"{form} spread"], f"{form} Levene"
     return [
         one.technique, one.metric, runs, shown(ratio, digits=2), _p(one.p(test)),
-        one.spread_moves, one[f"{test} p"].reason or aside([ratio], THIS_TEST_SET),
+        SIGN_WORDS[one.spread_moves], one[f"{test} p"].reason or aside([ratio], THIS_TEST_SET),
     ]  # fmt: skip
 
 
