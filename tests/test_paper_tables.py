@@ -68,7 +68,11 @@ def test_no_number_has_its_reason(nothing: float | None):
     with pytest.raises(ValueError, match="must say why it has no number"):
         Grid("c", ("variant", "x"), rows)
     table = PaperTable(name="T", title="", run=Grid("c", ("variant", "x"), rows, absent="no x"))
-    assert list(pages_as_text("", [table]))[-3:] == ["prune-0.9     -", "dense      1.00", "-: no x."]
+    assert list(pages_as_text("", [table]))[-3:] == [
+        "prune-0.9     -",
+        "dense      1.00",
+        "-: no x.",
+    ]
     assert list(pages_as_markdown("", [table]))[-1] == "-: no x."
     written = pl.read_csv(pages_as_csv("pie", [table]).encode())
     assert written.select("number", "reason").rows() == [(None, "no x"), (1.0, None)]

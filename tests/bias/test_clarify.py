@@ -217,6 +217,38 @@ def test_all_metrics_on_adult_come_out_in_range_and_near_the_blogs(shared):
     assert table["DI"].high < 0.8  # and yet
 
 
+def test_the_fliptest_on_adult_counts_every_choice_of_tied_neighbours_alike(shared):
+    """Against a brute-force NumPy version, and against the same five neighbours in any order."""
+    with gzip.open(shared / "data" / "adult" / "adult.csv.gz", "rt") as file:
+        people = [row for row in csv.DictReader(file) if all(row.values())][::12]
+    x = np.array([[float(row[c]) for c in ("age", "hours-per-week")] for row in people])
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    p = np.array([row["marital-status"].startswith("Married") for row in people])
+    d = np.array([row["sex"] == "Female" for row in people])
+    likes, votes = x[~d], p[~d].astype(int)
+    distinct, whose = np.unique(x[d], axis=0, return_inverse=True)
+    far = np.linalg.norm(distinct[:, None] - likes, axis=2)
+    kth = np.partition(far, 4, axis=1)[:, 4:5]
+    sure, tied = far < kth - 1e-9, abs(far - kth) <= 1e-9
+    inside, edge = sure.sum(axis=1), tied.sum(axis=1)
+    chance = hypergeom.sf(2 - sure @ votes, edge, tied @ votes, 5 - inside)
+    whole = np.mean(chance[whose] - p[d])
+    assert (edge > 5 - inside).mean() > 0.5  # most have more likes at the same distance than seats
+    shown = metric("FT", d=d, p=p, features=x)
+    assert shown == pytest.approx(whole, abs=1e-12)
+    rng, drawn = np.random.default_rng(0), []
+    for _ in range(40):  # the five that come first, as a library takes them, in a random order
+        order = rng.permutation(len(likes))
+        first = np.argsort(far[:, order].round(9), axis=1, kind="stable")[:, :5]
+        drawn.append(np.mean((votes[order][first].sum(axis=1) > 2)[whose] - p[d].astype(int)))
+    # Likes of one distance share their draw here, so single orders lie far apart.
+    assert min(drawn) < shown - 0.005 < shown + 0.005 < max(drawn)
+    assert np.mean(drawn) == pytest.approx(shown, abs=3 * np.std(drawn) / 40**0.5)
+    shuffled = rng.permutation(d.size)
+    again = metric("FT", d=d[shuffled], p=p[shuffled], features=x[shuffled])
+    assert again == pytest.approx(shown, abs=1e-12)
+
+
 # --- slow twins -----------------------------------------------------------------------------------
 
 

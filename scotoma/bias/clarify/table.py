@@ -254,7 +254,8 @@ METRICS: dict[str, Metric] = {
             "Counterfactual fliptest",
             "Would decisions about members of d change if they were in a?",
             "(members of d predicted negative whose nearest neighbours in a are predicted positive "
-            "- the reverse) / members of d; 5 neighbours, or 1 where a has 9 rows or fewer",
+            "- the reverse) / members of d; 5 neighbours, or 1 where a has 9 rows or fewer; every "
+            "choice among rows that lie equally far counts alike",
             0.0,
             "+ worse for d",
             "post-training",
