@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from scotoma.commands.shared.text_table import table_lines
+from scotoma.document.lines import table_lines
 from scotoma.printable import printable
 
 NAMES = ["[red]x[/red]", ":warning:", "\x1b[31mx", "貓" * 50, "x" * 300, "a\tb\nc", "", "[/]"]

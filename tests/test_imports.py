@@ -38,7 +38,7 @@ SERVING |= {
     "exhausted",
     "published",
 }
-SERVING |= {"unreadable", "untrusted"}
+SERVING |= {"document", "unreadable", "untrusted"}
 CHAIN = [
     {"inputs"},
     {"numbers"},

@@ -40,8 +40,8 @@ def corrupt(
     quiet: options.Quiet = False,
 ) -> None:
     """Show what the corruptions of a robustness measurement do to an image."""
-    from scotoma.commands.shared.text_table import table_lines
     from scotoma.corruptions.of_image import draw_image
+    from scotoma.document.lines import table_lines
     from scotoma.errors import ConfigError
     from scotoma.printable import printable
 

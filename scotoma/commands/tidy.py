@@ -58,7 +58,7 @@ def tidy(
     if not dry_run:
         audits = [one for one in audits if one.large and not one.kept]
     if audits and not as_json:
-        from scotoma.commands.shared.text_table import table_lines
+        from scotoma.document.lines import table_lines
 
         header = ("run", "ended", "verdict", "large files")
         sys.stdout.write("\n".join(table_lines(header, list(map(_cells, audits)), right=3)) + "\n")

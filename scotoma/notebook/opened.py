@@ -20,7 +20,7 @@ from scotoma.report.readable import with_group_names
 if TYPE_CHECKING:
     from scotoma.report.figures import Figure
 
-__all__ = ["Chart", "OpenedAudit", "Plots", "Verdict", "open_audit"]
+__all__ = ["OpenedAudit", "Plots", "PlottedFigure", "Verdict", "open_audit"]
 
 MARKS = {"PASS": "\u2713", "UNSURE": "?", "FAIL": "\u2717"}  # beside the word: never colour alone
 COLOURS = {"PASS": "#0b6e4f", "UNSURE": "#7a5c00", "FAIL": "#b3261e"}
@@ -87,7 +87,7 @@ class Verdict(str):
 
 
 @dataclass(frozen=True)
-class Chart:
+class PlottedFigure:
     """A chart that a notebook draws.
 
     Attributes:
@@ -125,7 +125,7 @@ class Plots:
         """The charts that there are."""
         return "charts: groups(variant), slices(variant)"
 
-    def groups(self, variant: str | None = None) -> Chart:
+    def groups(self, variant: str | None = None) -> PlottedFigure:
         """The rates of each group before and after compression.
 
         Args:
@@ -140,7 +140,7 @@ class Plots:
         audit = self._readable(variant)
         return self._chart(draw_rates(audit, _variant(audit, variant)), "rates of groups")
 
-    def slices(self, variant: str | None = None) -> Chart:
+    def slices(self, variant: str | None = None) -> PlottedFigure:
         """Slices that nobody named: how large they are, and how much their error rises.
 
         Args:
@@ -167,8 +167,9 @@ class Plots:
             }
         )
 
-    def _chart(self, figure: Figure | None, what: str) -> Chart:
-        from scotoma.report.figures.drawing import drawn, self_contained
+    def _chart(self, figure: Figure | None, what: str) -> PlottedFigure:
+        from scotoma.document.charts import self_contained
+        from scotoma.report.figures.drawing import drawn
 
         if figure is None:
             raise DataError(
@@ -178,7 +179,7 @@ class Plots:
         table = pl.DataFrame(
             [list(row) for row in made.table.rows], schema=list(made.table.columns), orient="row"
         )
-        return Chart(made.title, made.summary, self_contained(made.svg, made.title), table)
+        return PlottedFigure(made.title, made.summary, self_contained(made.svg, made.title), table)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from scotoma.untrusted import read_apart, surely_small, table_apart
 
 __all__ = [
     "TABLES",
-    "Table",
+    "ReadTable",
     "doubled_column",
     "encoding_notes",
     "files_of_table",
@@ -62,7 +62,7 @@ AGAIN = "save the arrays with numpy.savez, text and numbers only"
 SHEETS = (".xlsx", ".xls", ".ods")
 
 
-class Table(NamedTuple):
+class ReadTable(NamedTuple):
     """A table, and what a reader should know of how it was read.
 
     Attributes:
@@ -150,7 +150,7 @@ def is_one_table(folder: Path) -> bool:
     )
 
 
-def read_table(path: Path, limits: ReaderLimits | None = None) -> Table:
+def read_table(path: Path, limits: ReaderLimits | None = None) -> ReadTable:
     """Read a table, in a process of its own unless it is surely small.
 
     Args:
@@ -176,7 +176,7 @@ def read_table(path: Path, limits: ReaderLimits | None = None) -> Table:
     if "" in frame.columns and frame.width > 1:  # what pandas and R write before the first column
         frame = frame.drop("")
         notes = (*notes, f"{printable(path.name)}: the column without a name was left out")
-    return Table(frame, notes)
+    return ReadTable(frame, notes)
 
 
 def _no_table(path: Path) -> str:

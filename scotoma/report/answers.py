@@ -15,8 +15,8 @@ from scotoma.audit.worst_change import (
     shown_gaps,
     worst_change,
 )
+from scotoma.document.cells import Shown
 from scotoma.report import numbers
-from scotoma.report.numbers import Shown
 
 __all__ = ["beyond_noise", "in_focus", "next_steps", "verdict_sentence", "whom"]
 

@@ -19,9 +19,9 @@ from scotoma.config.gate import (
 from scotoma.config.gate_levels import OF_LABELS
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
+from scotoma.document.cells import Shown
 from scotoma.numbers import FEW_RUNS, few_runs
 from scotoma.report import numbers
-from scotoma.report.numbers import Shown
 
 __all__ = ["OpenTest", "OpenTests", "certainty_words", "open_tests", "rule_words"]
 

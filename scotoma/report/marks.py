@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scotoma.report.numbers import Ranged
+from scotoma.document.cells import Ranged
 
 __all__ = ["HEIGHT", "WIDTH", "Mark", "Scale", "mark", "scale_of"]
 
@@ -59,7 +59,7 @@ class Mark:
 def scale_of(quantities: Iterable[Ranged]) -> Scale | None:
     """The axis that holds 0, all numbers and all finite ends; None where there is no number.
 
-    >>> from scotoma.report.numbers import Interval
+    >>> from scotoma.document.cells import Interval
     >>> scale_of([Interval(2.0, 1.0, 3.0), Interval(-1.0, None, None)])
     Scale(low=-1.0, high=3.0)
     """
@@ -79,7 +79,7 @@ def scale_of(quantities: Iterable[Ranged]) -> Scale | None:
 def mark(quantity: Ranged, scale: Scale | None) -> Mark | None:
     """What to draw of an estimate; None where it has no value.
 
-    >>> from scotoma.report.numbers import Interval
+    >>> from scotoma.document.cells import Interval
     >>> mark(Interval(1.0, 0.5, 1.5), Scale(0.0, 2.0))
     Mark(zero=8.0, value=80.0, low=44.0, high=116.0, beyond=True)
     """

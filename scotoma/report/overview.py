@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.worst_change import affected_words, most_changed, worst_change
+from scotoma.document.cells import Shown
 from scotoma.report import numbers
-from scotoma.report.numbers import Shown
 
 __all__ = ["VariantRow", "variant_rows"]
 

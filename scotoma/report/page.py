@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from scotoma.audit import Audit, GateResult
+from scotoma.document.html import content_policy
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
 from scotoma.report.figures.drawing import drawn
@@ -23,9 +22,10 @@ from scotoma.report.figures.run_to_run import fairness_name
 from scotoma.report.scored import score_context
 from scotoma.report.views import Beside, page_context
 
-__all__ = ["FOLDER", "STYLES", "content_policy", "environment", "in_document", "render"]
+__all__ = ["FOLDER", "environment", "in_document", "render"]
 
 FOLDER = Path(__file__).parent
+SHARED = FOLDER.parent / "page"
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("vendor/vega.js", "figures.js", "page.js", "gallery.js")
 FILTERS = (
@@ -96,8 +96,7 @@ def in_document(template: str, shown: Mapping[str, Any], scripts: Sequence[str])
         scripts: Files of scripts.
     """
     style_texts, script_texts = (
-        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, scripts)
+        [_file(name).read_text(encoding="utf-8") for name in names] for names in (STYLES, scripts)
     )
     return (
         environment()
@@ -111,27 +110,8 @@ def in_document(template: str, shown: Mapping[str, Any], scripts: Sequence[str])
     )
 
 
-def content_policy(styles: Iterable[str], scripts: Iterable[str]) -> str:
-    """Write the page's policy: its own styles and scripts, images inside it, and nothing else.
-
-    >>> content_policy(["p{}"], [])[:64]
-    "default-src 'none'; img-src data:; style-src 'sha256-gG2yISYereR"
-    """
-    return "; ".join(
-        [
-            "default-src 'none'",
-            "img-src data:",
-            " ".join(["style-src", *map(_source, styles)]),
-            " ".join(["script-src", *map(_source, scripts)]),
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-
-
-def _source(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+def _file(name: str) -> Path:
+    return SHARED / name if (SHARED / name).exists() else FOLDER / name
 
 
 class _Compiled(FileSystemBytecodeCache):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from scotoma.audit import Audit
 from scotoma.audit.reviewed import ReviewedAudit, ReviewedRate, ReviewedVariant
 from scotoma.audit.study import AnnotatorFlow, ArmAnswers, Effect, QuestionResult, StudyResult
+from scotoma.document.cells import Interval
 from scotoma.report.marks import Scale, scale_of
-from scotoma.report.numbers import Interval
 from scotoma.report.readable import in_names
 
 __all__ = [

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
+from scotoma.document.cells import Interval
 from scotoma.numbers import Estimate, few_runs
-from scotoma.report.numbers import Interval
 from scotoma.report.overview import variant_rows
 from scotoma.report.page import in_document
 from scotoma.report.readable import with_group_names

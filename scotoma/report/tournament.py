@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from markupsafe import Markup
-
 from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.tournament import tournament_figures
-from scotoma.report.page import FOLDER, STYLES, content_policy, environment
+from scotoma.report.page import in_document
 from scotoma.report.tournament_tables import TournamentResult, tournament_tables
 from scotoma.runs import Tournament
 
@@ -23,34 +21,24 @@ def render_tournament(result: TournamentResult) -> str:
     Returns:
         The page; equal results give equal text.
     """
-    styles, scripts = (
-        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, SCRIPTS)
-    )
     tournament = result.tournament
-    return (
-        environment()
-        .get_template("tournament.html")
-        .render(
-            title=result.title,
-            tournament=tournament,
-            lead=_lead(tournament),
-            remarks=result.remarks,
-            techniques=[
-                (name, list(cells))
-                for name, cells in groupby(tournament.cells, key=lambda cell: cell.technique)
-            ],
-            correlations=[
-                (base, correlation_sentence(tournament, base), one)
-                for base, one in tournament.correlations.items()
-            ],
-            tables=tournament_tables(result),
-            figures={slug: drawn(plot) for slug, plot in tournament_figures(result).items()},
-            policy=Markup(content_policy(styles, scripts)),
-            styles=list(map(Markup, styles)),
-            scripts=list(map(Markup, scripts)),
-        )
-    )
+    shown = {
+        "title": result.title,
+        "tournament": tournament,
+        "lead": _lead(tournament),
+        "remarks": result.remarks,
+        "techniques": [
+            (name, list(cells))
+            for name, cells in groupby(tournament.cells, key=lambda cell: cell.technique)
+        ],
+        "correlations": [
+            (base, correlation_sentence(tournament, base), one)
+            for base, one in tournament.correlations.items()
+        ],
+        "tables": tournament_tables(result),
+        "figures": {slug: drawn(plot) for slug, plot in tournament_figures(result).items()},
+    }
+    return in_document("tournament.html", shown, SCRIPTS)
 
 
 def correlation_sentence(tournament: Tournament, base: str) -> str:

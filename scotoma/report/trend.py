@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from scotoma.audit.logged import LoggedAudit
+from scotoma.document.charts import self_contained
 from scotoma.printable import printable
-from scotoma.report.figures.drawing import drawn, self_contained
+from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.trend import trend_figures
-from scotoma.report.page import FOLDER, STYLES, content_policy, environment
+from scotoma.report.page import in_document
 from scotoma.report.timeline import Audited, audited
 
 __all__ = ["draw_trend", "render_trend"]
@@ -37,23 +36,13 @@ def render_trend(project: str, logged: Sequence[LoggedAudit]) -> str:
     """
     audits = sorted((audited(one) for one in logged), key=lambda one: one.at)
     plots = trend_figures(audits)
-    styles, scripts = (
-        [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, SCRIPTS)
-    )
-    return (
-        environment()
-        .get_template("trend.html")
-        .render(
-            project=project,
-            audits=audits,
-            lead=_lead(audits),
-            figures={slug: drawn(plot) for slug, plot in plots.items()},
-            policy=Markup(content_policy(styles, scripts)),
-            styles=list(map(Markup, styles)),
-            scripts=list(map(Markup, scripts)),
-        )
-    )
+    shown = {
+        "project": project,
+        "audits": audits,
+        "lead": _lead(audits),
+        "figures": {slug: drawn(plot) for slug, plot in plots.items()},
+    }
+    return in_document("trend.html", shown, SCRIPTS)
 
 
 def draw_trend(project: str, logged: Sequence[LoggedAudit]) -> bytes:

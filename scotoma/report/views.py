@@ -14,6 +14,7 @@ from scotoma.audit.groups import ClassRow, RateChange
 from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import MEANING
+from scotoma.document.cells import Interval, Ranged
 from scotoma.numbers import FEW_RUNS, few_runs
 from scotoma.report import answers, gallery
 from scotoma.report.concerns import KNOWN_NOTES, concerns, selections
@@ -25,7 +26,6 @@ from scotoma.report.judged import certainty_words, open_tests, rule_words
 from scotoma.report.marks import Scale, scale_of
 from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
-from scotoma.report.numbers import Interval, Ranged
 from scotoma.report.overview import variant_rows
 from scotoma.report.people import People, shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names

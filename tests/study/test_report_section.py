@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scotoma.audit.study import read_study
-from scotoma.report.numbers import Interval, points
+from scotoma.document.cells import Interval, points
 from scotoma.run import Run, checksums
 from tests.commands import scotoma
 from tests.review.test_review import reviewed

@@ -17,9 +17,9 @@ from scotoma.audit.reviewed import (
 from scotoma.commands.gate import print_out
 from scotoma.commands.review.run import lots_of
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.text_table import table_lines
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
+from scotoma.document.lines import table_lines
 from scotoma.errors import DataError
 from scotoma.inputs import Labels
 from scotoma.printable import printable

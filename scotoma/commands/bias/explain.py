@@ -6,7 +6,7 @@ import sys
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.commands.shared.text_table import wrapped
+from scotoma.document.lines import wrapped
 
 __all__ = ["print_guide"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
 from scotoma.commands.shared.tables import aside, number, shown
-from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
+from scotoma.document.lines import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import quoted

@@ -8,7 +8,7 @@ from typing import Any
 
 from scotoma.commands.bias.conclusions import conclude
 from scotoma.commands.shared.tables import aside, shown
-from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
+from scotoma.document.lines import cropped_text, table_lines, wrapped
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 

@@ -14,10 +14,10 @@ import polars as pl
 from scotoma.answers.pair import read_clusters
 from scotoma.commands.bias.table import BiasQuestion, table_groups
 from scotoma.commands.shared.tables import check_compared, column, columns, numbers
-from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable

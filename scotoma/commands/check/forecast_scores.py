@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.means import ScoreTable, score_table
 from scotoma.config import Config, ScoresSource
 from scotoma.datasets import survey_examples
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable

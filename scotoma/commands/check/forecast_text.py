@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from scotoma.commands.shared.text_table import WIDTH, table_lines
 from scotoma.costs.estimate import WITHIN, StepCost
 from scotoma.costs.measure import NetworkCost
 from scotoma.costs.measuring import MeasuringCost
+from scotoma.document.lines import WIDTH, table_lines
 from scotoma.printable import printable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from scotoma.commands.compare.logs import CompareQuestion, Model
-from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.averages import AverageChange, average_changes
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.summaries import read_summaries

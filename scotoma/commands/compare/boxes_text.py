@@ -12,8 +12,8 @@ from scotoma.commands.compare.text import (
     shown_estimate,
     slice_lines,
 )  # fmt: skip
-from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.boxes import BoxComparison, PrecisionChange
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.printable import printable
 
 __all__ = ["box_lines"]

@@ -13,7 +13,7 @@ from scotoma.answers.values import tidy
 from scotoma.bias import amplification, selection_changes
 from scotoma.commands.compare.answers import are_outcomes
 from scotoma.commands.shared.tables import aside, shown
-from scotoma.commands.shared.text_table import table_lines, wrapped
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.natural import natural_order
 from scotoma.numbers import FEW_RUNS, Estimate

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from scotoma.commands.compare.audit import ComparedVerdict
-from scotoma.commands.shared.text_table import table_lines, wrapped
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.effects import GroupScoreEffect, affected
 from scotoma.comparison.flips import Flip
 from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
+from scotoma.document.lines import table_lines, wrapped
 from scotoma.numbers import Estimate
 from scotoma.printable import printable
 from scotoma.readers.record import AttributePath

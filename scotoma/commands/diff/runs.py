@@ -18,8 +18,8 @@ from scotoma.bias.counting import metrics
 from scotoma.bias.subgroup import change_at
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import shown
-from scotoma.commands.shared.text_table import table_lines
 from scotoma.datasets import AuditedExamples
+from scotoma.document.lines import table_lines
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.numbers import ChangeEvidence, Estimate

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.text_table import table_lines
 from scotoma.commands.slices.search import harmless
 from scotoma.datasets import AuditedExamples
+from scotoma.document.lines import table_lines
 from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable

@@ -14,8 +14,8 @@ from rich.text import Text
 from scotoma.commands.check.forecast_text import duration_text
 from scotoma.commands.gate import print_out
 from scotoma.commands.pipeline.wait import end_of, nothing_new, watch
-from scotoma.commands.shared.text_table import rendered_lines
 from scotoma.config import Kubeflow
+from scotoma.document.lines import rendered_lines
 from scotoma.printable import printable
 
 if TYPE_CHECKING:

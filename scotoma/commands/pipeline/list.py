@@ -28,7 +28,7 @@ def list_(
     from scotoma.commands.check.forecast_text import duration_text
     from scotoma.commands.gate import print_out
     from scotoma.commands.pipeline.connection import Connection
-    from scotoma.commands.shared.text_table import rendered_lines
+    from scotoma.document.lines import rendered_lines
     from scotoma.pipelines.audits import list_audits
     from scotoma.printable import printable
 

@@ -13,9 +13,9 @@ import polars as pl
 
 from scotoma.audit import Audit, GateResult, read_audit, read_part
 from scotoma.commands.shared.tables import shown
-from scotoma.commands.shared.text_table import table_lines
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
+from scotoma.document.lines import table_lines
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate

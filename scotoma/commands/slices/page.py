@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scotoma.commands.shared.tables import aside, number, shown
-from scotoma.commands.shared.text_table import table_rows, wrapped
+from scotoma.document.lines import table_rows, wrapped
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 from scotoma.slices import Slice, SliceReport

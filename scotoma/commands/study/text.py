@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from scotoma.audit.study import Effect, StudyResult
-from scotoma.commands.shared.text_table import table_lines
+from scotoma.document.lines import table_lines
 from scotoma.printable import printable
 from scotoma.report.numbers import p_value
 from scotoma.study.arms import WARNED_IMBALANCE

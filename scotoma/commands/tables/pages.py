@@ -10,8 +10,8 @@ import polars as pl
 from rich.cells import cell_len
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.text_table import WIDTH, cropped_text, wrapped
 from scotoma.commands.slices.search import harmless
+from scotoma.document.lines import WIDTH, cropped_text, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.papers import PAPERS, paper_tables
 from scotoma.papers.table import Cell, Grid, PaperTable, is_absent

@@ -12,7 +12,7 @@ import polars as pl
 
 from scotoma.answers.values import tidy
 from scotoma.commands.shared.tables import aside, column, number, numbers, shown, texts
-from scotoma.commands.shared.text_table import cropped_text, table_lines, wrapped
+from scotoma.document.lines import cropped_text, table_lines, wrapped
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -14,17 +12,10 @@ from markupsafe import Markup, escape
 from scotoma.report.figures.figure import Figure, FigureTable
 from scotoma.report.figures.names import with_short_names
 
-__all__ = ["Drawn", "drawn", "self_contained"]
+__all__ = ["Drawn", "drawn"]
 
 VEGA_LITE = "6.4"
 SPOKEN = re.compile(r' (?:role|aria-[a-z]+|pointer-events|class)="[^"]*"')
-STYLES = Path(__file__).parents[1] / "figures.css"  # its first rule is the palette on white paper
-COLOUR = re.compile(r"(--figure-[a-z0-9]+):\s*(#[0-9a-fA-F]+)")
-NAMED_COLOUR = re.compile(r"var\((--figure-[a-z0-9]+)\)")
-SIZE = re.compile(
-    r'(<svg [^>]*?)width="([\d.]+)" height="([\d.]+)" viewBox="[^"]*"([^>]*>)'  # of its root
-)
-MARGIN = 24  # pixels
 EMPTY = re.compile(r'<path(?: d="(?:M0,0h0v0h0Z)?"| display="none")+/>')
 
 
@@ -65,40 +56,6 @@ def drawn(figure: Figure) -> Drawn:
     return Drawn(
         figure.slug, figure.title, figure.summary, figure.table, Markup(svg), in_script(vega)
     )
-
-
-def self_contained(svg: str, title: str) -> str:
-    """Make a drawing an image of its own, for pages without the style sheet of ours.
-
-    It brings the colours of light paper and the paper itself, so that it looks the same on any
-    ground.
-
-    Args:
-        svg: Of `Drawn`.
-        title: The name for readers who do not see it.
-    """
-    colours = _colours()
-    own = NAMED_COLOUR.sub(lambda match: colours[match[1]], svg)
-    own = re.sub(
-        r'aria-labelledby="[^"]*"', lambda _: f'aria-label="{escape(title)}"', own, count=1
-    )
-    return SIZE.sub(lambda size: _on_paper(size, colours["--figure-ground"]), own, count=1)
-
-
-def _on_paper(size: re.Match[str], colour: str) -> str:
-    """Open a drawing on paper that is wider: another font than the one measured may be longer."""
-    before, width, height, after = size[1], float(size[2]), float(size[3]), size[4]
-    room = f"{-MARGIN} 0 {width + 2 * MARGIN:g} {height:g}"
-    paper = f'<rect x="{-MARGIN}" width="100%" height="100%" fill="{colour}"/>'
-    return (
-        f'{before}width="{width + 2 * MARGIN:g}" height="{height:g}" viewBox="{room}"{after}{paper}'
-    )
-
-
-@cache
-def _colours() -> dict[str, str]:
-    rule = STYLES.read_text(encoding="utf-8").split("}", 1)[0]
-    return dict(COLOUR.findall(rule))
 
 
 def in_script(value: Any) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scotoma.report.numbers import Shown
+from scotoma.document.cells import Shown
 
 __all__ = ["Figure", "FigureTable", "cell_text", "isolated"]
 

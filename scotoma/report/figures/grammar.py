@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scotoma.report.numbers import Ranged
+from scotoma.document.cells import Ranged
 
 __all__ = [
     "CONFIG",
@@ -120,7 +120,7 @@ def data(rows: Iterable[Sequence[Any]]) -> Spec:
 def ends(quantity: Ranged, factor: float = 1.0) -> tuple[float | None, ...]:
     """Value, low and high end as numbers; None where there is none, or none that is finite.
 
-    >>> from scotoma.report.numbers import Interval
+    >>> from scotoma.document.cells import Interval
     >>> ends(Interval(0.02, 0.01, math.inf), 100.0)
     (2.0, 1.0, None)
     """
@@ -134,7 +134,7 @@ def clipped(
 ) -> tuple[float | None, float | None, float | None, bool, bool]:
     """Value and ends held inside an axis, and whether the interval goes on to the left, the right.
 
-    >>> from scotoma.report.numbers import Interval
+    >>> from scotoma.document.cells import Interval
     >>> clipped(Interval(1.0, 0.5, math.inf), (0.0, 4.0))
     (1.0, 0.5, 4.0, False, True)
     """

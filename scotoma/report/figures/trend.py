@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scotoma.audit import Quantity
+from scotoma.document.cells import Shown
 from scotoma.report import numbers
 from scotoma.report.figures.figure import Figure, FigureTable, cell_text, isolated
 from scotoma.report.figures.grammar import (
@@ -23,7 +24,6 @@ from scotoma.report.figures.grammar import (
     panels,
     single,
 )
-from scotoma.report.numbers import Shown
 from scotoma.report.timeline import Audited, TrendVariant
 
 __all__ = ["trend_figures"]

@@ -1,4 +1,4 @@
-"""How do commands print a table: plain text, in 80 columns where its numbers fit."""
+"""How do lines of plain text look? Aligned columns, wrapped sentences, 80 cells a line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from rich.text import Text
 
 from scotoma.printable import printable
 
-__all__ = ["WIDTH", "cropped_text", "rendered_lines", "table_lines", "table_rows", "wrapped"]
+__all__ = [
+    "WIDTH",
+    "broken",
+    "cropped_text",
+    "rendered_lines",
+    "table_lines",
+    "table_rows",
+    "wrapped",
+]
 
 WIDTH = 80
 INDENT = 4  # of a note that needs a line of its own
@@ -166,3 +174,13 @@ def rendered_lines(table: Table, width: int) -> list[str]:
 
 def _console(width: int) -> Console:
     return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False)
+
+
+def broken(text: str, width: int) -> list[str]:
+    """Make text printable and break it into lines of at most `width` cells, nothing cut.
+
+    >>> broken("a name of many words", 12)
+    ['a name of', 'many words']
+    """
+    lines = Text(printable(text)).wrap(_console(width), width)
+    return [line.plain.rstrip() for line in lines]

@@ -1,0 +1,281 @@
+"""How a number looks: digits, sign, unit, its interval, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
+
+__all__ = [
+    "MINUS",
+    "NUMERIC",
+    "Cell",
+    "Interval",
+    "Noted",
+    "Ranged",
+    "Shown",
+    "Unit",
+    "complement",
+    "factor_of",
+    "finite_ends",
+    "is_ranged",
+    "show",
+    "size",
+]
+
+MINUS = "\N{MINUS SIGN}"
+Unit = Literal[
+    "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "score",
+    "score_change", "p", "bytes", "seconds",
+]  # fmt: skip
+
+
+class Ranged(Protocol):
+    """A number with its interval, as a `Quantity` of the audit or an `Estimate` has them."""
+
+    @property
+    def value(self) -> float | None:
+        """The number; None or nan where it is undefined."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval; None or nan where there is none."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval; None or nan where there is none."""
+
+    @property
+    def n(self) -> int:
+        """What it rests on."""
+
+    @property
+    def reason(self) -> str:
+        """Why the number or its interval is missing; else empty."""
+
+    @property
+    def note(self) -> str:
+        """What to say beside it."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number worked out from others, with its interval; `n` is what it rests on."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    reason: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A cell, and words that stand beside it."""
+
+    cell: Cell
+    beside: str
+
+
+Cell = str | int | float | Ranged | Noted | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell as text.
+
+    Attributes:
+        value: The number with its unit, or the text; empty where there is none.
+        low: Lower end of the interval; empty where there is none.
+        high: Upper end of the interval; empty where there is none.
+        reason: Why the number or its interval is missing; empty otherwise.
+        notes: What to say beside it; empty where there is no number.
+    """
+
+    value: str
+    low: str = ""
+    high: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def aside(self) -> str:
+        """What is said beside the number: why something is missing, and its notes."""
+        return "; ".join(filter(None, (self.reason, *self.notes)))
+
+    @property
+    def number(self) -> str:
+        """The number with its interval, without what is said beside it."""
+        return f"{self.value} [{self.low}, {self.high}]" if self.low else self.value
+
+    def __str__(self) -> str:
+        """One cell of text.
+
+        >>> str(Shown("+4.1%", "+2.0", "+6.3", "", ("few events",)))
+        '+4.1% [+2.0, +6.3] (few events)'
+        >>> str(Shown("", reason="no negatives"))
+        'no negatives'
+        """
+        if not self.value:
+            return self.aside
+        return f"{self.number} ({self.aside})" if self.aside else self.number
+
+
+class _Look(NamedTuple):
+    """How numbers of a unit look: factor, sign, what stands behind them, decimals."""
+
+    factor: float
+    sign: str
+    suffix: str
+    decimals: int | None  # None: four significant digits of the largest number shown
+
+
+LOOKS: Mapping[str, _Look] = {
+    "rate": _Look(100.0, "", "%", 2),
+    "points": _Look(100.0, "+", "", 2),
+    "percent": _Look(1.0, "+", "%", 1),
+    "number": _Look(1.0, "", "", 3),
+    "change": _Look(1.0, "+", "", 3),
+    "ratio": _Look(1.0, "", "", 2),
+    "score": _Look(1.0, "", "", None),
+    "score_change": _Look(1.0, "+", "", None),
+    "seconds": _Look(1.0, "", " s", None),
+}
+NUMERIC = frozenset({"count", "p", "bytes", *LOOKS})
+
+
+def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
+    """Write a cell, or the reason why there is no number.
+
+    Args:
+        cell: Text, a number or an estimate; fractions for `rate` and `points`.
+        unit: What it is.
+        known: Reasons and notes that stand elsewhere, so not beside this cell.
+
+    >>> str(show(Interval(0.0166, 0.004, 0.068), "rate")), str(show(Interval(0.0413), "points"))
+    ('1.66% [0.40, 6.80]', '+4.13 (no interval)')
+    >>> show(0.0391, "p").value, show(1798, "count").value, show(None).value
+    ('0.039', '1,798', '')
+    """
+    if isinstance(cell, Noted):
+        shown = show(cell.cell, unit, known)
+        return replace(shown, notes=(*shown.notes, *filter(None, [cell.beside])))
+    if cell is None or isinstance(cell, str):
+        return Shown(cell or "")
+    if not isinstance(cell, int | float):
+        return _ranged(cell, unit, known)
+    if unit == "p":
+        return Shown(_p_value(cell))
+    if math.isnan(cell):
+        return Shown("", reason="undefined")
+    if unit == "bytes":
+        return Shown(size(cell))
+    if unit in LOOKS:
+        return replace(_ranged(Interval(float(cell)), unit, ()), reason="")
+    return Shown(_count(cell))
+
+
+def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
+    look = LOOKS[unit]
+    ends = tuple(None if end is None else look.factor * end for end in _three(number))
+    value, low, high = ends
+    known_reason = number.reason in known
+    if value is None:
+        return Shown("", reason=number.reason or "undefined (no reason was recorded)")
+    notes = tuple(note for note in number.note.split("; ") if note and note not in known)
+    digits = _decimals([end for end in ends if end is not None], look.decimals)
+    shown = _text(value, digits, look.sign) + look.suffix
+    reason = "" if known_reason else number.reason
+    if low is None or high is None:
+        missing = "" if known_reason else number.reason or "no interval"
+        return Shown(shown, reason=missing, notes=notes)
+    return Shown(
+        shown, _text(low, digits, look.sign), _text(high, digits, look.sign), reason, notes
+    )
+
+
+def _three(number: Ranged) -> tuple[float | None, float | None, float | None]:
+    value, low, high = (
+        None if end is None or math.isnan(end) else float(end)
+        for end in (number.value, number.low, number.high)
+    )
+    return value, low, high
+
+
+def _decimals(values: list[float], fewest: int | None) -> int:
+    """More decimals where the number and its interval are small, so that two digits are seen."""
+    if fewest is None:
+        largest = max((x for x in map(abs, values) if 0 < x < math.inf), default=1.0)
+        return min(max(3 - math.floor(math.log10(largest)), 0), 8)
+    largest = max(map(abs, values))
+    if largest == 0 or largest >= 0.05:
+        return fewest
+    return fewest + 1 if largest >= 0.005 else fewest + 2
+
+
+def _text(value: float, digits: int, sign: str) -> str:
+    if math.isinf(value):
+        return ("+" if value > 0 else MINUS) + "∞"
+    if value == 0:
+        return f"{0.0:.{digits}f}"
+    # The sign of what rounds to zero stays: it says on which side of zero an interval ends.
+    return f"{value:{sign},.{digits}f}".replace("-", MINUS)
+
+
+def _p_value(p: float) -> str:
+    if math.isnan(p):
+        return "not tested"
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def _count(number: float) -> str:
+    whole = float(number).is_integer()
+    return f"{number:,.0f}" if whole else f"{number:,.2f}".rstrip("0")
+
+
+def size(count_of_bytes: float) -> str:
+    """A size of a file.
+
+    >>> size(812), size(48_300), size(2_400_000)
+    ('812 B', '48.3 kB', '2.4 MB')
+    """
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if count_of_bytes >= scale:
+            return f"{count_of_bytes / scale:,.1f} {unit}"
+    return f"{count_of_bytes:,.0f} B"
+
+
+def is_ranged(cell: Cell) -> bool:
+    """Whether a cell is an estimate, which has an interval or a reason why not."""
+    return not (cell is None or isinstance(cell, str | int | float | Noted))
+
+
+def factor_of(unit: Unit) -> float:
+    """What a number is multiplied by to be shown: 100 for fractions."""
+    return LOOKS[unit].factor if unit in LOOKS else 1.0
+
+
+def finite_ends(number: Ranged, unit: Unit) -> tuple[float | None, float | None, float | None]:
+    """Value, low and high in the unit shown, None where there is none that is finite.
+
+    >>> finite_ends(Interval(0.02, 0.01, math.inf), "points")
+    (2.0, 1.0, None)
+    """
+    factor = factor_of(unit)
+    value, low, high = (
+        None if end is None or math.isinf(end) else float(f"{factor * end:.6g}")
+        for end in _three(number)
+    )
+    return value, low, high
+
+
+def complement(number: Ranged, whole: float = 0.0) -> Interval:
+    """Turn a number into `whole` minus it: a recall from a rate of misses.
+
+    >>> complement(Interval(0.25, 0.0, None, 9), 1.0)
+    Interval(value=0.75, low=None, high=1.0, n=9, reason='', note='')
+    """
+    value, low, high = (None if end is None else whole - end for end in _three(number))
+    return Interval(value, high, low, number.n, number.reason, number.note)
