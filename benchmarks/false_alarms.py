@@ -22,12 +22,12 @@ from pathlib import Path
 
 from planted import HARMED, planted_run
 
-from scotoma.audit import Audit, read_audit
+from scotoma.audit import Audit, GateFile, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.power import Design, forecast
 from scotoma.stages import slices as slicing
 from scotoma.stages.verdict import verdict
-from scotoma.verdict import Gate, judge
+from scotoma.verdict import judge
 
 CELLS = {  # sex & age: examples, error
     ("male", "old"): (600, 0.10),
@@ -69,7 +69,7 @@ def main() -> None:
         print(f"took {time.process_time() - began:.0f} s of CPU", flush=True)
 
 
-def audits(seeds: range, members: int, relative: float) -> Iterator[dict[str, Gate]]:
+def audits(seeds: range, members: int, relative: float) -> Iterator[dict[str, GateFile]]:
     """Verdicts of the gates on each of some audits, by the name of the gate."""
     default = default_rules(positive=True)
     slices = parse_rules(SLICES, "slices").rules
@@ -92,7 +92,7 @@ def measured(folder: Path, members: int, relative: float, seed: int) -> Audit:
     return read_audit(content)
 
 
-def report(kind: str, found: list[dict[str, Gate]]) -> None:
+def report(kind: str, found: list[dict[str, GateFile]]) -> None:
     """Verdicts by gate; findings whose interval says something else than their verdict."""
     print(f"\n{kind}, {len(found)} audits")
     for name in found[0]:
@@ -101,11 +101,11 @@ def report(kind: str, found: list[dict[str, Gate]]) -> None:
         rules = Counter(
             rule
             for gate in gates
-            for rule in {f.question.rule for f in gate.variants[0].findings if f.verdict == "FAIL"}
+            for rule in {f.rule for f in gate.variants[0].tests if f.verdict == "FAIL"}
         )
         hit = sum(
-            any(f.verdict == "FAIL" and f.question.group == "sex=male,age=old"
-                for f in gate.variants[0].findings)
+            any(f.verdict == "FAIL" and f.group == "sex=male,age=old"
+                for f in gate.variants[0].tests)
             for gate in gates
         )  # fmt: skip
         apart = sum(disagreements(gate) for gate in gates)
@@ -117,14 +117,14 @@ def report(kind: str, found: list[dict[str, Gate]]) -> None:
         )
 
 
-def disagreements(gate: Gate) -> int:
-    """Findings whose drawn interval lies elsewhere than the verdict says."""
+def disagreements(gate: GateFile) -> int:
+    """Tests whose drawn interval lies elsewhere than the verdict says."""
     wrong = 0
-    for finding in gate.variants[0].findings:
-        if finding.deciding is None:
+    for finding in gate.variants[0].tests:
+        if finding.decided_by is None:
             continue
-        low, high = finding.deciding.estimate.low, finding.deciding.estimate.high
-        bound = finding.deciding.margin
+        low, high = finding.decided_by.interval.low, finding.decided_by.interval.high
+        bound = finding.decided_by.margin
         place = "FAIL" if low >= bound else "PASS" if high <= bound else "UNSURE"
         wrong += place != finding.verdict
     return wrong

@@ -33,7 +33,7 @@ from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.jsonable import jsonable
-from scotoma.verdict import AuditRows, Finding, decide, questions
+from scotoma.verdict import AuditRows, Question, decide, questions
 
 NEXT = 16
 SHARED = 0.8  # of the variance of a model's opinion of an example, common to all models
@@ -89,12 +89,12 @@ def main() -> None:
             values = RUNS[row.runs](rng, row.members)
             if row.planted:
                 values[0] = 0.60
-            (finding,) = judged(values, row.examples, rng, rules)
-            verdicts[finding.verdict] += 1
-            clearing = finding.question.level.clearing if finding.question.level else None
-            if clearing is not None and not row.planted:
+            asked = judged(values, row.examples, rng, rules)
+            (test,) = decide([asked], rules)
+            verdicts[test.verdict] += 1
+            if asked.clears and not row.planted:
                 further = RUNS[row.runs](rng, NEXT)
-                held.append(further.min() >= clearing.at(rules.alpha / 2).low)
+                held.append(further.min() >= asked.clears[0].at(rules.alpha / 2).low)
         took = (time.process_time() - began) / populations
         print(
             row.runs, row.members, row.examples, "yes" if row.planted else "",
@@ -105,19 +105,19 @@ def main() -> None:
 
 def judged(
     disparities: npt.NDArray[np.float64], n: int, rng: np.random.Generator, rules: GateRules
-) -> list[Finding]:
-    """The findings on a population whose models have these true disparate impacts."""
+) -> Question:
+    """The question about a population whose models have these true disparate impacts."""
     women = np.arange(n) % 2 == 0
     shares = np.where(women[:, None], 0.5 * disparities, 0.5)
     opinion = np.sqrt(SHARED) * rng.normal(size=(n, 1))
     opinion = opinion + np.sqrt(1 - SHARED) * rng.normal(size=shares.shape)
-    return findings_of((opinion < norm.ppf(shares)).astype(np.uint8), women, rules)
+    return question_of((opinion < norm.ppf(shares)).astype(np.uint8), women, rules)
 
 
-def findings_of(
+def question_of(
     predicted: npt.NDArray[np.uint8], women: npt.NDArray[np.bool_], rules: GateRules
-) -> list[Finding]:
-    """Measure a population as the step `bias` does, and judge it."""
+) -> Question:
+    """Measure a population as the step `bias` does, and ask about it."""
     facets = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}
     hits = predicted.astype(bool)
     mean = all_metrics(d=women, p=hits, only=["DI"])["DI"]
@@ -145,7 +145,8 @@ def findings_of(
         clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples,
         variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
     )  # fmt: skip
-    return decide(questions(AuditRows(audit, "int8"), rules), rules)
+    (question,) = questions(AuditRows(audit, "int8"), rules)
+    return question
 
 
 if __name__ == "__main__":

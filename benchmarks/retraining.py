@@ -22,13 +22,13 @@ from pathlib import Path
 from planted import HARMED, planted_run
 from scipy import stats
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, GateFile
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import SincePreviousRule, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.power import Design, forecast
 from scotoma.stages.judging.assemble import assemble
-from scotoma.verdict import Gate, judge
+from scotoma.verdict import judge
 
 CELLS = {  # sex & age: examples, error
     ("male", "old"): (600, 0.10),
@@ -60,8 +60,8 @@ def main() -> None:
             kind = "harmed" if month == drift else "after" if month == drift + 1 else "calm"
             verdicts[kind][gate.verdict] += 1
             since[kind] += any(
-                finding.verdict == "FAIL" and finding.question.metric == "since_previous"
-                for finding in gate.variants[0].findings
+                finding.verdict == "FAIL" and finding.metric == "since_previous"
+                for finding in gate.variants[0].tests
             )
         false_alarms += any(
             gate.verdict == "FAIL" for month, gate in enumerate(gates) if month != drift
@@ -87,7 +87,7 @@ def promised(members: int) -> float:
 
 def months(
     members: int, drift: int, relative: float, seed: int, count: int = MONTHS
-) -> Iterator[Gate]:
+) -> Iterator[GateFile]:
     """The verdicts of a year of audits, each beside the one before it."""
     chosen = default_rules(positive=True)
     rules = chosen.model_copy(

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scotoma.audit.gate import Margins
 from scotoma.commands.check.forecast_scores import smallest_worsening
 from scotoma.comparison.effects import affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.config.gate import default_rules
-from scotoma.verdict import Rise
-from scotoma.verdict.deciding import decide
-from scotoma.verdict.question import Question
+from scotoma.verdict import Rise, decide, rise_question
 
 MARGIN = 0.05
 NAMES = ("all", "a", "b", "c", "d", "a & x", "b & x", "c & x", "d & x")
@@ -131,6 +130,7 @@ def audited(world: World, seed: int, planted: float) -> tuple[bool, bool, bool, 
     effects = group_effects(table, masks, list(NAMES))
     named = [one.group for one in affected(effects, higher_is_better=False)]
     rules = default_rules(positive=False, scored=True)
+    margins = Margins(relative=MARGIN, absolute=None, clearing=None)
     questions = []
     for one in effects[1:]:
         score = one.score
@@ -141,7 +141,7 @@ def audited(world: World, seed: int, planted: float) -> tuple[bool, bool, bool, 
             score.variance, score.log_variance,
         )  # fmt: skip
         questions.append(
-            Question("mean", "mean_score", one.group, None, one.group, MARGIN, None, change)
+            rise_question("mean", "mean_score", one.group, change, margins, group=one.group)
         )
     failed = any(finding.verdict == "FAIL" for finding in decide(questions, rules))
     worse = effects[PLANTED].score.worsening(lower_is_better=True)

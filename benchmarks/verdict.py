@@ -32,10 +32,11 @@ from rich.table import Table
 from verdict_draws import Drawn, draw
 from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, Compression, Harm, World
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, GateFile
 from scotoma.audit.base import Part, Quantity
 from scotoma.audit.divergence import Divergence
 from scotoma.audit.document import VERSION, Accuracy
+from scotoma.audit.gate import TestResult
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
@@ -44,8 +45,7 @@ from scotoma.numbers import FEWEST_RUNS
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.against_labels import AgainstLabels
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
-from scotoma.verdict import Gate, judge
-from scotoma.verdict.question import Question
+from scotoma.verdict import judge
 
 TODAY = datetime.date(2027, 3, 1)
 Z = 1.959964  # of a 95% interval
@@ -113,13 +113,13 @@ def audits(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
         drawn = draw(cell.world, cell.compression, cell.harm, cell.members, seed)
         between = time.process_time()
         gate = judged(cell.world, cell.compression, drawn, seed)
-        findings = gate.variants[0].findings
-        questions = [(f.question.rule, f.question.where, f.verdict) for f in findings]
+        findings = gate.variants[0].tests
+        questions = [(f.rule, f.where, f.verdict) for f in findings]
         yield cell.names | {
             "seed": seed,
             "verdict": gate.verdict,
             "tests": len(findings),
-            "planted": next((f.verdict for f in findings if _is_planted(cell, f.question)), None),
+            "planted": next((f.verdict for f in findings if _is_planted(cell, f)), None),
             "open": [where for _, where, verdict in questions if verdict == "UNSURE"][:20],
             "failed": [where for _, where, verdict in questions if verdict == "FAIL"][:20],
             "draw_s": round(between - began, 4),
@@ -127,7 +127,7 @@ def audits(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
         }
 
 
-def judged(world: World, compression: Compression, drawn: Drawn, seed: int) -> Gate:
+def judged(world: World, compression: Compression, drawn: Drawn, seed: int) -> GateFile:
     """The verdict of the default rules on one audit."""
     audit = measured(world, compression, drawn, seed)
     return judge(audit, _rules(world.binary, audit.scope == "shipped"), TODAY)
@@ -242,17 +242,17 @@ def _read(model: type[Part], part: str, value: Any) -> Any:
     return TypeAdapter(model.model_fields[part].annotation).validate_python(jsonable(value))
 
 
-def _is_planted(cell: Cell, question: Question) -> bool:
-    """Whether a question asks for the rate that the harm of a cell raises."""
+def _is_planted(cell: Cell, test: TestResult) -> bool:
+    """Whether a test asks for the rate that the harm of a cell raises."""
     rarest = cell.world.classes[cell.world.rarest_classes(1)[0]]
     if cell.harm.where == "class":
-        return question.metric == "classes_hurt" and question.class_name == rarest
+        return test.metric == "classes_hurt" and test.class_name == rarest
     attribute, value = cell.world.rarest()
     own = cell.world.attributes[attribute]
     return (
         cell.harm.where == "group"
-        and question.metric == ("fnr" if cell.world.binary else "error")
-        and question.group == f"{own.name}={own.values[value]}"
+        and test.metric == ("fnr" if cell.world.binary else "error")
+        and test.group == f"{own.name}={own.values[value]}"
     )
 
 

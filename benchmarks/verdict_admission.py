@@ -23,14 +23,16 @@ from rich.table import Table
 from scipy.special import ndtr, ndtri
 
 from scotoma.answers.admission import chance_note, class_skill
+from scotoma.audit.gate import Margins
 from scotoma.bias.counting import RateMetric
 from scotoma.bias.subgroup import change_at
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import ChangeEvidence, Tally
-from scotoma.verdict import Question, Rise, decide
+from scotoma.verdict import Rise, decide, rise_question
 
 __all__ = ["HARMS", "SKILLS", "Harm", "Skill", "blocked", "failed"]
 
+MARGINS = Margins(relative=0.2, absolute=0.005, clearing=None)
 RULES = "rules: [{id: e, metric: error, max_increase: {relative: 0.2, absolute: 0.005}}]"
 DIFFICULTY, RUN = 1.0, 0.1  # standard deviations on the probit scale
 
@@ -142,7 +144,7 @@ def failed(harm: Harm, audits: int, seed: int = 0) -> float:
             rise.absolute, rise.relative, rise.dense, rise.compressed, rise.absolute_variance,
             rise.relative_variance,
         )  # fmt: skip
-        question = Question("e", "error", "g", None, "error g", 0.2, 0.005, change)
+        question = rise_question("e", "error", "error g", change, MARGINS)
         count += decide([question], rules)[0].verdict == "FAIL"
     return count / audits
 

@@ -29,7 +29,8 @@ from verdict import Cell, judged, wilson
 from verdict_draws import Drawn, draw
 from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, World
 
-from scotoma.verdict import Gate
+from scotoma.audit import GateFile
+from scotoma.verdict.gate import hangs_on
 
 MOST_MEMBERS = 60  # that are drawn
 MOST_TIMES = 10  # examples that are drawn, in times those of an audit
@@ -84,7 +85,7 @@ def forecasts(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
         if gate.verdict != "UNSURE":
             yield line | {"by": "", "outcome": "settled"}
             continue
-        finding = gate.variants[0].outlook
+        finding = hangs_on(gate.variants[0].tests)
         outlook = None if finding is None else finding.outlook
         if finding is None or outlook is None or outlook.by is None:
             yield line | {"by": "", "outcome": "none made"}
@@ -97,10 +98,8 @@ def forecasts(cell: Cell, seeds: Iterable[int]) -> Iterator[dict[str, Any]]:
             continue
         more = rows[: math.ceil(times * cell.world.rows)]
         later = _part(cell, drawn, more, models, seed).variants[0]
-        asked = finding.question.rule, finding.question.where
-        named = next(
-            (f.verdict for f in later.findings if (f.question.rule, f.question.where) == asked), ""
-        )
+        asked = finding.rule, finding.where
+        named = next((f.verdict for f in later.tests if (f.rule, f.where) == asked), "")
         outcome = "right" if named == outlook.leaning else "wrong"
         yield line | {"later": named, "variant": later.verdict, "outcome": outcome}
 
@@ -116,7 +115,7 @@ def _times(world: World, factor: int) -> World:
     )
 
 
-def _part(cell: Cell, drawn: Drawn, rows: Any, members: int, seed: int) -> Gate:
+def _part(cell: Cell, drawn: Drawn, rows: Any, members: int, seed: int) -> GateFile:
     """The verdict on some of the examples with the first members."""
     part = replace(
         drawn, labels=drawn.labels[rows], attributes=drawn.attributes[:, rows],

@@ -55,7 +55,7 @@ def later(world_name: str, members: tuple[int, ...], seed: int) -> tuple[str, li
     ]
     before = PreviousAudit(audit=Comparable.of(audits[0]), of="the first")
     variant = judge(audits[1], rules, TODAY, before).variants[0]
-    return variant.verdict, [f.question.where for f in variant.findings if f.verdict == "FAIL"]
+    return variant.verdict, [f.where for f in variant.tests if f.verdict == "FAIL"]
 
 
 if __name__ == "__main__":

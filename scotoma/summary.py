@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from scotoma.audit import Audit, Quantity
+from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.divergence import Divergence
+from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.groups import RateChange
 from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.worst_change import (
@@ -18,10 +19,8 @@ from scotoma.audit.worst_change import (
     worst_mean,
 )
 from scotoma.printable import printable
-from scotoma.verdict import Gate
 from scotoma.verdict.frontier import frontier_sentence
-from scotoma.verdict.gate import VariantVerdict
-from scotoma.verdict.words import admission_lines, sentences, too_small
+from scotoma.verdict.words import admission_lines, too_small
 
 __all__ = ["printable", "summary"]
 
@@ -32,7 +31,7 @@ NAMED = 3  # failing tests that a waiver covers
 HEAD = ("variant", "top-1 %", "CIE", "differ/floor", "excess, points", WORST, "where")
 
 
-def summary(audit: Audit, gate: Gate | None = None) -> str:
+def summary(audit: Audit, gate: GateResult | None = None) -> str:
     """Summarize an audit: one line a variant, n above, what the numbers mean below.
 
     Args:
@@ -95,7 +94,7 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     legend = _legend(audit, judged=gate is not None, has_relatives=has_relatives)
     lines += [*table, "", *_wrapped(legend, indent=""), ""]
     if gate is not None:
-        lines += _verdicts(gate)
+        lines += _verdicts(audit, gate)
         if sentence := frontier_sentence(audit.variants, gate):
             lines += _wrapped(f"{sentence}.")
         lines.append("")
@@ -120,7 +119,7 @@ def summary(audit: Audit, gate: Gate | None = None) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _of_scores(audit: Audit, gate: Gate | None) -> str:
+def _of_scores(audit: Audit, gate: GateResult | None) -> str:
     """Summarize an audit of scores: means, and the group that gets worse most."""
     scores, examples = audit.scores, audit.examples
     members = min(variant.members for variant in audit.variants)
@@ -152,7 +151,7 @@ def _of_scores(audit: Audit, gate: Gate | None) -> str:
         "those that get worse than the rest; all where none does."
     )
     lines += ["", *_table(rows, 1 if gate is None else 2), "", *_wrapped(legend, indent=""), ""]
-    lines += _verdicts(gate) if gate is not None else []
+    lines += _verdicts(audit, gate) if gate is not None else []
     if members == 1:
         lines += _wrapped("One model a side: another training run may differ.")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -174,17 +173,17 @@ def _in_unit(mean: Quantity) -> str:
     return f"{mean.value:.4g} ±{max(mean.value - mean.low, mean.high - mean.value):.2g}"
 
 
-def _mark(gate: Gate, name: str) -> str:
+def _mark(gate: GateResult, name: str) -> str:
     """Mark the line of a variant with its verdict; the dense one has none."""
     variant = gate.variant(name)
     return "·" if variant is None else variant.verdict
 
 
-def _verdicts(gate: Gate) -> list[str]:
+def _verdicts(audit: Audit, gate: GateResult) -> list[str]:
     """Say what each verdict rests on, a row a variant; those that rest on the same share one."""
     rows: dict[tuple[str, str], list[str]] = {}
     for variant in gate.variants:
-        key = variant.verdict, "; ".join(sentences(variant))
+        key = variant.verdict, "; ".join(variant.sentences)
         rows.setdefault(key, []).append(printable(variant.name))
     lines = []
     for (verdict, text), names in rows.items():
@@ -194,19 +193,19 @@ def _verdicts(gate: Gate) -> list[str]:
             lines += _wrapped(f"waived  {printable(f'{variant.name}: ' + ', '.join(waived))}")
     if small := too_small(gate.variants):
         lines += _wrapped(small)
-    above = {line for variant in gate.variants for line in sentences(variant)}
-    for line in admission_lines(gate.audit.admission):
+    above = {line for variant in gate.variants for line in variant.sentences}
+    for line in admission_lines(audit.admission):
         lines += [] if line in above else _wrapped(f"note    {line}.")
     return lines
 
 
-def _waived(variant: VariantVerdict) -> list[str]:
+def _waived(variant: JudgedVariant) -> list[str]:
     """Name each waived rule, with what it breaks: without that a PASS would mislead."""
     broken: dict[str, list[str]] = {}
-    for finding in variant.findings:
-        if finding.waiver:
-            wheres = broken.setdefault(finding.question.rule, [])
-            wheres += [finding.question.where] if finding.verdict == "FAIL" else []
+    for test in variant.tests:
+        if test.waived is not None:
+            wheres = broken.setdefault(test.rule, [])
+            wheres += [test.where] if test.verdict == "FAIL" else []
     return [f"{rule}{_failing(own)}" for rule, own in broken.items()]
 
 

@@ -13,7 +13,6 @@ from scotoma.audit.base import Part
 from scotoma.audit.document import VERSION
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, default_rules
-from scotoma.verdict import Gate
 
 __all__ = ["filled", "gate_file", "judge", "previous", "whole"]
 
@@ -55,7 +54,7 @@ def judge(
     rules: GateRules,
     as_of: datetime.date,
     before: PreviousAudit | None = None,
-) -> Gate:
+) -> GateFile:
     """The verdict on the audit that `whole` makes of some content."""
     return verdict.judge(whole(content), rules, as_of, before)
 

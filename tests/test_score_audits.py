@@ -262,7 +262,7 @@ def test_rules_ask_for_means_and_refuse_classes(run: Run) -> None:
 
     def verdicts(rules: str) -> dict[str, str]:
         gate = judge(audit, parse_rules(f"rules: [{rules}]", "g"), datetime.date(2027, 3, 1))
-        return {f.question.where: f.verdict for f in gate.variants[0].findings}
+        return {f.where: f.verdict for f in gate.variants[0].tests}
 
     both = "{id: r, metric: mean_score, max_worse: {relative: 0.1, absolute: %s}}"
     assert verdicts(both % 0.1)["mean absolute error of rural"] == "FAIL"

@@ -170,6 +170,11 @@ class JudgedVariant(Part):
     sentences: tuple[str, ...] = Field(description="What the verdict rests on, a sentence each.")
     tests: tuple[TestResult, ...] = Field(description="Every test, in the order of the rules.")
 
+    @property
+    def counted(self) -> list[TestResult]:
+        """The tests that no waiver takes out."""
+        return [test for test in self.tests if test.waived is None]
+
 
 class JudgedExamples(Part):
     """The test examples that the verdict rests on."""
@@ -217,6 +222,10 @@ class GateResult(Part):
         description="Number of variants judged: picking the best of many favours luck."
     )
     variants: tuple[JudgedVariant, ...] = Field(description="A verdict a compressed variant.")
+
+    def variant(self, name: str) -> JudgedVariant | None:
+        """The verdict on one variant; None for the dense one."""
+        return next((variant for variant in self.variants if variant.name == name), None)
 
 
 class GateFile(GateResult):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.power.forecast import chance_beyond, forecast, promised_power
+from scotoma.power.forecast import chance_beyond, forecast, promised_power, seen_variances
 from scotoma.power.model import Design, Probit
 from scotoma.power.simulate import PlantedAudit, PlantedGroup, draw_events, planted_audit
 
@@ -16,4 +16,5 @@ __all__ = [
     "forecast",
     "planted_audit",
     "promised_power",
+    "seen_variances",
 ]

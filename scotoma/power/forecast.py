@@ -112,56 +112,74 @@ def promised_power(design: Design, relative: float) -> float:
     freedom = 2 * n / float(excess) if excess > 0 else math.inf
     seen = [part for part in runs if part[2] >= FEWEST_RUNS]
     distance = math.log1p(relative) - math.log1p(design.limit)
-    return _decidable(design) * chance_beyond(
-        distance, total,
-        [(float(examples), freedom), *((float(v), size - 1.0) for v, _, size in seen)],
-        residual=sum(float(part) for _, part, _ in seen), level=design.level,
-    )  # fmt: skip
+    if total == 0:  # pairs that err alike to the last example
+        return _decidable(design) * float(distance > 0)
+    parts = [(float(examples), freedom), *((float(v), size - 1.0) for v, _, size in seen)]
+    shown = seen_variances(parts, sum(float(part) for _, part, _ in seen))
+    chance = chance_beyond(distance, total, *shown, level=design.level)
+    return _decidable(design) * float(chance)
 
 
 def chance_beyond(
-    distance: float,
-    variance: float,
-    parts: Sequence[tuple[float, float]],
+    distance: float | Floats,
+    variance: float | Floats,
+    seen: Floats,
+    df: Floats,
+    weights: Floats | None = None,
     *,
-    residual: float = 0.0,
     level: float = 0.95,
-) -> float:
-    """Forecast how often an interval with Satterthwaite's degrees of freedom leaves a limit.
+) -> Floats:
+    """Forecast how often a t interval leaves a limit.
 
-    The estimate is normal around the truth; the parts of its variance, as the interval estimates
-    them, are independent multiples of chi-square.
+    The estimate is normal around the truth; the variance that its interval shows is itself
+    uncertain. All arguments but `weights` broadcast; their last axis is that of the S variances.
 
     Args:
         distance: From the limit to the truth, on the scale of the interval.
-        variance: Of the estimate.
-        parts: What the interval counts: variance and degrees of freedom of the first factor, such
-            as examples, then of the others, such as training runs.
-        residual: What the first and the others both count.
+        variance: Of the estimate; 0 where it is known to the end.
+        seen: What the interval may take for its variance, shape (..., S).
+        df: Degrees of freedom of each, possibly inf.
+        weights: Chance of each, shape (S,); None for equal ones.
         level: Of the interval, two-sided.
 
     Returns:
-        A fraction.
+        Fractions, shape (...).
 
-    >>> round(chance_beyond(2.8, 1.0, [(1.0, math.inf)]), 2)
+    >>> round(float(chance_beyond(2.8, 1.0, np.ones(1), np.array([math.inf]))), 2)
     0.8
     """
-    if variance == 0:  # pairs that err alike to the last example
-        return float(distance > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clear = distance - stdtrit(df, (1 + level) / 2) * np.sqrt(seen)
+        leaves = np.where(np.greater(variance, 0), ndtr(clear / np.sqrt(variance)), clear >= 0)
+    return np.asarray(np.average(leaves, axis=-1, weights=weights))
+
+
+def seen_variances(
+    parts: Sequence[tuple[float, float]], residual: float = 0.0
+) -> tuple[Floats, Floats, Floats]:
+    """List what an interval may take for its variance: its parts vary as multiples of chi-square.
+
+    Args:
+        parts: What the interval counts: variance and degrees of freedom of the first factor, such
+            as examples, then of the others, such as training runs.
+        residual: What the first and the others both count.
+
+    Returns:
+        Variances, Satterthwaite's degrees of freedom, and the chance of each, shape (S,).
+
+    >>> [float(one[0]) for one in seen_variances([(4.0, math.inf)])]
+    [4.0, inf, 0.013576229705877088]
+    """
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     drawn = [part * _chi_square((nodes + 1) / 2, freedom) for part, freedom in parts]
-    grids = np.meshgrid(*drawn, indexing="ij", sparse=True)
+    grids = np.meshgrid(*drawn, indexing="ij")
     others = sum(grids[1:], start=np.zeros(1))
     total = np.maximum(np.maximum(grids[0] + others - residual, grids[0]), others)
-    spread = np.zeros(1)
-    for grid, (_, freedom) in zip(grids, parts, strict=True):
-        spread = spread + grid**2 / freedom
-    with np.errstate(divide="ignore"):
-        reach = stdtrit(total**2 / spread, (1 + level) / 2) * np.sqrt(total)
-    power = ndtr((distance - reach) / math.sqrt(variance))
-    for _ in grids:
-        power = power @ (weights / 2)
-    return float(power)
+    spread = sum(grid**2 / freedom for grid, (_, freedom) in zip(grids, parts, strict=True))
+    chances = np.prod(np.meshgrid(*[weights / 2] * len(parts), indexing="ij"), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = total**2 / spread
+    return total.ravel(), df.ravel(), chances.ravel()
 
 
 def _decidable(design: Design) -> float:

@@ -24,7 +24,7 @@ from scotoma.stages.divergence import score_divergence
 from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps, audited_header
 from scotoma.stages.measures.harms import Harms
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
-from scotoma.verdict import gate_file, judge, rules_without_file
+from scotoma.verdict import judge, rules_without_file
 
 __all__ = ["audit_in_memory", "gate_of"]
 
@@ -33,10 +33,9 @@ RESERVED = ("example_id", "split", "label", "cluster", "features", "image")  # c
 
 def gate_of(audit: Audit, rules: GateRules | None = None) -> GateFile:
     """Judge an audit by rules, or by those that hold where no file is given."""
-    gate = judge(
-        audit, rules or rules_without_file(audit), datetime.datetime.now(datetime.UTC).date()
-    )
-    return gate_file(gate, hashlib.sha256(as_text(audit).encode()).hexdigest())
+    today = datetime.datetime.now(datetime.UTC).date()
+    digest = hashlib.sha256(as_text(audit).encode()).hexdigest()
+    return judge(audit, rules or rules_without_file(audit), today, audit_sha256=digest)
 
 
 def audit_in_memory(

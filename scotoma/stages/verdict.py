@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.audit import Audit, as_text, read_audit, read_gate, write_part
+from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
 from scotoma.config import DetectionsSource
 from scotoma.config.gate import ChangeRule, GateRules
@@ -22,9 +21,6 @@ from scotoma.stages.judging.previous import read_previous, with_previous
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.steps import named, skipped_steps
 from scotoma.storage.files import file_digest, written
-
-if TYPE_CHECKING:
-    from scotoma.verdict import Gate
 
 __all__ = ["Judged", "give_verdict", "verdict"]
 
@@ -58,14 +54,14 @@ def verdict(run: Run) -> list[Path]:
             from scotoma.datasets import AuditedExamples
             from scotoma.stages.judging.assemble import assemble
             from scotoma.stages.measures.rates import write_numbers
-            from scotoma.verdict import gate_result
 
             progress.start("judge", 1)
             content = assemble(run, AuditedExamples.read(run.examples, images=False))
             write_part(audit, write_numbers(numbers, content, run.class_rates))
             run.publish(numbers, audit)
             judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-            write_part(section, gate_result(judged.gate))
+            own = {name: getattr(judged.gate, name) for name in GateResult.model_fields}
+            write_part(section, GateResult.model_construct(**own))
             progress.advance("judge")
     return [audit, section, numbers]
 
@@ -82,7 +78,7 @@ class Judged:
         exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
     """
 
-    gate: Gate
+    gate: GateFile
     content: str
     summary: str
     notes: tuple[str, ...]
@@ -117,7 +113,7 @@ def _give_verdict(
     folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
 ) -> Judged:
     from scotoma.summary import summary
-    from scotoma.verdict import gate_file, judge, rules_without_file
+    from scotoma.verdict import exit_code, judge, rules_without_file
     from scotoma.verdict.documents import junit, markdown
 
     path = folder.root / "audit.json"
@@ -129,19 +125,20 @@ def _give_verdict(
     previous = None if audit.scores else read_previous(folder)
     applied = rules or rules_without_file(audit)
     gate = judge(
-        _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous
-    )
+        _with_rates(folder, audit, applied), with_previous(applied, previous), as_of, previous,
+        file_digest(path),
+    )  # fmt: skip
     texts = {
-        "summary.md": markdown(gate),
+        "summary.md": markdown(gate, audit.admission),
         "junit.xml": junit(gate),
-        "gate.json": as_text(gate_file(gate, file_digest(path))),
+        "gate.json": as_text(gate),
     }
     judged = Judged(
         gate=gate,
         content=texts["gate.json"],
         summary=summary(audit, gate),
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
-        exit_code=gate.exit_code(shipped),
+        exit_code=exit_code(gate, shipped),
     )
     if any(_text(folder.root / name) != text for name, text in texts.items()):
         _forget(folder)  # so that no half of it stays beside half of the new one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy import optimize
 
-from scotoma.power import chance_beyond
+from scotoma.power import chance_beyond, seen_variances
 
 __all__ = ["power", "smallest_difference"]
 
@@ -33,7 +33,7 @@ def power(difference: float, per_arm: int, annotators: int) -> float:
     items = sum(share * (1 - share) for share in shares) * of_answers / per_arm
     people = SD_OF_ANNOTATORS**2 / annotators
     parts = [(items, 2.0 * per_arm - 2), (people, annotators - 1.0)]
-    return chance_beyond(difference, items + people, parts)
+    return float(chance_beyond(difference, items + people, *seen_variances(parts)))
 
 
 def smallest_difference(per_arm: int, annotators: int) -> float | None:

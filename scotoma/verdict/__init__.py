@@ -6,27 +6,21 @@ being wrong; UNSURE says neither, and what would settle it.
 
 from __future__ import annotations
 
-from scotoma.verdict.deciding import Deciding, Finding, Verdict, decide, multipliers
+from scotoma.verdict.deciding import decide, multipliers
 from scotoma.verdict.evidence import AuditRows, Rise
-from scotoma.verdict.gate import Gate, VariantVerdict, judge, rules_without_file
-from scotoma.verdict.question import Question
-from scotoma.verdict.result import gate_file, gate_result
+from scotoma.verdict.gate import exit_code, judge, rules_without_file
+from scotoma.verdict.question import Question, rise_question
 from scotoma.verdict.rules import questions
 
 __all__ = [
     "AuditRows",
-    "Deciding",
-    "Finding",
-    "Gate",
     "Question",
     "Rise",
-    "VariantVerdict",
-    "Verdict",
     "decide",
-    "gate_file",
-    "gate_result",
+    "exit_code",
     "judge",
     "multipliers",
     "questions",
+    "rise_question",
     "rules_without_file",
 ]

@@ -6,20 +6,20 @@ the characters that XML cannot hold; in Markdown they stand as code, where nothi
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
+from scotoma.answers.note import AdmissionNote
+from scotoma.audit import GateFile
+from scotoma.audit.gate import TestResult
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.printable import code_span, printable
-from scotoma.verdict.deciding import Finding
-from scotoma.verdict.gate import Gate
 from scotoma.verdict.words import (
     admission_lines,
     interval,
     level_words,
     margin_words,
     scope_words,
-    sentences,
     too_small,
     why,
 )
@@ -29,8 +29,8 @@ __all__ = ["junit", "markdown"]
 ROWS = 20  # tests of a variant that summary.md lists
 
 
-def junit(gate: Gate) -> str:
-    r"""Write the verdict as JUnit XML: a suite a variant, a case a test.
+def junit(gate: GateFile) -> str:
+    """Write the verdict as JUnit XML: a suite a variant, a case a test.
 
     A FAIL is a failure; an UNSURE is skipped, or a failure where the rules say `on_unsure: fail`;
     what is waived is skipped. A suite fails exactly where its variant does.
@@ -40,16 +40,8 @@ def junit(gate: Gate) -> str:
 
     Returns:
         An XML document.
-
-    >>> import datetime
-    >>> from scotoma.config.gate import default_rules
-    >>> from scotoma.audit import Audit
-    >>> audit = Audit.model_construct(project="a\x1b<b>")
-    >>> gate = Gate(default_rules(positive=True), datetime.date(2027, 3, 1), (), (), audit)
-    >>> print(junit(gate).splitlines()[1])
-    <testsuites name="a &lt;b&gt;" tests="0" failures="0" errors="0" skipped="0" time="0" />
     """
-    root = ElementTree.Element("testsuites", name=printable(gate.audit.project))
+    root = ElementTree.Element("testsuites", name=printable(gate.project))
     for variant in gate.variants:
         name = printable(variant.name)
         suite = ElementTree.SubElement(root, "testsuite", name=name)
@@ -63,16 +55,10 @@ def junit(gate: Gate) -> str:
             )
             kind = "failure" if gate.rules.on_unsure == "fail" else "skipped"
             ElementTree.SubElement(case, kind, message=printable(f"UNSURE: {sentence}"))
-        for finding in variant.findings:
-            question = finding.question
-            case = ElementTree.SubElement(
-                suite,
-                "testcase",
-                classname=name,
-                name=printable(f"{question.rule}: {question.where}"),
-                time="0",
-            )
-            _outcome(case, finding, fail_unsure=gate.rules.on_unsure == "fail")
+        for test in variant.tests:
+            where = printable(f"{test.rule}: {test.where}")
+            case = ElementTree.SubElement(suite, "testcase", classname=name, name=where, time="0")
+            _outcome(case, test, fail_unsure=gate.rules.on_unsure == "fail")
         _count(suite, [suite])
     _count(root, list(root))
     ElementTree.indent(root, " ")
@@ -80,32 +66,31 @@ def junit(gate: Gate) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _outcome(case: ElementTree.Element, finding: Finding, *, fail_unsure: bool) -> None:
-    message = printable(f"{finding.verdict}: {why(finding)}")
-    if finding.waiver is not None:
-        until = f"waived until {finding.waiver.until}: {finding.waiver.reason}"
+def _outcome(case: ElementTree.Element, test: TestResult, *, fail_unsure: bool) -> None:
+    message = printable(f"{test.verdict}: {why(test)}")
+    if test.waived is not None:
+        until = f"waived until {test.waived_until}: {test.waived}"
         ElementTree.SubElement(case, "skipped", message=printable(f"{until} ({message})"))
-    elif finding.verdict == "FAIL" or (finding.verdict == "UNSURE" and fail_unsure):
-        failure = ElementTree.SubElement(case, "failure", message=message, type=finding.verdict)
-        failure.text = printable(_numbers(finding))
-    elif finding.verdict in ("UNSURE", "NOT JUDGED"):
+    elif test.verdict == "FAIL" or (test.verdict == "UNSURE" and fail_unsure):
+        failure = ElementTree.SubElement(case, "failure", message=message, type=test.verdict)
+        failure.text = printable("; ".join(_numbers(test)))
+    elif test.verdict in ("UNSURE", "NOT JUDGED"):
         ElementTree.SubElement(case, "skipped", message=message)
 
 
-def _numbers(finding: Finding) -> str:
-    question = finding.question
-    name = "margin" if question.level is None else "limit"
-    parts = [f"{name} {margin_words(finding)}"] if margin_words(finding) else []
-    parts += [
-        f"{one.kind} change {interval(one.estimate, one.kind)} at {level_words(one.estimate.level)}"
-        for one in question.margins
-    ]
-    if not math.isnan(finding.harm_p):
-        parts.append(f"harm p {finding.harm_p:.3g}, adjusted {finding.harm_p_adjusted:.3g}")
-    if (number := question.number) is not None:
-        members = number.members if question.level is None else question.level.members
-        parts.append(f"n {number.n}, members {members}")
-    return "; ".join(parts)
+def _numbers(test: TestResult) -> Iterable[str]:
+    if words := margin_words(test):
+        yield f"{'margin' if test.level is None else 'limit'} {words}"
+    unit = "score" if test.metric == "mean_score" else "absolute"
+    absolute = None if test.margins.absolute is None else test.absolute
+    for kind, one in (("relative", test.relative), (unit, absolute)):
+        if one is not None:
+            yield f"{kind} change {interval(one, kind)} at {level_words(one.level)}"
+    if test.harm_p is not None and test.harm_p_adjusted is not None:
+        yield f"harm p {test.harm_p:.3g}, adjusted {test.harm_p_adjusted:.3g}"
+    number = test.absolute if test.level is None else test.level.mean
+    if number is not None:
+        yield f"n {number.n}, members {number.members}"
 
 
 def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> None:
@@ -117,11 +102,12 @@ def _count(element: ElementTree.Element, suites: list[ElementTree.Element]) -> N
     element.set("time", "0")
 
 
-def markdown(gate: Gate) -> str:
+def markdown(gate: GateFile, admission: Sequence[AdmissionNote] = ()) -> str:
     """Write the verdict as a page of Markdown, for a pull request or the note of a run.
 
     Args:
         gate: The verdict.
+        admission: What the audit folded, dropped, guessed or did not read.
 
     Returns:
         The page.
@@ -131,15 +117,15 @@ def markdown(gate: Gate) -> str:
     lines = [
         f"# Gate: {gate.verdict}",
         "",
-        f"{code_span(gate.audit.project)}: {gate.audit.examples.test:,} test examples. "
-        f"{scope_words(gate)}",
+        f"{code_span(gate.project)}: {gate.examples.test:,} test examples. "
+        f"{scope_words(gate.scope)}",
         "",
         f"| gate | variant | members |{'' if scored else ' top-1 % | CIE |'} what decided it |",
         f"|---|---|--:|{'' if scored else '--:|--:|'}---|",
     ]
     for variant in gate.variants:
-        reasons = "<br>".join(map(code_span, sentences(variant)))
-        top1 = "no labels" if math.isnan(variant.top1) else f"{100 * variant.top1:.2f}"
+        reasons = "<br>".join(map(code_span, variant.sentences))
+        top1 = "no labels" if variant.top1 is None else f"{100 * variant.top1:.2f}"
         classes = "" if scored else f"| {top1} | {variant.cies:,} "
         lines.append(
             f"| {variant.verdict} | {code_span(variant.name)} | {variant.members} "
@@ -147,20 +133,17 @@ def markdown(gate: Gate) -> str:
         )
     lines += ["", *_tests(gate)]
     waived = [
-        f"- {code_span(variant.name)}, {code_span(finding.question.rule)}, "
-        f"{code_span(finding.question.where)}: {finding.verdict}, waived until "
-        f"{finding.waiver.until}: {code_span(finding.waiver.reason)}"
+        f"- {code_span(variant.name)}, {code_span(test.rule)}, {code_span(test.where)}: "
+        f"{test.verdict}, waived until {test.waived_until}: {code_span(test.waived)}"
         for variant in gate.variants
-        for finding in variant.findings
-        if finding.waiver is not None
+        for test in variant.tests
+        if test.waived is not None
     ]
     lines += ["", "## Waived", "", *waived] if waived else []
     lines += ["", "## Read this", ""]
     if small := too_small(gate.variants):
         lines.append(f"- {code_span(small)}")
-    lines += [
-        f"- {code_span(line)}" for line in (*admission_lines(gate.audit.admission), *gate.warnings)
-    ]
+    lines += [f"- {code_span(line)}" for line in (*admission_lines(admission), *gate.warnings)]
     if len(gate.variants) > 1:
         lines.append(
             f"- {len(gate.variants)} variants were judged, each on its own: "
@@ -182,38 +165,39 @@ def markdown(gate: Gate) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tests(gate: Gate) -> list[str]:
+def _tests(gate: GateFile) -> list[str]:
     """List the tests that did not pass; of very many, the first of each variant."""
     rows = []
     for variant in gate.variants:
-        opened = [f for f in variant.counted if f.verdict in ("FAIL", "UNSURE")]
-        opened.sort(key=lambda finding: finding.verdict)  # FAIL before UNSURE
+        opened = [test for test in variant.counted if test.verdict in ("FAIL", "UNSURE")]
+        opened.sort(key=lambda test: test.verdict)  # FAIL before UNSURE
         name = code_span(variant.name)
         rows += [
-            f"| {finding.verdict} | {name} | {code_span(finding.question.rule)} "
-            f"| {code_span(finding.question.where)} | {_plain(finding)} | {margin_words(finding)} "
-            f"| {code_span(why(finding))} |"
-            for finding in opened[:ROWS]
+            f"| {test.verdict} | {name} | {code_span(test.rule)} | {code_span(test.where)} "
+            f"| {_plain(test)} | {margin_words(test)} | {code_span(why(test))} |"
+            for test in opened[:ROWS]
         ]
         if len(opened) > ROWS:
             rows.append(f"| | {name} | | {len(opened) - ROWS:,} more are in gate.json | | | |")
     if not rows:
         return ["Every test passed."]
-    level = level_words(gate.audit.level)
+    level = level_words(gate.level)
     head = (
         f"| | variant | rule | where | change or level, {level} | margin or limit | what decides |"
     )
     return [head, "|---|---|---|---|---|---|---|", *rows]
 
 
-def _plain(finding: Finding) -> str:
+def _plain(test: TestResult) -> str:
     """Write the change with its pointwise interval, on the scale of the margin that decides."""
-    question = finding.question
-    if question.level is not None:
-        return "" if question.level.mean is None else interval(question.level.mean, "level")
-    if question.change is None or not question.margins:
+    if test.level is not None:
+        return "" if test.level.mean is None else interval(test.level.mean, "level")
+    if test.absolute is None:
         return ""
-    kind = finding.deciding.kind if finding.deciding else question.margins[-1].kind
+    kind = "score" if test.metric == "mean_score" else "absolute"
+    if test.decided_by is not None:
+        kind = test.decided_by.kind
+    elif test.margins.absolute is None:
+        kind = "relative"
     # A rule that names a relative margin alone may hang on the sampling margin, which is absolute.
-    relative = question.change.relative if kind == "relative" else None
-    return interval(relative or question.change.absolute, kind)
+    return interval(test.relative if kind == "relative" and test.relative else test.absolute, kind)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from scotoma.audit import Audit, Quantity, Spread
 from scotoma.audit.rows import Row, estimate_rows
 from scotoma.numbers import Estimate, Variance
 
-__all__ = ["At", "AuditRows", "Rise", "known", "read_estimate"]
+__all__ = ["At", "AuditRows", "Rise", "by_address", "known", "read_estimate", "written"]
 
 At = Mapping[str, Row]  # the rows of one address, by what they are
 
@@ -69,38 +68,31 @@ class AuditRows:
     Attributes:
         audit: The audit.
         variant: Name of a compressed variant.
+        sizes: Test examples of each group.
+        names: What readers call each group.
     """
 
     def __init__(self, audit: Audit, variant: str) -> None:
         self.audit, self.variant = audit, variant
-        self._questions: dict[str, dict[str, list[At]]] = {}
+        self.sizes = {group.key: group.n for group in audit.groups}
+        self.names = audit.group_names
+        self._questions: dict[str, list[At]] = {}
 
     def at(self, question: str, what: str) -> list[At]:
         """List the addresses that have a number, in the order of the audit."""
         if question not in self._questions:
-            self._questions[question] = self._laid_out(question)
-        return self._questions[question].get(what, [])
+            rows = estimate_rows(self.audit, question, self.variant)
+            own = (row for row in rows if row.variant in (None, self.variant))
+            self._questions[question] = by_address(own)
+        return [at for at in self._questions[question] if what in at]
 
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        """Test examples of each group."""
-        return {group.key: group.n for group in self.audit.groups}
 
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """What readers call each group."""
-        return self.audit.group_names
-
-    def _laid_out(self, question: str) -> dict[str, list[At]]:
-        addresses: dict[tuple[object, ...], dict[str, Row]] = {}
-        for row in estimate_rows(self.audit, question, self.variant):
-            if row.variant in (None, self.variant):
-                addresses.setdefault(row[1:6], {})[row.what] = row
-        index: dict[str, list[At]] = {}
-        for rows in addresses.values():
-            for what in rows:
-                index.setdefault(what, []).append(rows)
-        return index
+def by_address(rows: Iterable[Row]) -> list[At]:
+    """Put the rows of each address together."""
+    addresses: dict[tuple[object, ...], dict[str, Row]] = {}
+    for row in rows:
+        addresses.setdefault(row[1:6], {})[row.what] = row
+    return list(addresses.values())
 
 
 def read_estimate(quantity: Quantity) -> Estimate:
@@ -144,3 +136,12 @@ def known(value: float | None) -> float:
     (0.5, nan)
     """
     return math.nan if value is None else value
+
+
+def written(value: float) -> float | None:
+    """Convert a number to what the file holds: nan is null.
+
+    >>> written(0.5), written(math.nan)
+    (0.5, None)
+    """
+    return None if math.isnan(value) else value

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scotoma.audit import GateResult
 from scotoma.audit.document import AuditedVariant
+from scotoma.audit.gate import JudgedVariant
 from scotoma.printable import printable
-from scotoma.verdict.gate import Gate, VariantVerdict
+from scotoma.verdict.evidence import known
 
 __all__ = ["frontier_sentence"]
 
 WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}
 
 
-def frontier_sentence(variants: Sequence[AuditedVariant], gate: Gate) -> str:
+def frontier_sentence(variants: Sequence[AuditedVariant], gate: GateResult) -> str:
     """Say which sparsities pass, and what the others fail on.
 
     Args:
@@ -44,9 +46,9 @@ def frontier_sentence(variants: Sequence[AuditedVariant], gate: Gate) -> str:
     return "; ".join(parts)
 
 
-def _words(variant: VariantVerdict) -> str:
-    failed = [f for f in variant.counted if f.verdict == "FAIL"]
+def _words(variant: JudgedVariant) -> str:
+    failed = [test for test in variant.counted if test.verdict == "FAIL"]
     if not failed:
         return WORDS[variant.verdict]
-    worst = min(failed, key=lambda f: f.harm_p_adjusted)
-    return f"fails on {printable(worst.question.where)}"
+    worst = min(failed, key=lambda test: known(test.harm_p_adjusted))
+    return f"fails on {printable(worst.where)}"

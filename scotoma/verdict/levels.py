@@ -10,142 +10,110 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, Quantity
+from scotoma.audit.gate import LevelTest
+from scotoma.audit.rows import Row
 from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.group_keys import parse_group_key
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.estimate import inverse_link, link
-from scotoma.verdict.evidence import At, AuditRows, known, read_estimate
-from scotoma.verdict.question import Bound, Level, LevelSpread, Question, Side
+from scotoma.verdict.evidence import At, AuditRows, by_address, known, read_estimate
+from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
 
-__all__ = ["level_questions", "mean_of_runs", "next_run", "spread_of"]
+__all__ = [
+    "NO_ATTRIBUTES",
+    "level_questions",
+    "level_rows",
+    "mean_of_runs",
+    "next_run",
+    "spread_of",
+]
 
 NOT_HELD = "the audit does not hold {} of every member; run the audit again"
 NO_ATTRIBUTES = "the audit has no such groups"
-Values = tuple[float, ...]
+MEMBER = "member {}"
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """A metric of one variant, for one attribute or pair of facets.
-
-    Attributes:
-        attribute: The attribute.
-        where: What it is of, in words.
-        group: Key of the group that it is about; `all` for all.
-        values: Of each model; nan where undefined, empty for what has no models.
-        se: Standard errors over examples, on the scale of the mean.
-        mean: The mean over the models; without models the number itself.
-        dense: The same of the dense models; None for what no compression moves.
-        lifted: Whether chance lifts the values in both directions, as it does absolute ones.
-        scale: Scale of the standard errors.
-    """
-
-    attribute: str
-    where: str
-    group: str
-    values: Values
-    se: Values
-    mean: Estimate
-    dense: Estimate | None
-    lifted: bool = False
-    scale: Literal["identity", "ratio"] = "identity"
-
-
-def level_questions(rows: AuditRows, rule: LevelRule) -> list[Question]:
-    """List the questions of a rule about a level: one an attribute, pair of facets, and limit.
+def level_rows(rows: AuditRows, metric: str) -> list[At]:
+    """List what an audit knows of a metric, of each attribute or pair of facets.
 
     Args:
         rows: Those of a compressed variant.
-        rule: The rule.
+        metric: The metric, as rules name it.
 
     Returns:
-        At least one: without evidence where the audit holds none.
+        Rows by address: `mean` over the models, or the number of the labels, which no model moves;
+        `dense`, the same of the dense models; and `member 0` and so on, whose intervals speak of
+        another test set.
     """
-    measure = _of_clarify if rule.metric.startswith("clarify.") else _of_fairness
-    chosen = [
-        one
-        for one in measure(rows, rule.metric)
-        if one.attribute in (rule.attributes or [one.attribute])
-    ]
-    limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
-    questions = [
-        _question(rule, one, side, limit)
-        for one in chosen
-        for side, limit in limits
-        if limit is not None
-    ]
-    nothing = Question(
-        rule.id, rule.metric, "all", None, rule.metric, None, None, None, NO_ATTRIBUTES
-    )
-    return questions or [nothing]
+    measure = _of_clarify if metric.startswith("clarify.") else _of_fairness
+    return by_address(measure(rows, metric))
 
 
-def _of_clarify(rows: AuditRows, metric: str) -> Iterator[_Measured]:
+def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Row]:
     audit, names, name = rows.audit, rows.names, metric.partition(".")[2]
-
-    def measured(at: At, what: str) -> partial[_Measured]:
-        row = at[what]
-        disadvantaged, advantaged = row.fact("disadvantaged"), row.fact("advantaged")
-        where = f"{metric} of {names.get(disadvantaged, disadvantaged)} against "
-        where += names.get(advantaged, advantaged)
-        group = disadvantaged if parse_group_key(disadvantaged) else advantaged
-        return partial(_Measured, row.fact("attribute"), where, group)
-
-    if metric in OF_LABELS:
-        for at in rows.at("clarify", "data.value"):
-            row = at["data.value"]
-            if (row.fact("split"), row.metric) == ("training", name):
-                of_labels = measured(at, "data.value")
-                yield of_labels((), (), read_estimate(row.number), None)
-        return
+    what = "data.value" if metric in OF_LABELS else "variants.compressed"
     members = {
         (row.attribute, row.disadvantaged): row
         for row in audit.clarify.members.get(rows.variant, ())
         if row.metric == name
     }
-    for at in rows.at("clarify", "variants.compressed"):
-        row = at["variants.compressed"]
-        if row.metric != name:
+    for at in rows.at("clarify", what):
+        row = at[what]
+        if row.metric != name or row.fact("split") not in (None, "training"):
             continue
-        own, mean = members.get((row.fact("attribute"), row.fact("disadvantaged"))), row.number
-        values = () if own is None else tuple(map(known, own.values))
-        yield measured(at, "variants.compressed")(
-            values,
-            () if own is None else tuple(map(known, own.se)),
-            read_estimate(mean)
-            if own is not None or mean.value is None
-            else undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members),
-            read_estimate(at["variants.dense"].number),
-            scale="ratio" if name == "DI" else "identity",
-        )
+        disadvantaged, advantaged = row.fact("disadvantaged"), row.fact("advantaged")
+        where = f"{metric} of {names.get(disadvantaged, disadvantaged)} against "
+        where += names.get(advantaged, advantaged)
+        group = disadvantaged if parse_group_key(disadvantaged) else advantaged
+        place = _place(rows.variant, metric, row.fact("attribute"), where, group)
+        mean, own = row.number, members.get((row.fact("attribute"), disadvantaged))
+        if metric in OF_LABELS:
+            yield place("mean", mean, None)
+            continue
+        if own is None and mean.value is not None:
+            lost = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
+            mean = Quantity.of(lost)
+        yield place("mean", mean, None)
+        yield place("dense", at["variants.dense"].number, None)
+        for member, values in enumerate(zip(own.values, own.se, strict=True) if own else ()):
+            value, se = map(known, values)
+            alone = _of_member(value, se, mean.n, "ratio" if name == "DI" else "identity")
+            yield place(MEMBER.format(member), Quantity.of(alone), None)
 
 
-def _of_fairness(rows: AuditRows, metric: str) -> Iterator[_Measured]:
-    audit, name = rows.audit, metric.partition(".")[2]
+def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Row]:
+    audit, n = rows.audit, rows.audit.examples.clusters
+    for what, variant in (("mean", rows.variant), ("dense", "dense")):
+        for row in audit.run_to_run.get(variant, ()):
+            if row.metric != metric.partition(".")[2]:
+                continue
+            place = _place(rows.variant, metric, row.attribute, f"{metric} of {row.attribute}")
+            values, se = ([known(one) for one in own] for own in (row.values, row.se))
+            reason = row.reason or _no_error(audit, metric, row.attribute)
+            mean = mean_of_runs(values, se, n=n, reason=reason)
+            yield place(what, Quantity.of(mean), None)
+            for member, own in enumerate(zip(values, se, strict=True) if what == "mean" else ()):
+                yield place(MEMBER.format(member), Quantity.of(_of_member(*own, n)), None)
 
-    def measured(of: str) -> dict[str, tuple[Values, Values, Estimate]]:
-        found = {}
-        for row in audit.run_to_run.get(of, ()):
-            if row.metric == name:
-                values, se = tuple(map(known, row.values)), tuple(map(known, row.se))
-                reason = row.reason or _no_error(audit, metric, row.attribute)
-                mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
-                found[row.attribute] = values, se, mean
-        return found
 
-    before = measured("dense")
-    for attribute, (values, se, mean) in measured(rows.variant).items():
-        dense = before[attribute][2] if attribute in before else None
-        where = f"{metric} of {attribute}"
-        yield _Measured(attribute, where, "all", values, se, mean, dense, lifted=True)
+def _place(variant: str, metric: str, attribute: str, where: str, group: str = "all") -> Any:
+    facts = ("attribute", attribute), ("where", where)
+    return partial(Row, "levels", variant, metric, group, None, facts)
+
+
+def _of_member(value: float, se: float, n: int, scale: Any = "identity") -> Estimate:
+    """One model's value, whose interval speaks of another test set."""
+    if not se > 0:
+        return undefined("interval not estimable", value=value, n=n, members=1)
+    return Estimate.on_scale(value, se, max(n - 1, 1), n=n, members=1, scale=scale)
 
 
 def _no_error(audit: Audit, metric: str, attribute: str) -> str:
@@ -161,75 +129,76 @@ def _no_error(audit: Audit, metric: str, attribute: str) -> str:
     return NOT_HELD.format(f"the error of {metric}")
 
 
-def _question(rule: LevelRule, one: _Measured, side: Side, limit: float) -> Question:
-    level, where = _level(rule, one, side, limit), one.where
-    if rule.min is not None and rule.max is not None:
-        where += " (min)" if side == "at least" else " (max)"
-    return Question(
-        rule.id, rule.metric, one.group, None, where, None, None, None, _reason(one, level),
-        level=level,
-    )  # fmt: skip
+def level_questions(rule: LevelRule, at: At) -> list[Question]:
+    """Ask whether the numbers of an address keep each limit of a rule."""
+    limits: list[tuple[Side, float | None]] = [("at least", rule.min), ("at most", rule.max)]
+    return [_question(rule, at, side, limit) for side, limit in limits if limit is not None]
 
 
-def _reason(one: _Measured, level: Level) -> str:
-    """Say why no PASS can be had; empty where one can."""
-    if one.mean.reason or level.of == "labels":
-        return one.mean.reason
-    if level.outside and level.worst is not None:
-        value = level.worst.estimate.value
-        return (
-            f"{level.outside} has {value:.3f}, which alone does not show that the limit is broken"
-        )
-    if level.clearing is not None:
-        return ""
-    if few := few_runs(level.members):
-        return f"{few}; train at least {FEWEST_RUNS} models, better 16"
-    return "a ratio of 0 in one of the models leaves no interval"
+def _question(rule: LevelRule, at: At, side: Side, limit: float) -> Question:
+    row, fair, of_labels = at["mean"], neutral(rule.metric), rule.metric in OF_LABELS
+    # Chance lifts absolute differences in both directions.
+    lifted = rule.metric.startswith("fairness.")
+    lowest, highest = (0.0, 1.0) if lifted else (-math.inf, math.inf)
+    mean = read_estimate(row.number)
+    members = [read_estimate(one.number) for what, one in at.items() if what.startswith("member")]
+    k, single = len(members), rule.of == "every_member" and not of_labels
 
-
-def _level(rule: LevelRule, one: _Measured, side: Side, limit: float) -> Level:
-    k, single, fair = len(one.values), rule.of == "every_member", neutral(rule.metric)
-    if rule.metric in OF_LABELS:
-        return Level(one.attribute, side, limit, fair, "labels", 0, None, (), 0, mean=one.mean)
-    lowest, highest = (0.0, 1.0) if one.lifted else (-math.inf, math.inf)
-
-    def bound(subject: str, estimate: Estimate, tries: int) -> Bound:
+    def bound(subject: str, estimate: Estimate, tries: int = 1, **known: Any) -> Bound:
         return Bound(
-            "level", estimate, limit, side, None, subject, tries, lowest=lowest, highest=highest
-        )
+            "level", estimate, limit, side, subject=subject, tries=tries, lowest=lowest,
+            highest=highest, **known,
+        )  # fmt: skip
 
-    def clipped(estimate: Estimate) -> Estimate:
-        return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
+    def clipped(row: Row) -> Quantity:
+        one = read_estimate(row.number)
+        return Quantity.of(replace(one, low=max(one.low, lowest), high=min(one.high, highest)))
 
-    looks = (2 if single and k > 1 else 1) * (1 + one.lifted)
-    mean = f"the mean of {k} model{'' if k == 1 else 's'}"
-    harms, worst = [bound(mean, one.mean, looks)], None
-    spread = spread_of(one.values, one.mean, single=single)
-    clearing = bound(mean, one.mean, 1) if one.mean.se > 0 else None
+    looks = (2 if single and k > 1 else 1) * (1 + lifted)
+    of_mean = f"the mean of {k} model{'' if k == 1 else 's'}"
+    harms, clears, worst, outside = [bound(of_mean, mean, looks)], [], None, ""
+    spread = spread_of([one.value for one in members], mean, single=single)
     if single:
-        clearing = None
+        own = [bound(MEMBER.format(m), one, k * looks) for m, one in enumerate(members)]
+        harms += own if k > 1 else []
+        nearest = min if side == "at least" else max
+        defined = [one for one in own if not math.isnan(one.estimate.value)]
+        worst = nearest(defined, key=lambda one: one.estimate.value, default=None)
+        outside = worst.subject if worst and worst.broken else ""
         if spread is not None:
             runs = f"the next {rule.next_runs} runs" if rule.next_runs > 1 else "the next run"
-            clearing = bound(runs, next_run(one.mean, spread), rule.next_runs)
-        members = [bound(f"member {m}", _of_member(one, m), k * looks) for m in range(k)]
-        harms += members if k > 1 else []
-        defined = [own for own in members if not math.isnan(own.estimate.value)]
-        nearest = min if side == "at least" else max
-        worst = nearest(defined, key=lambda own: own.estimate.value, default=None)
-    return Level(
-        one.attribute, side, limit, fair, rule.of, rule.next_runs if single else 0, clearing,
-        tuple(harms), k, outside=worst.subject if worst and worst.broken else "",
-        mean=clipped(one.mean), worst=worst,
-        dense=None if one.dense is None else clipped(one.dense), spread=spread,
+            clears = [bound(runs, next_run(mean, spread), rule.next_runs, spread=spread)]
+    elif mean.se > 0 and not of_labels:
+        clears = [bound(of_mean, mean, spread=spread)]
+    counted = None
+    if of_labels and not math.isnan(mean.value):
+        value = replace(mean, low=math.nan, high=math.nan, note="counted, not estimated")
+        counted = bound("the training data", value)
+    reason = mean.reason
+    if not of_labels and not reason:
+        if outside and worst is not None:
+            value_words = f"{outside} has {worst.estimate.value:.3f}"
+            reason = f"{value_words}, which alone does not show that the limit is broken"
+        elif not clears and (few := few_runs(k)):
+            reason = f"{few}; train at least {FEWEST_RUNS} models, better 16"
+        elif not clears:
+            reason = "a ratio of 0 in one of the models leaves no interval"
+    where = row.fact("where")
+    if rule.min is not None and rule.max is not None:
+        where += " (min)" if side == "at least" else " (max)"
+    level = LevelTest(
+        attribute=row.fact("attribute"), side=side, limit=limit, neutral=fair,
+        of="labels" if of_labels else rule.of, next_runs=rule.next_runs if single else 0,
+        mean=row.number if of_labels else clipped(row),
+        worst_member="" if worst is None else worst.subject,
+        worst=None if worst is None else Quantity.of(worst.estimate),
+        dense=clipped(at["dense"]) if "dense" in at else None,
     )  # fmt: skip
-
-
-def _of_member(one: _Measured, member: int) -> Estimate:
-    """One model's value, whose interval speaks of another test set."""
-    value, se, n = one.values[member], one.se[member], one.mean.n
-    if not se > 0:
-        return undefined("interval not estimable", value=value, n=n, members=1)
-    return Estimate.on_scale(value, se, max(n - 1, 1), n=n, members=1, scale=one.scale)
+    return Question(
+        unanswered(rule.id, rule.metric, where, group=row.group, level=level),
+        () if of_labels else tuple(harms), () if outside else tuple(clears),
+        replace(mean, members=k, events=math.nan), mean.events, reason, counted=counted,
+    )  # fmt: skip
 
 
 def mean_of_runs(values: Sequence[float], se: Sequence[float], *, n: int, reason: str) -> Estimate:

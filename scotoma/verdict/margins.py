@@ -7,6 +7,8 @@ import math
 __all__ = ["clearing_margin", "sampling_margin", "why_too_small"]
 
 ERRORS_TO_EXPECT = 10  # fewer give no margin of their own
+FEWEST_SCORES = 30  # examples, or clusters, of a group that a PASS may rest on
+FEWEST_PICTURES = 50  # corrupted examples of a group that is judged
 
 
 def sampling_margin(rate: float, n: int) -> float:

@@ -1,20 +1,20 @@
-"""What does a gate ask of an audit? Each kind of rule is an entry of one table.
+"""What does a gate ask of an audit? A rule is a filter over rows and a margin: a table of kinds.
 
-An entry says which rows of the audit a rule asks about, with which words and margins, when a number
-rests on too little to be judged, and what to say where the audit has none.
+An entry says which rows of the audit a rule asks about, with which words, when a number rests on
+too little to be judged (`margins` says how little), and what to say where the audit has none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.audit.rows import Row
-from scotoma.audit.slices import SliceSearch
 from scotoma.config.gate import (
     ChangedRule,
     ChangeRule,
@@ -36,15 +36,19 @@ from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.group_keys import parse_group_key
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.verdict.evidence import At, AuditRows, Rise, known
-from scotoma.verdict.levels import level_questions
-from scotoma.verdict.margins import clearing_margin, why_too_small
-from scotoma.verdict.question import Question
+from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions, level_rows
+from scotoma.verdict.margins import (
+    FEWEST_PICTURES,
+    FEWEST_SCORES,
+    clearing_margin,
+    why_too_small,
+)
+from scotoma.verdict.question import Question, rise_question, unanswered
+from scotoma.verdict.since_previous import EXCESS, Before
 
-__all__ = ["FEWEST_SCORES", "questions"]
+__all__ = ["KINDS", "questions"]
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
-FEWEST_SCORES = 30  # examples, or clusters, of a group that a PASS may rest on
-FEWEST_PICTURES = 50  # corrupted examples of a group that is judged
 UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"
 NO_PICTURES = (
     "the audit ran no model on corrupted pictures; add robustness to its configuration, and repeat "
@@ -63,11 +67,13 @@ class Asking:
         rows: The rows of the audit.
         rule: The rule.
         rules: The gate.
+        before: The audit beside the one before it.
     """
 
     rows: AuditRows
     rule: Any
     rules: GateRules
+    before: Before
 
     def over(self, row: Row) -> bool:
         """Whether a rule over groups or all asks about a group."""
@@ -94,21 +100,16 @@ class Asking:
         """What readers call the group of a row."""
         return self.rows.names[row.group or self.rows.audit.groups[0].key]
 
-
-def _every(asking: Asking, row: Row) -> bool:
-    return True
-
-
-def _as_it_is(asking: Asking, change: Rise) -> Rise:
-    return change
-
-
-def _large_enough(asking: Asking, row: Row, change: Rise) -> str:
-    return ""
-
-
-def _no_reason(asking: Asking) -> str:
-    return ""
+    @property
+    def margins(self) -> tuple[float | None, float | None]:
+        """The margins of the rule, relative and absolute, as fractions."""
+        rule = self.rule
+        limits = getattr(rule, "max_increase", getattr(rule, "max_worse", None))
+        if limits is None:
+            return None, rule.margin if hasattr(rule, "margin") else rule.max
+        if hasattr(limits, "points"):
+            return None, limits.points / 100
+        return limits.relative, limits.absolute
 
 
 def _metric(asking: Asking) -> str:
@@ -116,7 +117,27 @@ def _metric(asking: Asking) -> str:
     return RATE_NAMES.get(metric, metric)
 
 
-Margins = tuple[float | None, float | None]  # relative, absolute
+def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> list[Question]:
+    row, (relative, absolute) = at[kind.whats["absolute"]], asking.margins
+    change = Rise.of(at, kind.whats)
+    change = change.negated() if kind.turned(asking) else change
+    n, clearing, small = change.absolute.n, None, ""
+    if n < kind.fewest and not asking.must(row.group):
+        small = f"{kind.few.format(n)}, {kind.fewest} are needed"
+    if kind.sampled is not None:
+        rate, n = kind.sampled(at, change)
+        clearing = clearing_margin(rate, n, absolute) if kind.finest else None
+        widest = max((relative or 0.0) * rate, absolute or 0.0)
+        if not asking.must(row.group):
+            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
+    return [
+        rise_question(
+            asking.rule.id, asking.rule.metric, kind.words(asking, row), change,
+            Margins(relative=relative, absolute=absolute, clearing=clearing),
+            min_events=asking.rules.min.effective_events, group=row.group or "all",
+            class_name=row.class_name, not_judged=small, too_small=bool(small),
+        )
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,48 +145,51 @@ class RuleKind:
     """One kind of rule.
 
     Attributes:
-        question: Question of the rows that it asks about.
+        rows: Question of the rows that it asks about, or what else lists them by address.
         whats: Which rows of an address are the evidence.
         words: Name the number.
-        margins: Read the margins of the rule.
         asks: Whether the rule asks about an address.
-        harm: Turn the evidence so that harm is positive.
+        ask: Hold the numbers of an address against the margins or limits of the rule.
+        turned: Whether a fall is harm.
         sampled: Dense rate that a PASS is sure of up to sampling, and its n; None for no such rate.
         finest: Whether a PASS has to rule out that sampling margin too.
-        small: Say why an address rests on too little; empty where it does not.
-        nothing: Say why the audit has nothing of the kind.
+        fewest: Examples that a group needs to be judged, where nothing else says so.
+        few: What to say of fewer.
+        nothing: Say why the audit has nothing of the kind; None asks nothing then.
         label: What it asks about, where the audit has nothing.
         refused: Say why the numbers that it has are not judged; empty where they are.
         instead: What is asked where there is no such address.
         together: Judge all addresses by one question more.
     """
 
-    question: str
+    rows: str | Callable[[Asking], Iterable[At]]
     whats: Mapping[str, str]
-    words: Callable[[Asking, Row], str]
-    margins: Callable[[Any], Margins]
-    asks: Callable[[Asking, Row], bool] = _every
-    harm: Callable[[Asking, Rise], Rise] = _as_it_is
+    words: Callable[[Asking, Row], str] = lambda asking, row: str(row.fact("where"))
+    asks: Callable[[Asking, Row], bool] = lambda asking, row: True
+    ask: Callable[[Asking, RuleKind, At], list[Question]] = _ask_rise
+    turned: Callable[[Asking], bool] = lambda asking: False
     sampled: Callable[[At, Rise], tuple[float, int]] | None = None
     finest: bool = True
-    small: Callable[[Asking, Row, Rise], str] = _large_enough
-    nothing: Callable[[Asking], str] = _no_reason
+    fewest: int = 0
+    few: str = "too small to judge: {} examples"
+    nothing: Callable[[Asking], str | None] = lambda asking: ""
     label: Callable[[Asking], str] = _metric
-    refused: Callable[[Asking], str] = _no_reason
+    refused: Callable[[Asking], str] = lambda asking: ""
     instead: RuleKind | None = None
     together: Callable[[Asking, list[At], list[Question]], list[Question]] | None = None
 
 
-def questions(rows: AuditRows, rules: GateRules) -> list[Question]:
+def questions(rows: AuditRows, rules: GateRules, before: Before | None = None) -> list[Question]:
     """List the questions that the rules ask about one variant, in the order of the rules.
 
     Args:
         rows: The rows of a compressed variant.
         rules: The gate.
+        before: The audit beside the one before it; None where none was named.
 
     Returns:
         At least one question a rule: one without evidence where the audit holds none. None for
-        `since_previous`, which needs another audit.
+        `since_previous` without another audit.
 
     Raises:
         DataError: The rules name an attribute or a group that the audit does not have, or need
@@ -176,53 +200,32 @@ def questions(rows: AuditRows, rules: GateRules) -> list[Question]:
     refuse_rules_of_other_kind(rules, scored=audit.scores is not None)
     if not audit.labelled and audit.scores is None:
         refuse_rules_about_labels(rules)
-    return [one for rule in rules.rules for one in _of_rule(rows, rule, rules)]
+    before = before or Before.of(audit, None)
+    return [one for rule in rules.rules for one in _of_rule(Asking(rows, rule, rules, before))]
 
 
-def _of_rule(rows: AuditRows, rule: Rule, rules: GateRules) -> list[Question]:
-    if isinstance(rule, LevelRule):
-        return level_questions(rows, rule)
-    if isinstance(rule, SincePreviousRule):
+def _of_rule(asking: Asking) -> list[Question]:
+    kind = KINDS[type(asking.rule)]
+    kind = kind if isinstance(kind, RuleKind) else kind(asking)
+    why: str | None = kind.refused(asking)
+    if not why:
+        if own := _asked(asking, kind):
+            return own
+        why = kind.nothing(asking)
+    if why is None:
         return []
-    asking = Asking(rows, rule, rules)
-    kind = KINDS[type(rule)]
-    kind = kind(asking) if callable(kind) else kind
-    if why := kind.refused(asking):
-        return [_unasked(asking, kind, why)]
-    return _asked(asking, kind) or [_unasked(asking, kind, kind.nothing(asking))]
+    test = unanswered(asking.rule.id, asking.rule.metric, kind.label(asking))
+    return [Question(test, reason=why, not_judged=why if why == ANSWERED else "")]
 
 
 def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
     what = kind.whats["absolute"]
-    chosen = [at for at in asking.rows.at(kind.question, what) if kind.asks(asking, at[what])]
+    ats = asking.rows.at(kind.rows, what) if isinstance(kind.rows, str) else kind.rows(asking)
+    chosen = [at for at in ats if what in at and kind.asks(asking, at[what])]
     if not chosen and kind.instead is not None:
         return _asked(asking, kind.instead)
-    own = [_question(asking, kind, at) for at in chosen]
+    own = [one for at in chosen for one in kind.ask(asking, kind, at)]
     return own if kind.together is None else kind.together(asking, chosen, own)
-
-
-def _question(asking: Asking, kind: RuleKind, at: At) -> Question:
-    row, (relative, absolute) = at[kind.whats["absolute"]], kind.margins(asking.rule)
-    change = kind.harm(asking, Rise.of(at, kind.whats))
-    small, clearing = kind.small(asking, row, change), None
-    if kind.sampled is not None:
-        rate, n = kind.sampled(at, change)
-        clearing = clearing_margin(rate, n, absolute) if kind.finest else None
-        widest = max((relative or 0.0) * rate, absolute or 0.0)
-        if not asking.must(row.group):
-            small = why_too_small(rate, n, margin=widest, coarsest=asking.rules.coarsest)
-    return Question(
-        asking.rule.id, asking.rule.metric, row.group or "all", row.class_name,
-        kind.words(asking, row), relative, absolute, change, clearing=clearing, not_judged=small,
-        too_small=bool(small),
-    )  # fmt: skip
-
-
-def _unasked(asking: Asking, kind: RuleKind, reason: str) -> Question:
-    return Question(
-        asking.rule.id, asking.rule.metric, "all", None, kind.label(asking), None, None, None,
-        reason, not_judged=reason if reason == ANSWERED else "",
-    )  # fmt: skip
 
 
 # --- rates of groups and classes ------------------------------------------------------------------
@@ -258,29 +261,26 @@ def _no_rates(asking: Asking) -> str:
 
 
 RATES = RuleKind(
-    question="rates",
+    rows="rates",
     whats={what: what for what in ("absolute", "relative", "dense", "compressed")},
     asks=_asks_rate,
     words=_rate_words,
-    margins=lambda rule: (rule.max_increase.relative, rule.max_increase.absolute),
     sampled=lambda at, change: (known(at["dense"].number.value), at["dense"].number.n),
     nothing=_no_rates,
 )
 
 # --- examples that change -------------------------------------------------------------------------
 
-EXCESS = RuleKind(
-    question="divergence",
+EXCESSES = RuleKind(
+    rows="divergence",
     whats={"absolute": "cie.excess"},
     words=lambda asking, row: "CIE excess",
-    margins=lambda rule: (None, rule.max),
 )
 CHANGED = RuleKind(
-    question="divergence",
+    rows="divergence",
     whats={"absolute": "ledger.changed"},
     asks=Asking.over,
     words=lambda asking, row: f"changed labels of {asking.name(row)}",
-    margins=lambda rule: (None, rule.max),
     sampled=lambda at, change: (0.0, change.absolute.n),
     finest=False,
     nothing=lambda asking: "the audit has no groups",
@@ -298,10 +298,8 @@ def _with_spread(asking: Asking, chosen: list[At], own: list[Question]) -> list[
         return own
     together = f"judged with the other {len(own) - 1:,} classes by the spread of their losses"
     where = f"spread of the recall losses of {len(own):,} classes beyond accuracy's"
-    rule = asking.rule
-    spread = Question(
-        rule.id, rule.metric, "all", None, where, None, rule.margin, Rise(_spread(chosen))
-    )
+    rule, margins = asking.rule, Margins(relative=None, absolute=asking.rule.margin, clearing=None)
+    spread = rise_question(rule.id, rule.metric, where, Rise(_spread(chosen)), margins)
     return [spread, *(replace(one, not_judged=together, too_small=False) for one in own)]
 
 
@@ -341,10 +339,9 @@ def _by_chance(row: Row) -> float:
 
 
 CLASSES = RuleKind(
-    question="impact",
+    rows="impact",
     whats={"absolute": "beyond accuracy"},
     words=lambda asking, row: f"recall loss of class {row.class_name} beyond accuracy's",
-    margins=lambda rule: (None, rule.margin),
     sampled=lambda at, change: (1 - known(at["dense"].number.value), change.absolute.n),
     together=_with_spread,
 )
@@ -352,22 +349,17 @@ CLASSES = RuleKind(
 # --- slices ---------------------------------------------------------------------------------------
 
 
-def _searched(asking: Asking) -> SliceSearch | None:
-    return asking.rows.audit.slices.get(asking.rows.variant)
-
-
 def _unconfirmed(asking: Asking) -> str:
-    search = _searched(asking)
+    search = asking.rows.audit.slices.get(asking.rows.variant)
     if search is None or search.settings.get("confirm", True):
         return ""
     return UNCONFIRMED.format(search.settings.get("mode"))
 
 
 NO_SLICE = RuleKind(
-    question="slices",
+    rows="slices",
     whats={"absolute": "change"},
     words=lambda asking, row: "error of all examples, as no slice stands out",
-    margins=lambda rule: (None, rule.margin),
     refused=_unconfirmed,
     nothing=lambda asking: "the audit measured no slices",
 )
@@ -387,36 +379,27 @@ def _score(asking: Asking) -> str:
     return scores.name
 
 
-def _worse(asking: Asking, change: Rise) -> Rise:
+def _higher_is_better(asking: Asking) -> bool:
     scores = asking.rows.audit.scores
-    return change if scores is None or scores.lower_is_better else change.negated()
-
-
-def _few_scores(asking: Asking, row: Row, change: Rise) -> str:
-    n = change.absolute.n
-    if n >= FEWEST_SCORES or asking.must(row.group):
-        return ""
-    return f"too small to judge: {n} examples, {FEWEST_SCORES} are needed"
+    return scores is not None and not scores.lower_is_better
 
 
 MEANS = RuleKind(
-    question="scores",
+    rows="scores",
     whats={
         "absolute": "means.worse", "relative": "means.relative", "dense": "means.dense",
         "compressed": "means.compressed",
     },
     asks=lambda asking, row: asking.over(row) and asking.chosen(row.group or "all"),
     words=lambda asking, row: f"mean {_score(asking)} of {asking.name(row)}",
-    margins=lambda rule: (rule.max_worse.relative, rule.max_worse.absolute),
-    small=_few_scores,
+    fewest=FEWEST_SCORES,
     nothing=lambda asking: "there are no groups",
     label=_score,
 )  # fmt: skip
 NO_SLICE_OF_SCORES = replace(
     NO_SLICE,
     words=lambda asking, row: f"mean {_score(asking)} of all examples, as no slice stands out",
-    margins=lambda rule: (None, rule.max_worse.absolute),
-    harm=_worse,
+    turned=_higher_is_better,
     label=lambda asking: (
         "slices" if asking.rows.variant in asking.rows.audit.slices else _score(asking)
     ),
@@ -429,13 +412,6 @@ SLICES_OF_SCORES = replace(
 )
 
 # --- corrupted pictures ---------------------------------------------------------------------------
-
-
-def _few_pictures(asking: Asking, row: Row, change: Rise) -> str:
-    n = change.absolute.n
-    if n >= FEWEST_PICTURES or asking.must(row.group):
-        return ""
-    return f"{n} corrupted examples, {FEWEST_PICTURES} are needed"
 
 
 def _family(row: Row) -> str:
@@ -480,14 +456,14 @@ def _of_pictures(asking: Asking, row: Row) -> str:
 
 
 OVERCONFIDENCE = RuleKind(
-    question="robustness",
+    rows="robustness",
     whats={"absolute": "confidence.rows.gap_change"},
     asks=_asks_pictures,
     words=lambda asking, row: (
         f"confidence less accuracy{_of_pictures(asking, row)} under {_family(row)}"
     ),
-    margins=lambda rule: (None, rule.max_increase.points / 100),
-    small=_few_pictures,
+    fewest=FEWEST_PICTURES,
+    few="{} corrupted examples",
     nothing=_no_losses,
 )
 UNNOTICED = replace(
@@ -496,7 +472,7 @@ UNNOTICED = replace(
     words=lambda asking, row: (
         f"corrupted pictures that pass as familiar{_of_pictures(asking, row)} under {_family(row)}"
     ),
-    harm=lambda asking, change: change.negated(),
+    turned=lambda asking: True,
 )
 LOSSES = {
     scale: replace(
@@ -505,13 +481,51 @@ LOSSES = {
     for scale in ("absolute", "relative")
 }
 
+# --- the audit before -----------------------------------------------------------------------------
+
+
+def _asks_since(asking: Asking, row: Row) -> bool:
+    by_error = asking.rows.audit.examples.positive is None
+    return row.metric == EXCESS or (row.metric == "error") is by_error
+
+
+def _since_words(asking: Asking, row: Row) -> str:
+    name = "CIE excess"
+    if row.metric != EXCESS:
+        name = f"{RATE_NAMES[str(row.metric)]} {asking.name(row)}"
+    return f"{name} since the previous audit"
+
+
+SINCE = RuleKind(
+    rows=lambda asking: asking.before.rows(asking.rows.variant),
+    whats={"absolute": "change"},
+    asks=_asks_since,
+    words=_since_words,
+    nothing=lambda asking: asking.before.nothing(asking.rows.variant),
+    label=lambda asking: asking.before.label(asking.rows.variant),
+)
+
+# --- levels ---------------------------------------------------------------------------------------
+
+LEVELS = RuleKind(
+    rows=lambda asking: level_rows(asking.rows, asking.rule.metric),
+    whats={"absolute": "mean"},
+    asks=lambda asking, row: (
+        row.fact("attribute") in (asking.rule.attributes or [row.fact("attribute")])
+    ),
+    ask=lambda asking, kind, at: level_questions(asking.rule, at),
+    nothing=lambda asking: NO_ATTRIBUTES,
+)
+
 # A rule's class: its kind, or how its settings choose one.
-KINDS: dict[type, RuleKind | Callable[[Asking], RuleKind]] = {
+KINDS: dict[type[Rule], RuleKind | Callable[[Asking], RuleKind]] = {
     ChangeRule: RATES,
-    CieRule: EXCESS,
+    CieRule: EXCESSES,
     ChangedRule: CHANGED,
     ClassesRule: CLASSES,
     SlicesRule: SLICES,
+    SincePreviousRule: SINCE,
+    LevelRule: LEVELS,
     ScoreRule: lambda asking: SLICES_OF_SCORES if asking.rule.over == "slices" else MEANS,
     RobustnessRule: lambda asking: LOSSES[asking.rule.scale],
     PicturesRule: lambda asking: (

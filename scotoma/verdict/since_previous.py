@@ -8,23 +8,21 @@ is difficult in one is difficult in the other; `scotoma diff` pairs these exampl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from scotoma.audit import Audit
+from scotoma.audit import Audit, Quantity
 from scotoma.audit.document import DENSE
-from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.previous import Comparable, PreviousAudit
+from scotoma.audit.rows import Row
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.numbers import Estimate, holm, undefined
-from scotoma.verdict.evidence import Rise, read_estimate
-from scotoma.verdict.question import Question
+from scotoma.verdict.evidence import At, by_address, read_estimate
 
-__all__ = ["Before", "Change", "changes", "judged", "rise_since"]
+__all__ = ["EXCESS", "Before", "Change", "changes", "judged", "rise_since"]
 
 Word = Literal["better", "worse", "undecided"]
 EXCESS = "cie_share_excess"
@@ -101,18 +99,16 @@ class Before:
 
     Attributes:
         audit: The later audit, as far as it is compared.
-        names: What readers call each group.
         previous: The audit before it; None where nobody named one.
     """
 
     audit: Comparable
-    names: Mapping[str, str]
     previous: PreviousAudit | None
 
     @classmethod
     def of(cls, audit: Audit, previous: PreviousAudit | None) -> Before:
         """Pick what is compared."""
-        return cls(Comparable.of(audit), audit.group_names, previous)
+        return cls(Comparable.of(audit), previous)
 
     def compared_with(self, variant: str) -> Comparable | None:
         """Pick the audit that a variant is compared with: never one of the same inputs.
@@ -125,46 +121,32 @@ class Before:
         others = (one for one in known if one and not own.same_inputs(one.fingerprint, variant))
         return next(others, None)
 
-    def questions(self, variant: str, rules: GateRules) -> Iterator[Question]:
-        """Ask what a gate asks of a variant beside the previous audit.
+    def rows(self, variant: str) -> list[At]:
+        """List the `change` of every number of a variant that both audits have, by address."""
+        before = self.compared_with(variant)
+        if before is None or _unlike(before, self.audit, variant):
+            return []
+        return by_address(
+            Row(
+                "since_previous", variant, one.metric, one.group, None, (), "change",
+                Quantity.of(one.change), None,
+            )
+            for one in changes(before, self.audit, variant)
+        )  # fmt: skip
 
-        FPR and FNR of every group where there is a positive class, else its error; and the CIE
-        excess.
+    def nothing(self, variant: str) -> str | None:
+        """Say why an audit that was named cannot be compared with; None where none can be had."""
+        if self.previous is None:
+            return None
+        if self.previous.missing:
+            return self.previous.reason
+        named = self.previous.audit is not None
+        return REPEATED if named and self.compared_with(variant) is None else None
 
-        Args:
-            variant: A compressed variant.
-            rules: The gate.
-
-        Yields:
-            A question a number that both audits have; one without evidence where the previous audit
-            could not be read; none where there is nothing to compare with.
-        """
-        previous, before = self.previous, self.compared_with(variant)
-        for rule in rules.rules:
-            if not isinstance(rule, SincePreviousRule) or previous is None:
-                continue
-            ask = partial(Question, rule.id, rule.metric)
-            if previous.missing:
-                where = "change since the previous audit"
-                yield ask("all", None, where, None, None, None, previous.reason)
-            if previous.audit is not None and before is None:
-                where = f"change of {variant} since the previous audit"
-                yield ask("all", None, where, None, None, None, REPEATED)
-            if before is None or _unlike(before, self.audit, variant):
-                continue
-            for change in changes(before, self.audit, variant):
-                if where := self._asked(change):
-                    rise = Rise(change.change)
-                    yield ask(change.group, None, where, None, rule.margin, rise)
-
-    def _asked(self, change: Change) -> str:
-        """Name a number that a rule asks about; empty for others."""
-        if change.metric == EXCESS:
-            return "CIE excess since the previous audit"
-        if (change.metric == "error") != (self.audit.examples.positive is None):
-            return ""
-        name = f"{RATE_NAMES[change.metric]} {self.names[change.group]}"
-        return f"{name} since the previous audit"
+    def label(self, variant: str) -> str:
+        """What a rule asks about that has no numbers."""
+        missing = self.previous is not None and self.previous.missing
+        return f"change {'' if missing else f'of {variant} '}since the previous audit"
 
     def warnings(self, rules: GateRules, variants: Sequence[str]) -> list[str]:
         """Say what was not compared and why, and whether a verdict looks again at one test set.

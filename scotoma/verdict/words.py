@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.numbers import Estimate
+from scotoma.audit import Quantity
+from scotoma.audit.gate import DecidingInterval, JudgedVariant, LevelTest, TestResult, VerdictWord
 from scotoma.printable import printable
-from scotoma.verdict.deciding import Deciding, Finding
-from scotoma.verdict.gate import Gate, VariantVerdict
-from scotoma.verdict.question import Level
+from scotoma.verdict.evidence import known
 
 __all__ = [
     "admission_lines",
@@ -22,11 +21,12 @@ __all__ = [
     "scope_words",
     "sentences",
     "size_of",
+    "too_small",
     "why",
 ]
 
 NOTES = 8  # notes of admission that are listed; audit.json has them all
-SHOWN = 3  # findings named beside a verdict; gate.json has them all
+SHOWN = 3  # tests named beside a verdict; gate.json has them all
 
 
 def amount(value: float, kind: str) -> str:
@@ -42,45 +42,45 @@ def amount(value: float, kind: str) -> str:
     return f"{_digits(value, kind)}{_unit(kind)}"
 
 
-def interval(estimate: Estimate, kind: str) -> str:
+def interval(number: Quantity, kind: str) -> str:
     """Write a change with its interval, or without where it has none.
 
+    >>> from scotoma.numbers import Estimate
     >>> change = Estimate.on_scale(0.02, 0.005, 9.0, n=500, members=10)
-    >>> interval(change, "absolute")
+    >>> interval(Quantity.of(change), "absolute")
     '+2.00 [+0.87, +3.13] points'
     """
-    if math.isnan(estimate.value):
+    if number.value is None:
         return "undefined"
-    if math.isnan(estimate.low):
-        return amount(estimate.value, kind)
-    shown = [_digits(end, kind) for end in (estimate.value, estimate.low, estimate.high)]
+    if number.low is None:
+        return amount(number.value, kind)
+    high = math.nan if number.high is None else number.high
+    value, low, end = (_digits(own, kind) for own in (number.value, number.low, high))
     percent = "%" if kind == "relative" else ""
     points = " points" if kind == "absolute" else ""
-    return f"{shown[0]}{percent} [{shown[1]}, {shown[2]}]{points}"
+    return f"{value}{percent} [{low}, {end}]{points}"
 
 
-def margin_words(finding: Finding) -> str:
-    """Write the margins of a question.
+def margin_words(test: TestResult) -> str:
+    """Write the margins or the limit of a test.
 
-    >>> from scotoma.verdict.question import Question
-    >>> question = Question("fpr", "fpr", "sex=male", None, "FPR male", 0.2, 0.005, None)
-    >>> margin_words(Finding(question, "UNSURE", math.nan, math.nan, math.nan))
+    >>> from scotoma.audit.gate import Margins
+    >>> from scotoma.verdict.question import unanswered
+    >>> margins = Margins(relative=0.2, absolute=0.005, clearing=None)
+    >>> margin_words(unanswered("fpr", "fpr", "FPR male", margins=margins))
     '+20% and +0.50 points'
     """
-    question = finding.question
-    if question.level is not None:
-        return limit_words(question.level)
-    both = [] if question.relative is None else [amount(100 * question.relative, "relative")]
-    both += [] if question.absolute is None else [amount(question.absolute, question.unit)]
+    if test.level is not None:
+        return limit_words(test.level)
+    relative, absolute = test.margins.relative, test.margins.absolute
+    unit = "score" if test.metric == "mean_score" else "absolute"
+    both = [] if relative is None else [amount(100 * relative, "relative")]
+    both += [] if absolute is None else [amount(absolute, unit)]
     return " and ".join(both)
 
 
-def limit_words(level: Level) -> str:
-    """Write the limit of a level.
-
-    >>> limit_words(Level("sex", "at least", 0.8, 1.0, "mean", 0, None, (), 16))
-    'at least 0.800'
-    """
+def limit_words(level: LevelTest) -> str:
+    """Write the limit of a level: `at least 0.800`."""
     return f"{level.side} {amount(level.limit, 'level')}"
 
 
@@ -94,63 +94,76 @@ def level_words(level: float) -> str:
     return f"{100 * level:.{min(digits, 12)}f}".rstrip("0").rstrip(".") + "%"
 
 
-def why(finding: Finding) -> str:
-    """Say what a finding rests on: the number at the deciding level beside its margin, or a reason.
+def why(test: TestResult) -> str:
+    """Say what a test rests on: the number at the deciding level beside its margin, or a reason.
 
-    >>> from scotoma.verdict.question import Question
-    >>> question = Question("s", "slices_hurt", "all", None, "", None, None, None, "no slices")
-    >>> why(Finding(question, "UNSURE", math.nan, math.nan, math.nan, reason="no slices"))
+    >>> from scotoma.verdict.question import unanswered
+    >>> why(unanswered("s", "slices_hurt", "", reason="no slices"))
     'no slices'
     """
-    deciding = finding.deciding
+    deciding = test.decided_by
     if deciding is None:
-        return finding.reason
-    estimate = deciding.estimate
-    if finding.question.level is not None:
-        return _why_level(finding.question.level, deciding)
-    reason = f"; {finding.reason}" if finding.reason else ""
+        return test.reason
+    number = deciding.interval
+    if test.level is not None:
+        return _why_level(test.level, deciding)
+    reason = f"; {test.reason}" if test.reason else ""
     return (
-        f"{interval(estimate, deciding.kind)} at {level_words(estimate.level)}, margin "
+        f"{interval(number, deciding.kind)} at {level_words(number.level)}, margin "
         f"{amount(deciding.margin, deciding.kind)}{reason}"
     )
 
 
-def _why_level(level: Level, deciding: Deciding) -> str:
-    estimate = deciding.estimate
-    text = f"{deciding.subject}: {interval(estimate, 'level')}"
+def _why_level(level: LevelTest, deciding: DecidingInterval) -> str:
+    text = f"{deciding.subject}: {interval(deciding.interval, 'level')}"
     if level.of != "labels":
-        text += f" at {level_words(estimate.level)}"
+        text += f" at {level_words(deciding.interval.level)}"
     text += f", limit {limit_words(level)}"
-    if level.dense is not None and not math.isnan(level.dense.value):
+    if level.dense is not None and level.dense.value is not None:
         text += f"; dense {interval(level.dense, 'level')}"
     return text
 
 
-def _tested(finding: Finding) -> str:
+def _tested(test: TestResult) -> str:
     """What was tested, and what the answer rests on."""
-    comma = "," if finding.question.level is not None else ""
-    return f"{finding.question.where}{comma} {why(finding)}"
+    comma = "," if test.level is not None else ""
+    return f"{test.where}{comma} {why(test)}"
 
 
-def sentences(variant: VariantVerdict) -> list[str]:
-    """Say what a verdict rests on, a sentence each.
+def sentences(
+    verdict: VerdictWord,
+    tests: Sequence[TestResult],
+    blocked: Sequence[str],
+    settles: TestResult | None,
+) -> list[str]:
+    """Say what the verdict on a variant rests on, a sentence each.
 
     Args:
-        variant: The verdict on one variant.
+        verdict: The verdict.
+        tests: Its tests.
+        blocked: What admits no PASS, as sentences.
+        settles: The test whose outlook says what would settle it; None where nothing does.
 
     Returns:
-        The worst findings of a FAIL; for an UNSURE what admits no PASS, or what is open and what
-        would settle it; for a PASS what was ruled out, and how finely.
+        The worst tests of a FAIL; for an UNSURE what admits no PASS, or what is open and what would
+        settle it; for a PASS what was ruled out, and how finely.
     """
-    if variant.verdict == "UNSURE" and variant.blocked:
-        return [printable(sentence) for sentence in variant.blocked]
-    return {"FAIL": _failed, "UNSURE": _unsure, "PASS": _passed}[variant.verdict](variant)
+    if verdict == "UNSURE" and blocked:
+        return [printable(sentence) for sentence in blocked]
+    counted = [test for test in tests if test.waived is None]
+    own = [test for test in counted if test.verdict == verdict]
+    if verdict == "FAIL":
+        return _failed(own)
+    if verdict == "UNSURE":
+        return [printable(_unsure(own, len(counted), settles))]
+    if not own:
+        return ["every test is waived" if tests else "no rule asked anything"]
+    return list(map(printable, _passed(own)))
 
 
-def too_small(variants: Sequence[VariantVerdict]) -> str:
+def too_small(variants: Sequence[JudgedVariant]) -> str:
     """Say once what no PASS of any variant rests on; empty where all is large enough to judge."""
-    sizes = [size_of(finding) for variant in variants for finding in variant.too_small]
-    names = list(dict.fromkeys(sizes))
+    names = list(dict.fromkeys(size for variant in variants for size in variant.too_small))
     if not names:
         return ""
     more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
@@ -171,79 +184,64 @@ def admission_lines(notes: Sequence[AdmissionNote]) -> list[str]:
     return [*map(printable, whole[:NOTES]), f"{more:,} more notes are in audit.json, admission"]
 
 
-def size_of(finding: Finding) -> str:
+def size_of(test: TestResult) -> str:
     """Name what was too small to judge, with its size.
 
-    >>> from scotoma.verdict.question import Question
-    >>> question = Question("s", "slices_hurt", "all", None, "error IS", None, None, None)
-    >>> size_of(Finding(question, "NOT JUDGED", math.nan, math.nan, math.nan))
+    >>> from scotoma.verdict.question import unanswered
+    >>> size_of(unanswered("s", "slices_hurt", "error IS"))
     'error IS (no examples)'
     """
-    number = finding.question.number
-    n = 0 if number is None else number.n
+    n = 0 if test.absolute is None else test.absolute.n
     size = "no examples" if n == 0 else f"{n:,} example{'' if n == 1 else 's'}"
-    return f"{finding.question.where} ({size})"
+    return f"{test.where} ({size})"
 
 
-def _passed(variant: VariantVerdict) -> list[str]:
-    passed = [f for f in variant.counted if f.verdict == "PASS"]
-    if not passed:
-        return [printable("every test is waived" if variant.findings else "no rule asked anything")]
-    lines = [_levels_kept(levels)] if (levels := [f for f in passed if f.question.level]) else []
-    passed = [f for f in passed if not f.question.level]
-    if not passed:
-        return lines
-    absolute = [f for f in passed if f.deciding is not None and f.deciding.kind == "absolute"]
-    coarsest = max(absolute, key=lambda f: f.deciding.margin if f.deciding else 0, default=None)
-    count = len(passed)
-    line = f"No rise beyond its margin in {'the' if count == 1 else 'any of'} {count:,} "
-    line += f"test{'' if count == 1 else 's'}"
-    if coarsest is not None and coarsest.deciding is not None:
-        margin = f"{100 * coarsest.deciding.margin:.1f} points"
-        line += f"; coarsest margin {margin} ({coarsest.question.where})"
-    return [printable(line), *lines]
+def _passed(passed: Sequence[TestResult]) -> Iterable[str]:
+    rises = [test for test in passed if test.level is None]
+    if rises:
+        margins = [
+            (test.decided_by.margin, test.where)
+            for test in rises
+            if test.decided_by is not None and test.decided_by.kind == "absolute"
+        ]
+        count = len(rises)
+        line = f"No rise beyond its margin in {'the' if count == 1 else 'any of'} {count:,} "
+        line += f"test{'' if count == 1 else 's'}"
+        if margins:
+            coarsest, where = max(margins, key=lambda one: one[0])
+            line += f"; coarsest margin {100 * coarsest:.1f} points ({where})"
+        yield line
+    if levels := [test for test in passed if test.level is not None]:
+        nearest = max(levels, key=lambda test: test.noninferiority_p or 0.0)
+        kept = f"All {len(levels):,} levels keep their limits"
+        kept = kept if len(levels) > 1 else "The level is kept"
+        yield f"{kept}; nearest {_tested(nearest)}"
 
 
-def _levels_kept(kept: Sequence[Finding]) -> str:
-    """Say that levels are within their limits, and which comes nearest to its own."""
-    nearest = max(kept, key=lambda f: 0.0 if math.isnan(p := f.noninferiority_p) else p)
-    count = f"All {len(kept):,} levels keep their limits" if len(kept) > 1 else "The level is kept"
-    return printable(f"{count}; nearest {_tested(nearest)}")
-
-
-def _failed(variant: VariantVerdict) -> list[str]:
-    failed = [f for f in variant.counted if f.verdict == "FAIL"]
-    failed.sort(key=lambda f: f.harm_p_adjusted)
-    return _cut([printable(f"{_tested(f)} ({f.question.rule})") for f in failed])
-
-
-def _unsure(variant: VariantVerdict) -> list[str]:
-    opened = [f for f in variant.counted if f.verdict == "UNSURE"]
-    if not opened:
-        return ["nothing is large enough to judge"]
-    first = variant.outlook
-    if first is None:
-        reasons = list(dict.fromkeys(f.reason for f in opened if f.reason))
-        shown = reasons[0] if reasons else why(opened[0])
-        places = [f.question.where for f in opened if f.reason == shown]
-        whole = len(places) == len(opened) > 1
-        return [printable(shown if whole else f"{opened[0].question.where}: {shown}")]
-    count = (
-        f"{len(opened):,} of {len(variant.counted):,} tests are open; " if len(opened) > 1 else ""
-    )
-    return [printable(f"{count}{_tested(first)}, {first.outlook}")]
-
-
-def _cut(lines: list[str]) -> list[str]:
+def _failed(failed: Sequence[TestResult]) -> list[str]:
+    surest = sorted(failed, key=lambda test: known(test.harm_p_adjusted))
+    lines = [printable(f"{_tested(test)} ({test.rule})") for test in surest]
     more = len(lines) - SHOWN
     if more <= 0:
         return lines
     return [*lines[:SHOWN], f"and {more} more {'tests fail' if more > 1 else 'test fails'}"]
 
 
-def scope_words(gate: Gate) -> str:
+def _unsure(opened: Sequence[TestResult], counted: int, settles: TestResult | None) -> str:
+    if not opened:
+        return "nothing is large enough to judge"
+    if settles is None or settles.outlook is None:
+        reasons = [test.reason for test in opened if test.reason]
+        shown = reasons[0] if reasons else why(opened[0])
+        whole = sum(test.reason == shown for test in opened) == len(opened) > 1
+        return shown if whole else f"{opened[0].where}: {shown}"
+    count = f"{len(opened):,} of {counted:,} tests are open; " if len(opened) > 1 else ""
+    return f"{count}{_tested(settles)}, {settles.outlook.sentence}"
+
+
+def scope_words(scope: str) -> str:
     """Say what a verdict covers."""
-    if gate.audit.scope == "shipped":
+    if scope == "shipped":
         return "It covers these very models on another test set, not another training run."
     return "It covers another training run on another test set of this kind."
 

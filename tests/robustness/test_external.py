@@ -298,9 +298,9 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     assert rise == pytest.approx(top5.absolute.value)
     rule = "{id: r, metric: robustness_loss, top: 5, over: all, max_increase: {points: 90}}"
     gate = judge(audit, parse_rules(f"rules: [{rule}]", "g"), datetime.date(2027, 1, 1))
-    (finding,) = gate.variants[0].findings
-    assert finding.question.where == "top-5 relative robustness lost under weather by all"
-    assert finding.question.change.absolute.value == pytest.approx(top5.relative.value)
+    (finding,) = gate.variants[0].tests
+    assert finding.where == "top-5 relative robustness lost under weather by all"
+    assert finding.absolute.value == pytest.approx(top5.relative.value)
     gaps = {row.variant: row for row in report.confidence.rows if row.family == "weather"}
     for variant, row in gaps.items():
         if row.group == "all":

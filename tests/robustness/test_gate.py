@@ -11,7 +11,6 @@ from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.numbers import Variance, of_variance, undefined
 from scotoma.report.judged import rule_words
-from scotoma.verdict.words import sentences
 from tests.audits import judge
 
 RULE = """\
@@ -58,11 +57,11 @@ def test_a_loss_is_judged_on_the_declared_scale(
     relative: float, deviation: float, verdict: str
 ) -> None:
     gate = judge(content(relative, deviation), parse_rules(RULE, "g"), datetime.date(2027, 1, 1))
-    (finding,) = gate.variants[0].findings
+    (finding,) = gate.variants[0].tests
     assert finding.verdict == verdict
-    assert finding.question.where == "relative robustness lost under noise by male"
+    assert finding.where == "relative robustness lost under noise by male"
     if verdict == "UNSURE":
-        (said,) = sentences(gate.variants[0])
+        (said,) = gate.variants[0].sentences
         assert "margin +2.00 points, probably harmless" in said
         assert "test examples would settle it (600 now)" in said or "models would settle it" in said
 
@@ -70,7 +69,7 @@ def test_a_loss_is_judged_on_the_declared_scale(
 def test_a_group_of_few_examples_is_too_small_to_judge() -> None:
     rules = parse_rules(RULE, "g")
     gate = judge(content(0.01, 0.02, n=30), rules, datetime.date(2027, 1, 1))
-    (finding,) = gate.variants[0].findings
+    (finding,) = gate.variants[0].tests
     assert (finding.verdict, finding.reason) == (
         "NOT JUDGED",
         "30 corrupted examples, 50 are needed",
@@ -83,7 +82,7 @@ def test_without_corrupted_pictures_nothing_is_judged() -> None:
     bare = content(0.01, 0.02) | {"robustness": None}
     gate = judge(bare, parse_rules(RULE, "g"), datetime.date(2027, 1, 1))
     assert gate.verdict == "UNSURE"
-    assert "add robustness to its configuration" in gate.variants[0].findings[0].reason
+    assert "add robustness to its configuration" in gate.variants[0].tests[0].reason
 
 
 @pytest.mark.parametrize(
@@ -150,10 +149,10 @@ def test_confidence_is_judged_beside_dense(rule: str, where: str | None, verdict
     text = f"rules: [{{id: pictures, metric: {rule}, max_increase: {{points: 3.0}}}}]"
     rules = parse_rules(text, "g")
     gate = judge(one, rules, datetime.date(2027, 1, 1))
-    (finding,) = gate.variants[0].findings
+    (finding,) = gate.variants[0].tests
     assert finding.verdict == verdict
     if where is not None:
-        assert finding.question.where == where
+        assert finding.where == where
     if verdict == "UNSURE":
         assert "to robustness" in finding.reason
     assert rule_words(rules.rules[0]).endswith("by more than 3 points")

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from scotoma.audit import Audit
-from scotoma.config.gate import default_rules, parse_rules
+from scotoma.audit import GateFile
+from scotoma.config.gate import parse_rules
 from scotoma.printable import code_span, printable
 from scotoma.summary import summary
-from scotoma.verdict import Gate, gate_result
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.words import level_words
 from tests.audits import judge, whole
@@ -71,7 +70,7 @@ def named(audit: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def judged(audit: dict[str, Any], extra: str = "") -> Gate:
+def judged(audit: dict[str, Any], extra: str = "") -> GateFile:
     text = (
         "rules:\n"
         "  - {id: fpr, metric: fpr, max_increase: {relative: 0.2, absolute: 0.005}}\n"
@@ -88,7 +87,7 @@ def test_the_three_verdicts_are_told_apart(mixed: dict[str, Any]) -> None:
 # --- junit.xml ------------------------------------------------------------------------------------
 
 
-def cases(gate: Gate) -> dict[str, list[tuple[str, str]]]:
+def cases(gate: GateFile) -> dict[str, list[tuple[str, str]]]:
     """Suite to name and outcome of its cases, as a parser of XML reads them."""
     root = ElementTree.fromstring(junit(gate).encode("utf-8"))
     return {
@@ -105,7 +104,7 @@ def test_a_fail_is_a_failure_and_an_unsure_is_skipped(mixed: dict[str, Any]) -> 
     tags = {"FAIL": "failure", "UNSURE": "skipped", "PASS": "passed"}
     for variant in gate.variants:
         assert cases(gate)[variant.name] == [
-            (f"{f.question.rule}: {f.question.where}", tags[f.verdict]) for f in variant.findings
+            (f"{f.rule}: {f.where}", tags[f.verdict]) for f in variant.tests
         ]
 
 
@@ -147,8 +146,7 @@ def test_hostile_names_are_text_in_junit(mixed: dict[str, Any], name: str) -> No
 
 @given(name=st.text())
 def test_any_name_makes_an_xml_document(name: str) -> None:
-    audit = Audit.model_construct(project=name)
-    gate = Gate(default_rules(positive=True), TODAY, (), (), audit)
+    gate = GateFile.model_construct(project=name, variants=())
     root = ElementTree.fromstring(junit(gate).encode("utf-8"))
     assert root.attrib["name"] == printable(name)
 
@@ -209,7 +207,7 @@ def test_very_many_open_tests_are_cut_short(whole_audit: Any) -> None:
     audit["groups"] += [{"key": key, "name": key, "n": 10} for key in keys]
     audit["subgroups"]["prune-0.9"] = [row | {"group": key} for key in keys]
     gate = judged(audit)
-    assert [f.verdict for f in gate.variants[0].findings].count("UNSURE") >= 1000
+    assert [f.verdict for f in gate.variants[0].tests].count("UNSURE") >= 1000
     page = markdown(gate)
     assert page.count("`FPR g=") <= 21
     assert "more are in gate.json" in page
@@ -221,13 +219,13 @@ def test_a_rule_with_one_margin_may_hang_on_the_sampling_margin(whole_audit: Any
     for limits in ("relative: 0.05", "absolute: 0.005"):
         text = f"rules: [{{id: fpr, metric: fpr, max_increase: {{{limits}}}}}]"
         gate = judge(audit, parse_rules(text, "g"), TODAY)
-        findings = [f for variant in gate.variants for f in variant.findings]
+        findings = [f for variant in gate.variants for f in variant.tests]
         opened = [f for f in findings if f.verdict in ("FAIL", "UNSURE")]
-        assert "absolute" in {f.deciding.kind for f in opened if f.deciding is not None}
+        assert "absolute" in {f.decided_by.kind for f in opened if f.decided_by is not None}
         lines = [line for line in markdown(gate).splitlines() if "| `fpr` |" in line]
         for line, finding in zip(lines, opened, strict=True):
-            assert finding.deciding is not None
-            assert (" points |" in line) == (finding.deciding.kind == "absolute")
+            assert finding.decided_by is not None
+            assert (" points |" in line) == (finding.decided_by.kind == "absolute")
 
 
 def test_what_was_too_small_to_judge_is_named_once_with_its_size(whole_audit: Any) -> None:
@@ -243,9 +241,9 @@ def test_what_was_too_small_to_judge_is_named_once_with_its_size(whole_audit: An
     assert summary(whole(audit), gate).count("Too small to judge") == 1
     outcomes = [outcome for rows in cases(gate).values() for _, outcome in rows]
     assert outcomes.count("skipped") == sum(
-        f.verdict in ("NOT JUDGED", "UNSURE") for v in gate.variants for f in v.findings
+        f.verdict in ("NOT JUDGED", "UNSURE") for v in gate.variants for f in v.tests
     )
-    for variant in gate_result(gate).variants:
+    for variant in gate.variants:
         assert "FPR women (4 examples)" in variant.too_small
 
 
@@ -284,7 +282,7 @@ def test_the_same_inputs_give_the_same_bytes(mixed: dict[str, Any]) -> None:
     first, second = judged(mixed), judged(copy.deepcopy(turned))
     assert junit(first) == junit(second)
     assert markdown(first) == markdown(second)
-    assert gate_result(first) == gate_result(second)
+    assert first == second
 
 
 @given(nines=st.floats(0.5, 12))

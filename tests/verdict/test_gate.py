@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.audit import GateFile
+from scotoma.audit.gate import Forecast
+from scotoma.audit.gate import TestResult as Answer
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import Estimate
-from scotoma.verdict import Finding, Gate, VariantVerdict
+from scotoma.verdict import exit_code
+from scotoma.verdict.gate import hangs_on, verdict_of
 from scotoma.verdict.margins import sampling_margin, why_too_small
-from scotoma.verdict.outlook import Outlook
+from scotoma.verdict.question import unanswered
 from tests.audits import judge
-from tests.verdict.test_deciding import RULE, TODAY, question, rules
+from tests.verdict.test_deciding import RULE, TODAY, rules
 
 # --- an audit -------------------------------------------------------------------------------------
 
@@ -37,8 +39,8 @@ def test_an_audit_without_harm_passes_and_with_harm_fails(whole_audit: Any) -> N
     )
     chosen = parse_rules(text, "gate.yaml")
     calm = judge(whole_audit(n=20_000, paired=True), chosen, TODAY)
-    assert (calm.verdict, calm.exit_code()) == ("PASS", 0)
-    assert [f.question.where for f in calm.variants[0].findings] == [
+    assert (calm.verdict, calm.exit_code) == ("PASS", 0)
+    assert [f.where for f in calm.variants[0].tests] == [
         "FPR men",
         "FPR women",
         "error all",
@@ -47,8 +49,8 @@ def test_an_audit_without_harm_passes_and_with_harm_fails(whole_audit: Any) -> N
         "recall loss of class 1 beyond accuracy's",
     ]
     harmed = judge(whole_audit({"men": 0.0, "women": 1.5}, n=4000), chosen, TODAY)
-    assert (harmed.verdict, harmed.exit_code()) == ("FAIL", 1)
-    failed = {f.question.where for f in harmed.variants[0].findings if f.verdict == "FAIL"}
+    assert (harmed.verdict, harmed.exit_code) == ("FAIL", 1)
+    failed = {f.where for f in harmed.variants[0].tests if f.verdict == "FAIL"}
     assert "FPR women" in failed
     assert "FPR men" not in failed
 
@@ -60,7 +62,7 @@ def test_a_rule_that_finds_nothing_is_unsure_and_says_why(whole_audit: Any) -> N
         "  - {id: classes, metric: fpr, over: classes, max_increase: {relative: 0.2}}\n"
     )
     (variant,) = judge(whole_audit(), parse_rules(text, "g"), TODAY).variants
-    assert [(f.verdict, f.reason) for f in variant.findings] == [
+    assert [(f.verdict, f.reason) for f in variant.tests] == [
         ("UNSURE", "the audit measured no slices"),
         ("UNSURE", "label.positive makes the fpr one rate; ask over groups or all"),
     ]
@@ -81,14 +83,14 @@ def test_slices_are_hurt_where_their_error_rises_beyond_the_margin(
     slices = [{"text": f"job = {place}", "effect": rise(x)} for place, x in enumerate(rises)]
     audit = whole_audit() | {"slices": {"prune-0.9": {"slices": slices, "change": rise(0.0)}}}
     chosen = parse_rules("rules: [{id: s, metric: slices_hurt, margin: 0.01}]", "g")
-    findings = judge(audit, chosen, TODAY).variants[0].findings
+    findings = judge(audit, chosen, TODAY).variants[0].tests
     assert [finding.verdict for finding in findings] == verdicts
     unconfirmed = {"confirm": False, "mode": "batch"}
     audit["slices"]["prune-0.9"]["settings"] = unconfirmed
-    (finding,) = judge(audit, chosen, TODAY).variants[0].findings
+    (finding,) = judge(audit, chosen, TODAY).variants[0].tests
     assert finding.verdict == "UNSURE"
     assert finding.reason.startswith("slices.mode batch confirms no slice")
-    asked = [finding.question.where for finding in findings]
+    asked = [finding.where for finding in findings]
     named = [f"error of slice job = {place}" for place in range(len(rises))]
     assert asked == (named or ["error of all examples, as no slice stands out"])
 
@@ -105,7 +107,7 @@ def test_a_class_is_hurt_where_its_recall_falls(
     row["loss"] |= {"value": loss, "se": 0.005, "df": 20.0, "effective_events": 50.0}
     audit["classes"]["prune-0.9"] = [row]
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
-    (finding,) = judge(audit, chosen, TODAY).variants[0].findings
+    (finding,) = judge(audit, chosen, TODAY).variants[0].tests
     assert finding.verdict == verdict
     assert finding.harm_p == pytest.approx(stats.t(20).sf((loss - 0.01) / 0.005))
 
@@ -116,7 +118,7 @@ def test_a_rise_from_nothing_fails_nobody_and_is_pointed_out(whole_audit: Any) -
         for part in ("dense", "compressed", "relative", "absolute"):
             row[part]["effective_events"] = 0.0
     gate = judge(audit, rules(), TODAY)
-    assert [f.verdict for f in gate.variants[0].findings] == ["PASS", "UNSURE"]
+    assert [f.verdict for f in gate.variants[0].tests] == ["PASS", "UNSURE"]
     (warning,) = gate.warnings
     assert warning.startswith(
         "prune-0.9: FPR women has too few effective events to show harm (0), but it rises by at "
@@ -132,7 +134,7 @@ def test_a_waiver_holds_up_to_its_last_day(whole_audit: Any) -> None:
     chosen = parse_rules(WAIVED, "gate.yaml")
     before = judge(audit, chosen, TODAY)
     assert (before.verdict, before.warnings) == ("PASS", ())
-    assert [f.verdict for f in before.variants[0].findings] == ["PASS", "FAIL"]
+    assert [f.verdict for f in before.variants[0].tests] == ["PASS", "FAIL"]
     after = judge(audit, chosen, TODAY + datetime.timedelta(days=1))
     assert after.verdict == "FAIL"
     assert after.warnings == (
@@ -143,8 +145,8 @@ def test_a_waiver_holds_up_to_its_last_day(whole_audit: Any) -> None:
 def test_a_waiver_changes_no_other_test(whole_audit: Any) -> None:
     audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
     text = WAIVED.replace("rules: [", "rules: [{id: cie, metric: cie_share_excess, max: 0.0}, ")
-    waived = judge(audit, parse_rules(text, "g"), TODAY).variants[0].findings
-    bare = judge(audit, parse_rules(text.partition("waivers")[0], "g"), TODAY).variants[0].findings
+    waived = judge(audit, parse_rules(text, "g"), TODAY).variants[0].tests
+    bare = judge(audit, parse_rules(text.partition("waivers")[0], "g"), TODAY).variants[0].tests
     np.testing.assert_equal([f.harm_p_adjusted for f in waived], [f.harm_p_adjusted for f in bare])
 
 
@@ -167,16 +169,16 @@ def test_each_variant_is_a_family_of_its_own(whole_audit: Any) -> None:
     many = judge(whole_audit(variants=names), rules(), TODAY).variants
     for variant in many:
         np.testing.assert_equal(
-            [f.harm_p_adjusted for f in variant.findings],
-            [f.harm_p_adjusted for f in lone.findings],
+            [f.harm_p_adjusted for f in variant.tests],
+            [f.harm_p_adjusted for f in lone.tests],
         )
 
 
 def test_unsure_ends_with_0_or_3_as_the_rules_say(whole_audit: Any) -> None:
     audit = whole_audit({"men": 0.3, "women": 0.3}, n=1500)
     assert judge(audit, rules(), TODAY).verdict == "UNSURE"
-    assert judge(audit, rules(), TODAY).exit_code() == 0
-    assert judge(audit, rules("on_unsure: fail"), TODAY).exit_code() == 3
+    assert judge(audit, rules(), TODAY).exit_code == 0
+    assert judge(audit, rules("on_unsure: fail"), TODAY).exit_code == 3
 
 
 # --- which groups are asked about -----------------------------------------------------------------
@@ -206,7 +208,7 @@ def crossed(whole_audit: Any) -> dict[str, Any]:
 def asked(audit: dict[str, Any], chosen: str, top: str = "") -> dict[str, str]:
     text = f"rules: [{{id: e, metric: error, max_increase: {{absolute: 0.02}}{chosen}}}]\n{top}"
     (variant,) = judge(audit, parse_rules(text, "gate.yaml"), TODAY).variants
-    return {finding.question.group: finding.verdict for finding in variant.findings}
+    return {finding.group: finding.verdict for finding in variant.tests}
 
 
 EVERY = ["sex=male", "sex=female", "age=old", "sex=male,age=old"]
@@ -237,7 +239,7 @@ def test_a_rule_asks_about_the_groups_that_it_chooses(
 def test_a_rule_that_chooses_no_group_is_unsure(crossed: dict[str, Any]) -> None:
     text = "rules: [{id: e, metric: error, max_increase: {relative: 0.2}, min_examples: 4001}]"
     (variant,) = judge(crossed, parse_rules(text, "gate.yaml"), TODAY).variants
-    assert [(f.verdict, f.reason) for f in variant.findings] == [
+    assert [(f.verdict, f.reason) for f in variant.tests] == [
         ("UNSURE", "the audit has no such groups")
     ]
 
@@ -297,7 +299,7 @@ def test_a_waiver_may_be_for_one_group(crossed: dict[str, Any]) -> None:
     (bare,) = judge(crossed, parse_rules(text, "g"), TODAY).variants
     (variant,) = judge(crossed, parse_rules(f"{text}waivers: [{waiver}]", "g"), TODAY).variants
     assert (bare.verdict, variant.verdict) == ("FAIL", "PASS")
-    waived = [f.question.group for f in variant.findings if f.waiver is not None]
+    waived = [f.group for f in variant.tests if f.waived is not None]
     assert waived == ["age=old"]
 
 
@@ -340,10 +342,11 @@ def test_the_margin_is_known_before_compression(whole_audit: Any) -> None:
     margins = []
     for harm in (0.0, 1.5):
         audit = whole_audit({"men": 0.0, "women": harm}, n=4000)
-        findings = judge(audit, rules(), TODAY).variants[0].findings
-        margins.append([finding.question.clearing for finding in findings])
-        dense = [f.question.change.dense for f in findings if f.question.change is not None]
-        slow = [max(0.005, 2 * (d.value * (1 - d.value) / d.n) ** 0.5) for d in dense]
+        findings = judge(audit, rules(), TODAY).variants[0].tests
+        margins.append([finding.margins.clearing for finding in findings])
+        rows = [row["dense"] for row in audit["subgroups"]["prune-0.9"] if row["metric"] == "fpr"]
+        known = [(row["value"], row["n"]) for row in rows[1:]]  # the first is of all
+        slow = [max(0.005, 2 * (rate * (1 - rate) / n) ** 0.5) for rate, n in known]
         assert margins[-1] == pytest.approx(slow)
     assert margins[0] == margins[1]
 
@@ -353,7 +356,7 @@ def test_the_margin_is_known_before_compression(whole_audit: Any) -> None:
 
 def classes(
     whole_audit: Any, losses: Sequence[float], *, n: int = 400, share: float = 0.01
-) -> Gate:
+) -> GateFile:
     """The verdict on losses of recall, fractions, of classes in which 1% of answers changed."""
     audit = whole_audit()
     variance = share / n
@@ -374,33 +377,34 @@ def classes(
 def test_many_classes_are_judged_by_the_spread_of_their_losses(whole_audit: Any) -> None:
     noise = np.random.default_rng(0).normal(0, 0.005, 100)
     (few,) = classes(whole_audit, noise[:20]).variants
-    assert few.findings[0].question.where == "recall loss of class c0 beyond accuracy's"
-    assert len(few.findings) == 20
+    assert few.tests[0].where == "recall loss of class c0 beyond accuracy's"
+    assert len(few.tests) == 20
     calm = classes(whole_audit, noise).variants[0]
-    first, *rest = calm.findings
-    assert first.question.where == "spread of the recall losses of 100 classes beyond accuracy's"
+    first, *rest = calm.tests
+    assert first.where == "spread of the recall losses of 100 classes beyond accuracy's"
     assert (calm.verdict, first.verdict, len(rest)) == ("PASS", "PASS", 100)
     assert {f.verdict for f in rest} == {"NOT JUDGED"}
-    assert calm.too_small == []  # they are judged, together
+    assert calm.too_small == ()  # they are judged, together
     spread = noise + np.random.default_rng(1).normal(0, 0.05, 100)
     harmed = classes(whole_audit, spread).variants[0]
-    assert (harmed.verdict, harmed.findings[0].verdict) == ("FAIL", "FAIL")
+    assert (harmed.verdict, harmed.tests[0].verdict) == ("FAIL", "FAIL")
 
 
 def test_one_class_of_many_that_is_lost_fails_by_itself(whole_audit: Any) -> None:
     noise = np.random.default_rng(0).normal(0, 0.005, 100)
     noise[7] += 0.2
     variant = classes(whole_audit, noise).variants[0]
-    failed = [f.question.class_name for f in variant.findings if f.verdict == "FAIL"]
+    failed = [f.class_name for f in variant.tests if f.verdict == "FAIL"]
     assert "c7" in failed
 
 
 # --- what a variant hangs on ----------------------------------------------------------------------
 
 
-def leaning(towards: str, by: str | None, high: float, now: int = 10) -> Finding:
-    outlook = Outlook(towards, by, high / 2, high, now, 0.02)  # type: ignore[arg-type]
-    return Finding(question(), "UNSURE", 0.1, 0.2, 0.9, outlook=outlook)
+def leaning(towards: str, by: str | None, high: float | None, now: int = 10) -> Answer:
+    known = {"leaning": towards, "by": by, "low": high and high / 2, "high": high, "now": now}
+    outlook = Forecast.model_validate(known | {"passing_margin": 0.02, "sentence": ""})
+    return unanswered("fpr", "fpr", "FPR old", outlook=outlook)
 
 
 @pytest.mark.parametrize(
@@ -410,26 +414,25 @@ def leaning(towards: str, by: str | None, high: float, now: int = 10) -> Finding
         ([leaning("FAIL", "models", 40), leaning("FAIL", "models", 30)], 1),
         ([leaning("FAIL", "models", 40), leaning("PASS", "models", 20)], 0),
         ([leaning("FAIL", "examples", 20), leaning("FAIL", "models", 200)], 1),
-        ([leaning("FAIL", None, math.nan), leaning("FAIL", "examples", 900)], 1),
+        ([leaning("FAIL", None, None), leaning("FAIL", "examples", 900)], 1),
         # All must be cleared to pass: the last of them.
         ([leaning("PASS", "models", 40), leaning("PASS", "models", 60)], 1),
         ([leaning("PASS", "models", 60), leaning("PASS", "examples", 20)], 1),
-        ([leaning("PASS", None, math.nan), leaning("PASS", "examples", 900)], 0),
+        ([leaning("PASS", None, None), leaning("PASS", "examples", 900)], 0),
     ],
 )
 def test_the_outlook_of_a_variant_is_the_first_harm_or_the_last_to_clear(
-    findings: list[Finding], chosen: int
+    findings: list[Answer], chosen: int
 ) -> None:
-    variant = VariantVerdict("prune-0.9", 10, tuple(findings))
-    assert variant.outlook is findings[chosen]
+    assert hangs_on(findings) is findings[chosen]
 
 
 def test_a_variant_of_which_nothing_is_large_enough_is_unsure(whole_audit: Any) -> None:
-    small = replace(question(), not_judged="too small to judge: 4 examples", too_small=True)
-    findings = (Finding(small, "NOT JUDGED", math.nan, math.nan, math.nan),)
-    assert VariantVerdict("int8", 10, findings).verdict == "UNSURE"
-    passed = Finding(question(), "PASS", 0.9, 0.9, 0.01)
-    assert VariantVerdict("int8", 10, (*findings, passed)).verdict == "PASS"
+    small, passed = (
+        unanswered("fpr", "fpr", "FPR old", verdict=verdict) for verdict in ("NOT JUDGED", "PASS")
+    )
+    assert verdict_of([small]) == "UNSURE"
+    assert verdict_of([small, passed]) == "PASS"
 
 
 # --- the variant that is shipped ------------------------------------------------------------------
@@ -442,12 +445,12 @@ def test_the_exit_code_may_be_that_of_the_variant_that_is_shipped(whole_audit: A
         audit[part]["int8"] = calm[part]["int8"]
     audit["variants"].append({"name": "int8", "kind": "int8", "members": 10})
     gate = judge(audit, rules(), TODAY)
-    assert gate.exit_code() == 1
-    assert (gate.exit_code("prune-0.9"), gate.exit_code("int8")) == (1, 0)
+    assert exit_code(gate) == 1
+    assert (exit_code(gate, "prune-0.9"), exit_code(gate, "int8")) == (1, 0)
     with pytest.raises(ConfigError) as caught:
-        gate.exit_code("int9")
+        exit_code(gate, "int9")
     assert str(caught.value) == (
         "--variant must name a variant that was judged, got 'int9'; did you mean 'int8'?"
     )
     with pytest.raises(ConfigError, match="got 'dense'"):
-        gate.exit_code("dense")
+        exit_code(gate, "dense")

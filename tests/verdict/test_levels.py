@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scotoma.audit.gate import TestResult as Answer
 from scotoma.audit.reading import parse_gate
 from scotoma.bias.clarify import METRICS, all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
@@ -24,7 +25,6 @@ from scotoma.numbers import Estimate
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.judged import open_tests
 from scotoma.tracking.records import audit_records
-from scotoma.verdict import Finding, gate_file, gate_result
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.levels import mean_of_runs, next_run, spread_of
 from tests.audits import judge, whole
@@ -82,9 +82,9 @@ def population(impacts: Any, n: int = 6_000, seed: int = 0) -> dict[str, Any]:
     return measured(opinion < chance, women)
 
 
-def only(audit: dict[str, Any], text: str) -> Finding:
+def only(audit: dict[str, Any], text: str) -> Answer:
     (variant,) = judge(audit, rules(text), TODAY).variants
-    (finding,) = variant.findings
+    (finding,) = variant.tests
     return finding
 
 
@@ -121,7 +121,7 @@ def test_a_rule_that_cannot_be_meant_is_refused(text: str, message: str) -> None
 def test_a_verdict_keeps_its_rules_with_every_default_filled_in() -> None:
     audit = population([0.9] * 5, n=400)
     chosen = rules("metric: clarify.CI, max: 0.5")
-    text = gate_file(judge(audit, chosen, TODAY), "").model_dump_json(by_alias=True)
+    text = judge(audit, chosen, TODAY).model_dump_json(by_alias=True)
     assert parse_gate(text.encode(), "gate.json").rules == chosen
 
 
@@ -169,15 +169,15 @@ def test_one_bad_model_of_16_is_found_and_none_where_there_is_none(seed: int) ->
     good = rng.normal(0.9, 0.01, 16)
     found = only(population([*good[:15], 0.6], seed=seed), "metric: clarify.DI, min: 0.8")
     assert found.verdict == "FAIL"
-    assert found.deciding is not None
-    assert found.deciding.subject == "member 15"
-    assert found.deciding.estimate.high < 0.8
+    assert found.decided_by is not None
+    assert found.decided_by.subject == "member 15"
+    assert found.decided_by.interval.high < 0.8
     assert only(population(good, seed=seed), "metric: clarify.DI, min: 0.8").verdict != "FAIL"
     held = only(population(good, seed=seed), "metric: clarify.DI, min: 0.7")
     assert held.verdict == "PASS"
-    assert held.deciding is not None
-    assert held.deciding.subject == "the next 16 runs"
-    assert held.deciding.estimate.low > 0.7
+    assert held.decided_by is not None
+    assert held.decided_by.subject == "the next 16 runs"
+    assert held.decided_by.interval.low > 0.7
     # The mean forgives the one model.
     forgiving = "metric: clarify.DI, min: 0.7, of: mean"
     assert only(population([*good[:15], 0.6], seed=seed), forgiving).verdict == "PASS"
@@ -192,7 +192,7 @@ def test_few_models_leave_it_open_and_say_how_many_would_settle_it() -> None:
     audit = population(rng.normal(0.9, 0.02, 5))
     some = only(audit, asked)
     assert some.verdict == "UNSURE"
-    assert "models would settle it (5 now)" in str(some.outlook)
+    assert "models would settle it (5 now)" in some.outlook.sentence
     wider = only(audit, asked + ", next_runs: 200")
     assert wider.noninferiority_p > some.noninferiority_p
 
@@ -222,7 +222,7 @@ def test_what_is_undefined_for_one_model_never_passes() -> None:
     row["compressed"] |= dict.fromkeys(("value", "low", "high", "se"), None) | {"reason": reason}
     finding = only(audit, "metric: clarify.RD, max: 0.9")
     assert (finding.verdict, finding.reason) == ("UNSURE", reason)
-    assert math.isnan(finding.noninferiority_p)
+    assert finding.noninferiority_p is None
     assert only(audit, "metric: clarify.TE, max: 9").reason == "the audit has no such groups"
     runs = audit["run_to_run"]["int8"][0]
     runs["values"][3], runs["reason"] = None, "undefined (no examples)"
@@ -251,8 +251,8 @@ def test_labels_are_counted_and_not_estimated() -> None:
     assert only(audit, "metric: clarify.CI, max: 0.3").verdict == "FAIL"
     kept = only(audit, "metric: clarify.CI, max: 0.36")
     assert kept.verdict == "PASS"
-    assert kept.deciding is not None
-    assert math.isnan(kept.deciding.estimate.low)
+    assert kept.decided_by is not None
+    assert kept.decided_by.interval.low is None
 
 
 # --- what readers see -----------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_labels_are_counted_and_not_estimated() -> None:
 def test_every_reader_of_a_verdict_gets_the_level_its_limit_and_the_dense_models() -> None:
     content = population([0.9] * 8 + [0.5])
     gate = judge(content, rules("metric: clarify.DI, min: 0.8, max: 3"), TODAY)
-    result = gate_result(gate)
+    result = gate
     low, high = result.variants[0].tests
     assert (low.verdict, high.verdict) == ("FAIL", "PASS")
     assert low.level is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from itertools import combinations
 from typing import Any
 
@@ -10,14 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from scotoma.audit import Audit
-from scotoma.config.gate import default_rules
+from scotoma.audit import GateResult
+from scotoma.audit.gate import JudgedVariant
 from scotoma.errors import DataError
-from scotoma.verdict import Gate, VariantVerdict
-from scotoma.verdict.deciding import Finding
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.one_model import one_model_trap
-from scotoma.verdict.question import Question
+from scotoma.verdict.question import unanswered
 from tests.audits import whole
 
 
@@ -80,14 +77,13 @@ def test_one_model_a_side_and_groups_without_examples_say_nothing() -> None:
     assert one_model_trap(nothing, nothing, relative=0.2, absolute=0.005) == []
 
 
-def judged(verdicts: dict[str, str]) -> Gate:
-    def variant(name: str, verdict: Any) -> VariantVerdict:
-        asked = Question("fpr", "fpr", "g", None, "FPR male & old", 0.2, None, None)
-        return VariantVerdict(name, 10, (Finding(asked, verdict, 0.0, 0.0, 1.0),))
+def judged(verdicts: dict[str, str]) -> GateResult:
+    def variant(name: str, verdict: Any) -> JudgedVariant:
+        test = unanswered("fpr", "fpr", "FPR male & old", verdict=verdict, harm_p_adjusted=0.0)
+        return JudgedVariant.model_construct(name=name, verdict=verdict, tests=(test,))
 
-    rules = default_rules(positive=True)
     variants = tuple(variant(name, verdict) for name, verdict in verdicts.items())
-    return Gate(rules, datetime.date(2027, 3, 1), variants, (), Audit.model_construct())
+    return GateResult.model_construct(variants=variants)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from scotoma.audit.gate import Forecast, Margins
 from scotoma.numbers import Estimate, Variance
 from scotoma.verdict import Rise
-from scotoma.verdict.outlook import MOST_MODELS, Outlook, outlook
-from scotoma.verdict.question import Question
+from scotoma.verdict.outlook import MOST_MODELS, outlook
+from scotoma.verdict.question import Question, rise_question
 
 N = 400
 
@@ -44,12 +45,11 @@ def question(
         relative_variance=scaled,
         absolute_variance=variance,
     )
-    return Question(
-        "r", "error", "sex=male", None, "error male", relative, limit, change, clearing=clearing
-    )
+    margins = Margins(relative=relative, absolute=limit, clearing=clearing)
+    return rise_question("r", "error", "error male", change, margins, group="sex=male")
 
 
-def forecast(asked: Question, together: int = 1) -> Outlook:
+def forecast(asked: Question, together: int = 1) -> Forecast:
     known = outlook(asked, alpha=0.05, multiplier=1.0, together=together)
     assert known is not None
     return known
@@ -78,7 +78,7 @@ def test_more_models_settle_it_as_often_as_draws_say() -> None:
 def test_what_lies_near_the_margin_may_end_either_way_and_gets_no_forecast() -> None:
     near = forecast(question(0.0195))
     assert near.by is None
-    assert math.isnan(near.high)
+    assert near.high is None
     assert near.passing_margin == pytest.approx(0.0195 + stats.t.ppf(0.975, 8) * math.sqrt(5e-5))
 
 

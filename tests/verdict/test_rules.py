@@ -14,9 +14,7 @@ from jsonschema import Draft202012Validator
 from scotoma.config.gate import (
     ChangeRule,
     GateRules,
-    LevelRule,
     Rule,
-    SincePreviousRule,
     default_rules,
     load_rules,
     parse_rules,
@@ -327,4 +325,4 @@ def test_the_model_is_what_the_schema_says() -> None:
 
 def test_every_rule_has_an_entry_in_the_table_of_kinds() -> None:
     every = get_args(get_args(Rule)[0])
-    assert set(KINDS) == set(every) - {LevelRule, SincePreviousRule}
+    assert set(KINDS) == set(every)

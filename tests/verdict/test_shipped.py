@@ -11,7 +11,6 @@ import pytest
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging
-from scotoma.verdict import gate_result
 from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)
@@ -27,7 +26,7 @@ def harmed(whole_audit: Audits) -> dict[str, Any]:
 
 def verdict(audit: dict[str, Any], rules: GateRules) -> dict[str, str]:
     (variant,) = judge(audit, rules, TODAY).variants
-    return {f.question.where: f.verdict for f in variant.findings}
+    return {f.where: f.verdict for f in variant.tests}
 
 
 def test_these_two_models_are_judged_without_a_gate_file(harmed: dict[str, Any]) -> None:
@@ -45,8 +44,8 @@ def test_a_harmless_copy_passes(whole_audit: Audits) -> None:
 def test_a_file_that_asks_for_more_models_is_obeyed(harmed: dict[str, Any]) -> None:
     asked = parse_rules(f"min: {{models: 5}}\n{GROUPS}", "gate.yaml")
     (variant,) = judge(harmed, asked, TODAY).variants
-    assert {f.verdict for f in variant.findings} == {"UNSURE"}
-    assert "1 model a variant, min.models asks for 5" in variant.findings[0].reason
+    assert {f.verdict for f in variant.tests} == {"UNSURE"}
+    assert "1 model a variant, min.models asks for 5" in variant.tests[0].reason
     # A file that only names the events leaves the number of models open.
     assert (
         verdict(harmed, parse_rules(f"min: {{effective_events: 10}}\n{GROUPS}", "g"))["FPR women"]
@@ -65,10 +64,10 @@ def test_a_file_that_asks_for_more_models_is_obeyed(harmed: dict[str, Any]) -> N
 def test_rules_are_recorded_as_they_were_applied(
     harmed: dict[str, Any], text: str, models: int
 ) -> None:
-    judged = gate_result(judge(harmed, parse_rules(text, "gate.yaml"), TODAY))
+    judged = judge(harmed, parse_rules(text, "gate.yaml"), TODAY)
     recorded = parse_rules(judged.rules.model_dump_json(), "gate.json")
     assert recorded.min.models == models
-    assert gate_result(judge(harmed, recorded, TODAY)) == judged
+    assert judge(harmed, recorded, TODAY) == judged
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])

@@ -59,7 +59,7 @@ def test_planted_harm_fails_with_the_power_that_is_promised(rates_only: Any) -> 
     for seed in range(100):
         audit = rates_only(planted_audit(groups, members=10, seed=seed))
         (variant,) = judge(audit, chosen, TODAY).variants
-        found = {f.question.group: f.verdict for f in variant.findings}
+        found = {f.group: f.verdict for f in variant.tests}
         failed += found.pop("old") == "FAIL"
         assert "FAIL" not in found.values()
     assert failed >= 70
@@ -74,8 +74,8 @@ def test_a_change_at_the_limit_seldom_passes_and_one_far_inside_does(rates_only:
     for seed in range(80):
         audit = rates_only(planted_audit(groups, members=10, seed=seed))
         (variant,) = judge(audit, gate_rules("{relative: 0.2}"), TODAY).variants
-        for finding in variant.findings:
-            verdicts[finding.question.group][finding.verdict] += 1
+        for finding in variant.tests:
+            verdicts[finding.group][finding.verdict] += 1
     assert verdicts["at the limit"]["PASS"] <= 6
     assert verdicts["at the limit"]["FAIL"] <= 6
     assert verdicts["far inside"]["PASS"] >= 70

@@ -27,7 +27,6 @@ from scotoma.run import read_json
 from scotoma.run.mirror import Mirror
 from scotoma.stages.judging.previous import leave_previous
 from scotoma.stages.verdict import give_verdict
-from scotoma.verdict import gate_result
 from scotoma.verdict.documents import markdown
 from scotoma.verdict.since_previous import changes, judged, rise_since
 from tests.audits import judge, previous, whole
@@ -155,8 +154,8 @@ def test_drift_fails_and_chance_does_not(rates_only: Any) -> None:
         for name, relative in (("calm", 0.0), ("drift", 1.0)):
             audit = month(seed + 1 + (relative > 0), relative, rates_only=rates_only)
             gate = judge(audit, RULES, TODAY, before)
-            asked = [f for f in gate.variants[0].findings if f.question.where.startswith("error")]
-            tests = {finding.question.group: finding.verdict for finding in asked}
+            asked = [f for f in gate.variants[0].tests if f.where.startswith("error")]
+            tests = {finding.group: finding.verdict for finding in asked}
             verdicts[name][tests["old"]] += 1
             assert tests["young"] != "FAIL"
     assert verdicts["drift"]["FAIL"] >= 18
@@ -166,14 +165,14 @@ def test_drift_fails_and_chance_does_not(rates_only: Any) -> None:
 def test_the_same_audit_again_is_no_worse(whole_audit: Any) -> None:
     audit = whole_audit(n=6000)
     gate = judge(audit, RULES, TODAY, previous(audit, "itself", "s0"))
-    asked = {(f.question.where): f.verdict for f in gate.variants[0].findings}
+    asked = {(f.where): f.verdict for f in gate.variants[0].tests}
     assert gate.verdict == "PASS", asked
     assert list(asked) == [
         *(f"{metric} {group} since the previous audit" for group in ("all", "men", "women")
           for metric in ("FPR", "FNR")),
         "CIE excess since the previous audit",
     ]  # fmt: skip
-    compared = gate_result(gate).previous_audit
+    compared = gate.previous_audit
     assert compared is not None
     assert (compared.of, compared.sha256) == ("itself", "s0")
 
@@ -194,7 +193,7 @@ def test_a_last_audit_that_cannot_be_had_leaves_it_open(whole_audit: Any) -> Non
     before = PreviousAudit(audit=None, reason="the tracking server does not answer", missing=True)
     (variant,) = judge(whole_audit(), RULES, TODAY, before).variants
     assert variant.verdict == "UNSURE"
-    assert variant.findings[0].reason == "the tracking server does not answer"
+    assert variant.tests[0].reason == "the tracking server does not answer"
 
 
 def test_what_the_last_audit_did_not_have_is_named(whole_audit: Any) -> None:
@@ -220,7 +219,7 @@ def test_excesses_are_compared_only_at_the_same_votes(whole_audit: Any) -> None:
     before = copy.deepcopy(audit)
     before["divergence"]["prune-0.9"]["cie"]["votes"] = 3
     gate = judge(audit, RULES, TODAY, previous(before))
-    asked = [finding.question.where for finding in gate.variants[0].findings]
+    asked = [finding.where for finding in gate.variants[0].tests]
     assert "CIE excess since the previous audit" not in asked
     assert "FPR men since the previous audit" in asked
     assert gate.warnings == (
@@ -287,7 +286,7 @@ def test_the_last_audit_is_an_input_of_the_verdict(two: tuple[Mirror, Path]) -> 
     by_default = give_verdict(folder, None, TODAY)
     gate = by_default.gate
     assert [rule.id for rule in gate.rules.rules][-1] == "since_previous"
-    failed = {f.question.where for f in gate.variants[0].findings if f.verdict == "FAIL"}
+    failed = {f.where for f in gate.variants[0].tests if f.verdict == "FAIL"}
     assert {name for name in failed if "since" in name and "women" in name}
     # gate.json holds the rules as they were applied: they give the same verdict again.
     recorded = parse_gate(by_default.content.encode(), "gate.json").rules
