@@ -38,7 +38,7 @@ SERVING |= {
     "exhausted",
     "published",
 }
-SERVING |= {"document", "unreadable", "untrusted"}
+SERVING |= {"document", "page", "unreadable", "untrusted"}
 CHAIN = [
     {"inputs"},
     {"numbers"},

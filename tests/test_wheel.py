@@ -64,14 +64,14 @@ def installed(wheel: Path) -> Path:
 
 def test_components_pipelines_templates_and_types_are_in_the_wheel(installed: Path) -> None:
     package = installed / "scotoma"
-    report = ("page.html", "page.css", "vendor/vega.js", "vendor/LICENSES.md")
+    drawn = ("report/page.html", "page/page.html", "page/page.css", "page/charts/rates.vl.json")
     pages = [
         path.relative_to(ROOT / "scotoma").as_posix()
         for room in ("review", "study")
         for path in (ROOT / "scotoma" / room / "page").iterdir()
     ]
     assert {Path(page).parts[0] for page in pages} == {"review", "study"}
-    for name in ("py.typed", "cli.py", *(f"report/{name}" for name in report), *pages):
+    for name in ("py.typed", "cli.py", *drawn, *pages):
         assert (package / name).exists(), name
     for top in ("scotoma", "components", "pipelines"):
         home = package if top == "scotoma" else package / top

@@ -1,0 +1,1 @@
+"""How a page looks: templates, styles, the script, and the charts."""
