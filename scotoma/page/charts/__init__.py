@@ -1,0 +1,1 @@
+"""The charts of pages, as Vega-Lite files."""
