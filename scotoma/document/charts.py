@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from scotoma.document.cells import Cell, Noted, finite_ends, is_ranged, show
+from scotoma.document.cells import Cell, Interval, Noted, finite_ends, is_ranged, show
 from scotoma.document.lines import broken
 from scotoma.document.parts import Chart
 
@@ -82,6 +82,8 @@ def filled(chart: Chart, rows: list[Mapping[str, Cell]]) -> dict[str, Any]:
                 record[f"{key}_text"] = show(plain, unit).value or "not estimable"
             elif isinstance(plain, str):
                 record[key] = names.get(plain, plain)
+            elif isinstance(plain, int | float):
+                record[key], *_ = finite_ends(Interval(float(plain)), unit)
             else:
                 record[key] = plain
         values.append(record)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
+from scotoma.audit.findings import Beside, People
 from scotoma.report.page import render
-from scotoma.report.people import People
-from scotoma.report.views import Beside
 
 __all__ = ["Beside", "People", "render"]

@@ -13,6 +13,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from scotoma.audit import Audit, GateResult
+from scotoma.audit.findings import Beside
 from scotoma.document.html import content_policy
 from scotoma.report import marks, numbers
 from scotoma.report.figures import figures
@@ -20,7 +21,7 @@ from scotoma.report.figures.drawing import drawn
 from scotoma.report.figures.gate import draw_gate
 from scotoma.report.figures.run_to_run import fairness_name
 from scotoma.report.scored import score_context
-from scotoma.report.views import Beside, page_context
+from scotoma.report.views import page_context
 
 __all__ = ["FOLDER", "environment", "in_document", "render"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scotoma.audit import Audit
-from scotoma.audit.reviewed import ReviewedAudit, ReviewedRate, ReviewedVariant
+from scotoma.audit.findings import People
+from scotoma.audit.reviewed import ReviewedRate, ReviewedVariant
 from scotoma.audit.study import AnnotatorFlow, ArmAnswers, Effect, QuestionResult, StudyResult
 from scotoma.document.cells import Interval
 from scotoma.report.marks import Scale, scale_of
@@ -14,7 +15,6 @@ from scotoma.report.readable import in_names
 __all__ = [
     "AgreementRow",
     "EffectRow",
-    "People",
     "ShownReview",
     "ShownStudy",
     "shown_reviews",
@@ -22,21 +22,6 @@ __all__ = [
 ]
 
 MOST_CLASSES = 20  # of a study that are all shown; of more, those in which arms differ
-
-
-@dataclass(frozen=True)
-class People:
-    """What people said of a finished audit.
-
-    Attributes:
-        studies: Results of blind studies, by the name of their folder.
-        reviewed: Measures with corrected labels; None where there are none.
-        outdated: `reviewed` was measured from another audit than the one beside it.
-    """
-
-    studies: tuple[tuple[str, StudyResult], ...] = ()
-    reviewed: ReviewedAudit | None = None
-    outdated: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.document import AuditedVariant, FewModelsRow, GroupParity
-from scotoma.audit.frontier import FrontierRow
+from scotoma.audit.findings import Beside
 from scotoma.audit.groups import ClassRow, RateChange
-from scotoma.audit.layers import VariantLayers
 from scotoma.audit.slices import SliceSearch
 from scotoma.audit.worst_change import MEANING
 from scotoma.document.cells import Interval, Ranged
@@ -27,12 +26,12 @@ from scotoma.report.marks import Scale, scale_of
 from scotoma.report.mitigations import mitigations
 from scotoma.report.model_card import model_card
 from scotoma.report.overview import variant_rows
-from scotoma.report.people import People, shown_reviews, shown_studies
+from scotoma.report.people import shown_reviews, shown_studies
 from scotoma.report.readable import in_names, with_group_names
 from scotoma.report.texts import Texts
 from scotoma.runs import NO_POWER, THIS_TEST_SET
 
-__all__ = ["Beside", "page_context"]
+__all__ = ["page_context"]
 
 METRICS = {"error": "Error", "fpr": "False positive rate", "fnr": "False negative rate"}
 MOST_CLASSES = 60  # rows of a table of classes; more are cut in the middle
@@ -65,29 +64,6 @@ CONTENTS = {
     "frontier": "Size and speed",
     "methods": "Methods",
 }
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What the page shows beside the audit, and no promise of equal bytes covers.
-
-    Attributes:
-        frontier: What each variant loses and saves; empty leaves its section out.
-        versions: Package to version.
-        newest: What was newest when the run began, in words; None where the configuration has none.
-        strip: An encoded picture of every corruption; None where there is none.
-        texts: What was asked and answered, with titles, by variant and example.
-        people: Blind studies, and measures with corrected labels.
-        layers: The layers of variants that fail, by variant.
-    """
-
-    frontier: tuple[FrontierRow, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    newest: str | None = None
-    strip: bytes | None = None
-    texts: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    people: People = field(default_factory=People)
-    layers: Mapping[str, VariantLayers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

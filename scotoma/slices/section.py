@@ -1,0 +1,208 @@
+"""Why did it change? The slices that nobody named, as a section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scotoma.audit import Audit
+from scotoma.audit.findings import Findings
+from scotoma.audit.slices import SliceRow, SliceSearch
+from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, Unit, show
+
+__all__ = ["slices_section"]
+
+MOST_ROWS = 8  # slices on the page
+MOST_DRAWN = 60  # candidates drawn of a variant: those reported, then by p
+MOST_LISTED = 10
+NAMED = 4  # reported slices whose names stand in the drawing
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """What a search looks for, in words and units."""
+
+    title: str
+    unit: Unit
+    caption: str
+    what: str
+    note: str = ""
+
+
+def slices_section(findings: Findings) -> Section | None:
+    """Slices that each search reports, and all candidates as points; None without a search."""
+    audit = findings.audit
+    if not audit.slices:
+        return None
+    names = [variant.name for variant in audit.compressed if variant.name in audit.slices]
+    names.sort(key=lambda name: name != findings.focus)
+    effect = _effect(audit)
+    confirmed = bool(audit.slices[names[0]].settings.get("confirm", True))
+    said = _said(audit, names)
+    table = _reported(audit, names, effect, confirmed=confirmed)
+    chart = _candidates(audit, names, effect)
+    return Section(
+        "slices",
+        "Why? Slices nobody named",
+        [
+            f"Combinations of attributes, image statistics or other features on which "
+            f"{effect.what}.",
+            "Half of the examples propose each slice and the other half tests it: rise, interval "
+            "and q come from that half."
+            if confirmed
+            else "The examples that chose a slice also test it, which exaggerates its rise; the "
+            "gate does not judge these slices.",
+            "{}: {}".format(*said[0]),
+        ],
+        [
+            *([table] if table.rows else []),
+            *([Facts(said[1:])] if said[1:] else []),
+            *([chart] if chart.table.rows else []),
+        ],
+        link="Why",
+    )
+
+
+def _effect(audit: Audit) -> _Effect:
+    if audit.scores is not None:
+        unit = f", {audit.scores.unit}" if audit.scores.unit else ""
+        return _Effect(
+            f"Change of the mean{unit}",
+            "score_change",
+            "Slices on which the mean gets worse",
+            "the mean gets worse",
+        )
+    if audit.labelled:
+        return _Effect(
+            "Rise, points",
+            "points",
+            "Slices on which the error rose",
+            f"a variant errs more than {audit.dense.name}",
+        )
+    return _Effect(
+        "Rise, points",
+        "points",
+        "Slices on which more labels change",
+        "more labels change than elsewhere",
+        "Rise: share of labels that change on the slice less that on all other examples.",
+    )
+
+
+def _said(audit: Audit, names: list[str]) -> list[tuple[str, str]]:
+    """What each search says, those that say the same in one line."""
+    by_words: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        search = audit.slices[name]
+        by_words.setdefault((search.summary, *search.notes), []).append(name)
+    return [
+        (", ".join(same), " ".join(f"{text[:1].upper()}{text[1:]}." for text in words))
+        for words, same in by_words.items()
+    ]
+
+
+def _reported(audit: Audit, names: list[str], effect: _Effect, *, confirmed: bool) -> Table:
+    """The slices of all variants; those of the first variant stand on the page."""
+    tests = (
+        (Column("p", "p, first half", "p"), Column("p_confirmed", "p, second half", "p"))
+        if confirmed
+        else (Column("p", "p", "p"),)
+    )
+    family = "proposed" if confirmed else "tested"
+    found = sum(audit.slices[name].slice_count for name in names)
+    rows = [_row(name, one) for name in names for one in audit.slices[name].slices]
+    cut = f" The audit found {found:,}; those with the smallest q are listed."
+    return Table(
+        "slices",
+        effect.caption,
+        (
+            Column("variant", "Variant"),
+            Column("slice", "Slice"),
+            Column("examples", "Examples", "count"),
+            Column("rise", effect.title, effect.unit, drawn=True),
+            Column("n", "n", "count"),
+            *tests,
+            Column("q", "q", "p"),
+        ),
+        rows,
+        f"{effect.note} q: p corrected for all slices {family}.{cut * (found > len(rows))}".strip(),
+        stub=2,
+        most=MOST_ROWS,
+    )
+
+
+def _row(variant: str, one: SliceRow) -> dict[str, Cell]:
+    about = "; ".join(f"{name} is the {text}" for name, text in sorted(one.about_images.items()))
+    return {
+        "variant": variant,
+        "slice": Noted(one.text, f"about the image: {about}") if about else one.text,
+        "examples": one.size,
+        "rise": one.effect,
+        "n": one.effect.n,
+        "p": one.discovery.p,
+        "p_confirmed": None if one.confirmation is None else one.confirmation.p,
+        "q": one.q,
+    }
+
+
+def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
+    """Every candidate by its size and its rise; of those reported, the rise that was confirmed."""
+    table = Table(
+        "candidates",
+        "Slices with the smallest p",
+        (
+            Column("variant", "Variant"),
+            Column("slice", "Slice"),
+            Column("reported", "Reported"),
+            Column("examples", "Examples", "count"),
+            Column("support", "Share of the examples", "rate"),
+            Column("rise", effect.title, effect.unit),
+            Column("p", "p", "p"),
+        ),
+        [row for name in names for row in _points(name, audit.slices[name])],
+        "The rise of a slice that is not reported is that of all its examples, without interval; p "
+        "is uncorrected.",
+        stub=2,
+        most=MOST_LISTED,
+    )
+    changes = [
+        f"{name} {show(audit.slices[name].change, effect.unit)}"
+        for name in names[:1]
+        if audit.slices[name].change.value is not None
+    ]
+    return Chart(
+        "slices",
+        "Slices by their size and their rise",
+        "Diamonds: reported, with their intervals. Rings: tested, not reported."
+        + "".join(f" Dashed: all examples, of {one}." for one in changes),
+        table,
+        "slices",
+        by="variant",
+    )
+
+
+def _points(variant: str, search: SliceSearch) -> Iterator[dict[str, Cell]]:
+    effects = {one.text: one.effect for one in search.slices}
+    drawn = search.lattice
+    places = [place for place, rise in enumerate(drawn.effect) if rise is not None]
+    places.sort(key=lambda i: (not drawn.reported[i], _p(drawn.p[i]), drawn.text[i]))
+    for rank, i in enumerate(places[:MOST_DRAWN]):
+        text = drawn.text[i]
+        yield {
+            "variant": variant,
+            "slice": text,
+            "reported": "yes" if drawn.reported[i] else "no",
+            "examples": drawn.size[i],
+            "support": drawn.support[i],
+            "rise": effects.get(text, drawn.effect[i]) if drawn.reported[i] else drawn.effect[i],
+            "p": drawn.p[i],
+            "named": text if drawn.reported[i] and rank < NAMED else None,
+            "all": _in_points(search.change.value),
+        }
+
+
+def _p(value: float | None) -> float:
+    return 1.0 if value is None else value
+
+
+def _in_points(value: float | None) -> float | None:
+    return None if value is None else 100 * value

@@ -1,0 +1,46 @@
+"""What tests of sections share: their parts by kind, and the cells of a table as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scotoma.audit import Audit
+from scotoma.audit.scores import ScoreReport
+from scotoma.document import Chart, Section, Table
+from tests.audits import filled, whole
+
+__all__ = ["chart", "scored", "table", "texts", "unlabelled"]
+
+
+def table(section: Section, name: str) -> Table:
+    """A table of a section by its id, a chart's too."""
+    for part in section.parts:
+        one = part.table if isinstance(part, Chart) else part
+        if isinstance(one, Table) and one.id == name:
+            return one
+    raise AssertionError(f"no table {name} in {section.id}")
+
+
+def chart(section: Section, name: str) -> Chart:
+    """A chart of a section by its id."""
+    (one,) = (part for part in section.parts if isinstance(part, Chart) and part.id == name)
+    return one
+
+
+def texts(shown: Table) -> list[list[str]]:
+    """Every cell as a reader sees it, row by row."""
+    return [list(map(str, row)) for row in shown.cells()]
+
+
+def unlabelled(content: dict[str, Any]) -> Audit:
+    """An audit of examples without labels."""
+    audit = whole(content)
+    data = audit.examples.model_copy(update={"unlabelled": "Errors are not measured."})
+    return audit.model_copy(update={"examples": data, "accuracy": {}})
+
+
+def scored(content: dict[str, Any], scores: dict[str, Any]) -> Audit:
+    """An audit in which each example has a number of each model."""
+    defaults = {"name": "loss", "unit": "", "lower_is_better": True, "examples": {}}
+    part = filled(ScoreReport, defaults | scores)
+    return whole(content).model_copy(update={"scores": ScoreReport.model_validate(part)})
