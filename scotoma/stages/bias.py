@@ -20,15 +20,10 @@ from scotoma.stages.measures.scored import is_scored, mean_sections
 __all__ = ["bias"]
 
 
-def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Path]:
+def bias(run: Run) -> list[Path]:
     """Measure how well every population predicts, and which classes and groups change.
 
     Without labels there is left what predictions alone tell: who gets the favourable outcome.
-
-    Args:
-        run: The run.
-        clarify: Measure Clarify's metrics; where nobody asks for them, their part stays empty.
-        run_to_run: Measure fairness from run to run; likewise.
     """
     section, rates = run.section("bias"), run.class_rates
     with (
@@ -57,8 +52,6 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                 features=config.clarify.features,
                 seed=config.population.seed,
                 folder=Path(folder),
-                clarify=clarify,
-                run_to_run=run_to_run,
                 detectors=read_detectors(run) is not None,
             )
             variants = measure_variants(run, examples, "measure groups", harms.measures, dense)

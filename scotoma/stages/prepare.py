@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scotoma import progress
 from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
@@ -15,7 +16,11 @@ from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
-__all__ = ["prepare"]
+if TYPE_CHECKING:
+    from scotoma.config.gate import GateRules
+    from scotoma.datasets import AuditedExamples
+
+__all__ = ["prepare", "refuse_unfit_rules"]
 
 
 def prepare(run: Run) -> list[Path]:
@@ -26,7 +31,12 @@ def prepare(run: Run) -> list[Path]:
     predicted = isinstance(run.config.source, PredictionsSource)
     made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
     leaves = [*made, run.path(SOURCES)]
-    _refuse_unfit_rules(run)
+    rules = Judging.of(run).rules
+    if rules is not None:
+        from scotoma.datasets import AuditedExamples
+
+        tested = AuditedExamples.read(run.examples, images=False).split("test")
+        refuse_unfit_rules(rules, tested, scored=isinstance(run.config.source, ScoresSource))
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
         from scotoma.stages.robustness.plan import plan_of
@@ -40,23 +50,18 @@ def prepare(run: Run) -> list[Path]:
     return [*leaves, *fetch_previous(run)]
 
 
-def _refuse_unfit_rules(run: Run) -> None:
+def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: bool) -> None:
     """Refuse rules for groups or labels that there are not before hours of work, not after."""
-    rules = Judging.of(run).rules
-    if rules is not None:
-        from scotoma.config.gate_groups import (
-            refuse_rules_about_labels,
-            refuse_rules_of_other_kind,
-            refuse_unknown_groups,
-        )
-        from scotoma.datasets import AuditedExamples
+    from scotoma.config.gate_groups import (
+        refuse_rules_about_labels,
+        refuse_rules_of_other_kind,
+        refuse_unknown_groups,
+    )
 
-        examples = AuditedExamples.read(run.examples, images=False).split("test")
-        refuse_unknown_groups(rules, examples.partition().keys)
-        scored = isinstance(run.config.source, ScoresSource)
-        refuse_rules_of_other_kind(rules, scored=scored)
-        if not examples.labelled and not scored:
-            refuse_rules_about_labels(rules)
+    refuse_unknown_groups(rules, examples.partition().keys)
+    refuse_rules_of_other_kind(rules, scored=scored)
+    if not examples.labelled and not scored:
+        refuse_rules_about_labels(rules)
 
 
 def _models(run: Run) -> list[Path]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from scotoma.answers.note import AdmissionNote
+from scotoma.audit import read_part, write_part
 from scotoma.audit.precision import MeasuredDetectors
-from scotoma.audit.reading import read_part
 from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
@@ -19,10 +19,10 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
-from scotoma.run import Run, write_json
+from scotoma.run import Run
 from scotoma.run.folder import INPUTS
 
-__all__ = ["measure_detectors", "precision_file", "read_detectors", "write_detectors"]
+__all__ = ["detectors_of", "measure_detectors", "precision_file", "read_detectors"]
 
 
 def precision_file(folder: Path) -> Path:
@@ -30,17 +30,15 @@ def precision_file(folder: Path) -> Path:
     return folder / "precision.json"
 
 
-def write_detectors(
-    path: Path,
+def detectors_of(
     scores: Mapping[str, Sequence[DetectionScores]],
     images: int,
     paired: Mapping[str, bool],
     notes: Iterable[AdmissionNote],
-) -> None:
-    """Write what changes between the first population and each other.
+) -> MeasuredDetectors:
+    """Measure what changes between the first population and each other.
 
     Args:
-        path: The file.
         scores: Scores of each detector by variant, the dense one first; none for no change.
         images: How many images there are.
         paired: Whether members of a variant derive from dense ones.
@@ -56,7 +54,7 @@ def write_detectors(
         for name in others
     }
     told = [note.as_dict() for note in dict.fromkeys(notes)]
-    write_json(path, jsonable({"precision": rows, "admission": told}), indent=None)
+    return MeasuredDetectors.model_validate(jsonable({"precision": rows, "admission": told}))
 
 
 def read_detectors(run: Run) -> MeasuredDetectors | None:
@@ -125,4 +123,5 @@ def measure_detectors(
         notes += [] if chance is None else [chance]
     paired = {variant.name: variant.paired for variant in run.config.resolved_variants}
     alone = all(len(scores[name]) == len(models) for name, (_, models) in supplied.items())
-    write_detectors(precision_file(run.root), scores if alone else {}, truth.images, paired, notes)
+    detectors = detectors_of(scores if alone else {}, truth.images, paired, notes)
+    write_part(precision_file(run.root), detectors)

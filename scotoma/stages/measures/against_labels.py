@@ -54,6 +54,7 @@ class AgainstLabels:
     comparisons: int
     seed: int
     folder: Path | None
+    most_class_rows: int
 
     @classmethod
     def of(
@@ -66,6 +67,7 @@ class AgainstLabels:
         comparisons: int,
         seed: int,
         folder: Path | None,
+        most_class_rows: int = MOST_CLASS_ROWS,
     ) -> AgainstLabels:
         """Measure the dense population; arguments as the attributes."""
         partition = examples.partition()
@@ -79,6 +81,7 @@ class AgainstLabels:
             comparisons=comparisons,
             seed=seed,
             folder=folder,
+            most_class_rows=most_class_rows,
         )
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class AgainstLabels:
     @property
     def _whole(self) -> bool:
         """Whether audit.json has room for the rates of single classes."""
-        return self.comparisons * self.table.class_rows <= MOST_CLASS_ROWS
+        return self.comparisons * self.table.class_rows <= self.most_class_rows
 
     def _evidence(self, comparison: PopulationPair) -> ChangeEvidence:
         """Sum up every rate of every group."""

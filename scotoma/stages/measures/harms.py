@@ -16,6 +16,7 @@ from scotoma.stages.measures.accuracy import constant_members, own_digest
 from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
 from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.stages.measures.pairs import PopulationPair, as_examples, as_wrong
+from scotoma.stages.measures.rates import MOST_CLASS_ROWS
 from scotoma.stages.measures.run_to_run import FairnessOfRuns, LabelRows
 from scotoma.stages.measures.several_labels import WholeExamples
 from scotoma.stages.measures.unanswered import unanswered_rows
@@ -40,6 +41,7 @@ class Harms:
         clarify: Whether Clarify's metrics are asked for.
         run_to_run: Whether fairness from run to run is.
         detectors: Whether the examples are boxes that detectors find, whose chance is no label's.
+        most_class_rows: Rates of single classes that the section holds; of more it holds none.
     """
 
     examples: AuditedExamples
@@ -54,6 +56,7 @@ class Harms:
     clarify: bool = True
     run_to_run: bool = True
     detectors: bool = False
+    most_class_rows: int = MOST_CLASS_ROWS
 
     @property
     def positive(self) -> int | None:
@@ -97,6 +100,7 @@ class Harms:
         return AgainstLabels.of(
             self.examples, self.positive, self._counted(self.dense), self.advantaged,
             comparisons=self.comparisons, seed=self.seed, folder=self.folder,
+            most_class_rows=self.most_class_rows,
         )  # fmt: skip
 
     def _counted(self, predictions: Predictions) -> Predictions:
