@@ -54,7 +54,7 @@ class Table:
         rows: Cells by column key; further keys are kept for charts and not shown.
         note: What to know to read it.
         stub: How many columns from the left name a row.
-        known: Reasons and notes that the note above says, so that no cell repeats them.
+        known: How reasons and notes begin that the note above says, so that no cell repeats them.
         cards: Whether a narrow page shows each row as a block of its own.
         most: Rows that a page or a terminal shows; the CSV file has all. None shows all, 0 shows
             none and leaves a link to the file.

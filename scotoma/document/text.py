@@ -45,10 +45,11 @@ def section_lines(section: Section) -> list[str]:
     """Write a section in lines of 80 cells: title, answer, tables, steps, warnings."""
     lines = [*_lines(section.title)]
     for sentence in section.answer:
-        lines += wrapped(sentence)
+        lines += wrapped(sentence, later="  ")
     for part in section.parts:
         if isinstance(part, Table):
             lines += [*_lines(part.caption), *text_table(part), *_lines(part.note)]
+            lines += [""] if part is not section.parts[-1] else []
         elif isinstance(part, Facts):
             lines += _lines(part.title)
             for term, text in part.rows:
