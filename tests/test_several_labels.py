@@ -15,7 +15,6 @@ import pytest
 from scotoma.bias.member_fairness import label_fairness, member_fairness
 from scotoma.config import load_config
 from scotoma.config.label import Label
-from scotoma.datasets import load_examples
 from scotoma.datasets.coco_labels import coco_labels
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.errors import DataError
@@ -26,6 +25,7 @@ from scotoma.impact.average_precision import (
 )
 from scotoma.numbers import COMPRESSED, Number
 from scotoma.run import Run
+from scotoma.sources.reading import load_examples
 from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.steps import groups

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.config import PredictionsSource, load_config, parse_config
+from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
+from scotoma.sources.predictions import PredictionsSource
 from scotoma.stages.external.predictions import complete
 from tests.commands import scotoma
 

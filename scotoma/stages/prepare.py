@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config import Config
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
@@ -28,7 +28,7 @@ def prepare(run: Run) -> list[Path]:
 
     External predictions are imported whole.
     """
-    predicted = isinstance(run.config.source, PredictionsSource)
+    predicted = run.config.source.has_answers
     made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
     leaves = [*made, run.path(SOURCES)]
     rules = Judging.of(run).rules
@@ -36,7 +36,7 @@ def prepare(run: Run) -> list[Path]:
         from scotoma.datasets import AuditedExamples
 
         tested = AuditedExamples.read(run.examples, images=False).split("test")
-        refuse_unfit_rules(rules, tested, scored=isinstance(run.config.source, ScoresSource))
+        refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
         from scotoma.stages.robustness.plan import plan_of
@@ -65,7 +65,7 @@ def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: b
 
 
 def _models(run: Run) -> list[Path]:
-    if not isinstance(run.config.source, OnnxSource):
+    if not run.config.source.has_models:
         return []
     from scotoma.stages.external.registered import fetch_models
 
@@ -73,12 +73,8 @@ def _models(run: Run) -> list[Path]:
 
 
 def _predicted(run: Run) -> list[Path]:
-    from scotoma.stages.external.predictions import (
-        import_predictions,
-        prepare_predicted,
-        reruns_an_example,
-        supplied_reruns,
-    )
+    from scotoma.sources.answers import reruns_an_example, supplied_reruns
+    from scotoma.stages.external.predictions import import_predictions, prepare_predicted
 
     changed = Changed.since_last_look(run)
     supplied = supplied_reruns(run.config)
@@ -103,11 +99,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     """
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models")) + more
-    source = _here(run).source
-    if isinstance(source, OnnxSource):
-        from scotoma.readers.hugging_face import digest_beside
-
-        made_with += digest_beside(source.models)
+    made_with += _here(run).source.digest_beside()
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()
@@ -118,7 +110,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
 
 def _here(run: Run) -> Config:
     """The run's configuration with its models, if they are external, in a folder."""
-    if not isinstance(run.config.source, OnnxSource):
+    if not run.config.source.has_models:
         return run.config
     from scotoma.stages.external.registered import models_here
 
@@ -126,8 +118,9 @@ def _here(run: Run) -> Config:
 
 
 def _decode(run: Run) -> None:
-    from scotoma.datasets import checked_parts, open_examples
+    from scotoma.datasets import checked_parts
     from scotoma.datasets.orientation import orientation_notes
+    from scotoma.sources.reading import open_examples
 
     examples, parts = open_examples(_here(run))
     progress.start("decode images", 1)

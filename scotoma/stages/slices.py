@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.config import ScoresSource
 from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
@@ -101,11 +100,11 @@ def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]
     features = features_of(examples, None, run.config.slices.features)
     if not features.width:
         return {}
-    assert isinstance(run.config.source, ScoresSource)
-    lower = run.config.source.is_lower_better
+    score = run.config.source.score
+    assert score is not None
     return {
         variant.name: _search(
-            slice_question(table, lower_is_better=lower),
+            slice_question(table, lower_is_better=score.lower_is_better),
             examples,
             features,
             run.config.slices,

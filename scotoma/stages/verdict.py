@@ -9,7 +9,6 @@ from pathlib import Path
 from scotoma import progress
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
-from scotoma.config import DetectionsSource
 from scotoma.config.gate import GateRules
 from scotoma.errors import DataError
 from scotoma.printable import printable
@@ -42,7 +41,7 @@ def verdict(run: Run) -> list[Path]:
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.class_rates, *previous]
-    if isinstance(run.config.source, DetectionsSource):
+    if run.config.source.boxes is not None:
         from scotoma.stages.external.precision import precision_file
 
         inputs.append(precision_file(run.root))

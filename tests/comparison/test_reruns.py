@@ -10,11 +10,11 @@ import pytest
 
 from scotoma.comparison import align_reruns, mean_change
 from scotoma.config import load_config
-from scotoma.datasets import load_examples
 from scotoma.predictions import Predictions
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_variant
 from scotoma.run import Run, read_json
+from scotoma.sources.reading import load_examples
 from scotoma.stages.bias import bias
 from scotoma.stages.external.predictions import baseline_errors, complete
 from scotoma.stages.prepare import prepare

@@ -377,8 +377,8 @@ def test_onnx_models_decide_by_every_score_that_the_audit_kept(
     trained: Run, tmp_path: Path
 ) -> None:
     """Ten classes: the kept scores are the models' own, whatever the order of the files."""
-    from scotoma.config import OnnxSource
     from scotoma.predictions.scores import ScoreHeads, write_scores
+    from scotoma.sources.onnx import OnnxSource
 
     examples = AuditedExamples.read(trained.examples, images=False, split="test")
     source = OnnxSource(kind="onnx", models="models", images="pictures", attributes="table.csv")
@@ -405,8 +405,8 @@ def test_onnx_models_get_a_new_last_layer_on_features_of_their_own(
     """In a process apart, the members' files give the features that they give here."""
     import shutil
 
-    from scotoma.config import OnnxSource
     from scotoma.inference import Preprocessing
+    from scotoma.sources.onnx import OnnxSource
 
     ready = Preprocessing()
     source = OnnxSource.model_validate(

@@ -30,7 +30,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Codes
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.in_memory import DENSE, AnswersInMemory, gate_of
 from scotoma.stages.inputs.texts import texts_file, write_compared_notes
 from scotoma.stages.judging.terms import Judging
@@ -177,7 +176,7 @@ def audit_answers(
     try:
         config = load_config(write(out / INPUTS))
         run_configured(
-            complete(config), str(out), Judging(judging.rules or _rules(answers), judging.as_of),
+            config.completed(), str(out), Judging(judging.rules or _rules(answers), judging.as_of),
             None, as_json=False, quiet=quiet, step=None, silent=True,
         )  # fmt: skip
     except (ConfigError, DataError):

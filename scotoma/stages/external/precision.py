@@ -10,9 +10,9 @@ import numpy as np
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
 from scotoma.audit.precision import MeasuredDetectors
-from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
+from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
@@ -59,7 +59,7 @@ def detectors_of(
 
 def read_detectors(run: Run) -> MeasuredDetectors | None:
     """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
-    if not isinstance(run.config.source, PredictionsSource):
+    if not run.config.source.has_answers:
         return None
     for folder in (run.root, run.path(INPUTS)):
         path = precision_file(folder)
@@ -71,14 +71,14 @@ def read_detectors(run: Run) -> MeasuredDetectors | None:
 
 def measure_detectors(
     run: Run,
-    tables: Sequence[PredictionTable],
+    boxes: BoxReading,
     supplied: Mapping[str, tuple[str, Sequence[str]]],
 ) -> None:
     """Measure and write AP and AR of the detectors of a run, and whether dense ones are admitted.
 
     Args:
         run: The run.
-        tables: The files of detections; where a model has several, there is no AP.
+        boxes: What counts as found. Where a model has several files, there is no AP.
         supplied: Variant to what the files call it, and its models in the order of the members.
 
     Raises:
@@ -86,14 +86,13 @@ def measure_detectors(
     """
     from scotoma.comparison.boxes import box_chance_note
 
-    source, limits = run.config.source, run.config.limits
-    assert isinstance(source, DetectionsSource)
+    limits = run.config.limits
     files: dict[tuple[str, str], list[PredictionTable]] = {}
-    for table in tables:
+    for table in run.config.source.tables():
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
-    truth = read_ground_truth(ground_truth_here(source.examples), limits=limits)
-    groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
+    truth = read_ground_truth(ground_truth_here(boxes.truth), limits=limits)
+    groups, known = image_groups(truth.images), {"iou": boxes.iou, "least_score": boxes.least_score}
     scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
     found: list[Flags] = []
     dealt: dict[str, list[Flags]] = {}
