@@ -9,7 +9,7 @@ from scotoma import storage
 from scotoma.config import Config
 from scotoma.datasets.image_decoding import image_opener
 from scotoma.datasets.image_size import ImageSize
-from scotoma.sources.contract import StoredImages
+from scotoma.sources.contract import LookedAt
 from scotoma.sources.reading import Survey
 
 __all__ = ["ImageFacts", "look_at_images"]
@@ -57,10 +57,10 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
     names = list(map(posixpath.normpath, survey.examples.image_ids))
     names = [name for name in names if name in listed]
     first = storage.read_bytes(storage.join(folder, names[0])) if names else None
-    return _facts(StoredImages(first, sum(listed[n] for n in names) if names else None), size)
+    return _facts(LookedAt(first, sum(listed[n] for n in names) if names else None), size)
 
 
-def _facts(stored: StoredImages, size: ImageSize | None) -> ImageFacts:
+def _facts(stored: LookedAt, size: ImageSize | None) -> ImageFacts:
     first, encoded, reason = stored
     if first is None:
         return ImageFacts(None, encoded, reason)

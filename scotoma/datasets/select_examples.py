@@ -208,8 +208,10 @@ def _classes(
     known = [written.get(name, name) for name in known]
     classes: Sequence[str] = natural_order({*labels, *known})
     order: tuple[AdmissionNote, ...] = ()
-    if not config.label.classes and not config.label.columns and (
-        of_scores := source.class_order(table, origin)
+    if (
+        not config.label.classes
+        and not config.label.columns
+        and (of_scores := source.class_order(table, origin))
     ):
         classes, order = of_scores[0], (of_scores[1],)
     if len(classes) < 2:

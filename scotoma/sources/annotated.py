@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.datasets.image_size import ImageSize
 
-__all__ = ["ONE_GENDER", "AnnotatedSource", "SplitName", "refuse_absent"]
+__all__ = ["ONE_GENDER", "AnnotatedSource", "SplitName", "refuse_absent_annotations"]
 
 SplitName = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]
 ONE_GENDER = (
@@ -138,7 +138,7 @@ class AnnotatedSource(ImageFiles):
         )
 
 
-def refuse_absent(place: str, rule: str) -> None:
+def refuse_absent_annotations(place: str, rule: str) -> None:
     """Refuse annotations that are not there."""
     if not storage.exists(place):
         raise DataError(

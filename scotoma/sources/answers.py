@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Supplied",
     "answers",
-    "audited",
+    "audited_reruns",
     "baseline_errors",
     "left_out",
     "reruns_an_example",
@@ -52,11 +52,11 @@ def supplied_reruns(config: Config) -> dict[str, dict[str, list[str]]]:
 
 def reruns_an_example(config: Config, supplied: Supplied) -> int:
     """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
-    reruns = audited(config, supplied).values()
+    reruns = audited_reruns(config, supplied).values()
     return rerun_rows(len(own) for models in reruns for own in models.values())
 
 
-def audited(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence[str]]]:
+def audited_reruns(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence[str]]]:
     """The models that are audited and their reruns, by what the files call the variant."""
     return {
         called: dict(list(supplied[called].items())[: config.models_of(name)])
@@ -94,7 +94,7 @@ def answers(
         examples: The test examples, a row for each rerun.
         supplied: From `supplied_reruns`.
     """
-    source, ids, reruns = config.source, examples.ids, audited(config, supplied)
+    source, ids, reruns = config.source, examples.ids, audited_reruns(config, supplied)
     rows = reruns_an_example(config, supplied)
     asked = PredictionRequest(
         {
@@ -171,7 +171,7 @@ def baseline_errors(config: Config, examples: AuditedExamples) -> NDArray[np.flo
         return None
     called = names_in_files(config)["dense"]
     tables = config.source.tables()
-    models = list(audited(config, supplied_reruns(config))[called].values())
+    models = list(audited_reruns(config, supplied_reruns(config))[called].values())
     asked = PredictionRequest(
         {called: [again for reruns in models for again in reruns]}, examples.ids, examples.classes,
         threshold=config.label.threshold, limits=config.limits, labels=config.label.several,

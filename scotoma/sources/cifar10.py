@@ -28,11 +28,11 @@ from scotoma.datasets.text_columns import absent_column, refuse_empty_labels
 from scotoma.errors import DataError
 from scotoma.sources.contract import (
     FolderPlace,
+    LookedAt,
     NetworkName,
     Source,
     SourceFiles,
     SourceTable,
-    StoredImages,
     needed_columns,
 )
 from scotoma.sources.parquet import named_classes, read_shards, split_files
@@ -87,10 +87,10 @@ class Cifar10Source(Source):
         names = tuple(name for names in own for name in names)
         return SourceFiles({"data": storage.StampedFiles(self.data, names)}, {})
 
-    def stored_images(self, config: Config) -> StoredImages:
+    def stored_images(self, config: Config) -> LookedAt:
         listed = storage.list_files(self.data).items()
         sizes = [size for name, size in listed if OF_IMAGES.fullmatch(posixpath.basename(name))]
-        return StoredImages((SIDE, SIDE), sum(sizes))
+        return LookedAt((SIDE, SIDE), sum(sizes))
 
 
 def load_cifar10(

@@ -14,7 +14,12 @@ from scotoma.datasets.image_files import attributes_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
 from scotoma.readers.tables import refuse_doubled
-from scotoma.sources.annotated import ONE_GENDER, AnnotatedSource, SplitName, refuse_absent
+from scotoma.sources.annotated import (
+    ONE_GENDER,
+    AnnotatedSource,
+    SplitName,
+    refuse_absent_annotations,
+)
 from scotoma.sources.contract import FolderPlace, MaybeFilePlace
 from scotoma.untrusted import table_apart
 
@@ -68,7 +73,9 @@ class CocoSource(AnnotatedSource):
         instances, captions = (
             storage.join(self.data, f"annotations/{what}_{name}.json") for what in WHAT
         )
-        refuse_absent(instances, f"{self.data} must hold annotations/instances_{name}.json")
+        refuse_absent_annotations(
+            instances, f"{self.data} must hold annotations/instances_{name}.json"
+        )
         with storage.at_hand(instances) as path:
             table = table_apart(
                 coco_labels, path, instances, path=path, called=instances, limits=limits

@@ -37,21 +37,21 @@ __all__ = [
     "SourceFiles",
     "SourceTable",
 ]
-__all__ += ["StoredImages", "needed_columns"]
+__all__ += ["LookedAt", "needed_columns"]
 
 MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
 
 
 @dataclass(frozen=True)
-class Place:
+class Located:
     """Marks a key that holds a path or an s3:// URI: what is there counts, not where it is."""
 
     folder: bool
 
 
-FilePlace = Annotated[str, Place(folder=False)]
-MaybeFilePlace = Annotated[str | None, Place(folder=False)]
-FolderPlace = Annotated[str, Place(folder=True)]
+FilePlace = Annotated[str, Located(folder=False)]
+MaybeFilePlace = Annotated[str | None, Located(folder=False)]
+FolderPlace = Annotated[str, Located(folder=True)]
 NetworkName = Annotated[str, Field(description=MODEL)]
 
 
@@ -71,7 +71,7 @@ class SourceFiles(NamedTuple):
     remarks: dict[str, str]
 
 
-class StoredImages(NamedTuple):
+class LookedAt(NamedTuple):
     """The first image, encoded, or its height and width; and the bytes of all, None if unknown."""
 
     first: bytes | tuple[int, int] | None
@@ -129,7 +129,7 @@ class Source(Frozen):
             key: mark.folder
             for key, field in cls.model_fields.items()
             for mark in field.metadata
-            if isinstance(mark, Place)
+            if isinstance(mark, Located)
         }
 
     @property
@@ -268,9 +268,9 @@ class Source(Frozen):
         """What the models of a variant said, as it is audited."""
         return said
 
-    def stored_images(self, config: Config) -> StoredImages:
+    def stored_images(self, config: Config) -> LookedAt:
         """Look at an image that rows bring, and at the sizes of the files that hold them."""
-        return StoredImages(None, None, "none is needed: predictions are audited")
+        return LookedAt(None, None, "none is needed: predictions are audited")
 
     def notes(self) -> tuple[list[str], list[AdmissionNote]]:
         """What a reader should know: of what models see, and of settings that are not followed."""

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from scotoma.config.recipe import Recipe
 from scotoma.extras import home_of
-from scotoma.sources.contract import NetworkName, Source, SourceFiles, SourceTable, StoredImages
+from scotoma.sources.contract import LookedAt, NetworkName, Source, SourceFiles, SourceTable
 from scotoma.storage import StampedFiles
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class DigitsSource(Source):
     def files_read(self, config: Config) -> SourceFiles:
         return SourceFiles({self.kind: StampedFiles.one(str(digits_file()))}, {})
 
-    def stored_images(self, config: Config) -> StoredImages:
+    def stored_images(self, config: Config) -> LookedAt:
         encoded = load_digits_s(self)["image"].struct.field("bytes")
-        return StoredImages(encoded[0], sum(encoded.bin.size()))
+        return LookedAt(encoded[0], sum(encoded.bin.size()))
 
 
 def load_digits_s(source: DigitsSource) -> pl.DataFrame:

@@ -14,7 +14,12 @@ from scotoma.config.limits import ReaderLimits
 from scotoma.datasets.coco_labels import GENDER, caption_gender
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.sources.annotated import ONE_GENDER, AnnotatedSource, SplitName, refuse_absent
+from scotoma.sources.annotated import (
+    ONE_GENDER,
+    AnnotatedSource,
+    SplitName,
+    refuse_absent_annotations,
+)
 from scotoma.sources.contract import FolderPlace
 from scotoma.untrusted import table_apart
 
@@ -47,7 +52,7 @@ class ImsituSource(AnnotatedSource):
         file, space = (storage.join(self.data, f"{part}.json") for part in (name, "imsitu_space"))
         for part in (name, "imsitu_space"):
             place = storage.join(self.data, f"{part}.json")
-            refuse_absent(place, f"{self.data} must hold {part}.json")
+            refuse_absent_annotations(place, f"{self.data} must hold {part}.json")
         with storage.at_hand(file) as path, storage.at_hand(space) as nouns:
             larger = max(path, nouns, key=lambda one: one.stat().st_size)
             return table_apart(

@@ -24,11 +24,11 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.sources.contract import (
     FolderPlace,
+    LookedAt,
     NetworkName,
     Source,
     SourceFiles,
     SourceTable,
-    StoredImages,
     needed_columns,
 )
 from scotoma.sources.pictures import Orientation, Size, image_size
@@ -76,7 +76,7 @@ class ParquetSource(Source):
         names = [name for own in split_files(self.data).values() for name in own]
         return SourceFiles({"data": StampedFiles(self.data, tuple(names))}, {})
 
-    def stored_images(self, config: Config) -> StoredImages:
+    def stored_images(self, config: Config) -> LookedAt:
         listed = storage.list_files(self.data)
         sizes = {n: b for n, b in listed.items() if OF_IMAGES.fullmatch(posixpath.basename(n))}
         smallest = min(sizes, key=lambda name: sizes[name])
@@ -84,7 +84,7 @@ class ParquetSource(Source):
             table = table_apart(_first, path, path=path, called=self.data, limits=config.limits)
         images = table.to_series()
         images = images.struct.field("bytes") if images.dtype.is_nested() else images
-        return StoredImages(images[0] if len(images) else None, sum(sizes.values()))
+        return LookedAt(images[0] if len(images) else None, sum(sizes.values()))
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class PredictionsSource(Source):
 
     @property
     def folder_of_pictures(self) -> str:
-        return self.examples.rpartition("/")[0]
+        return self.examples.rpartition("/")[0] or "."
 
     def table(self, config: Config, *, images: bool) -> SourceTable:
         asked = config.label

@@ -23,7 +23,6 @@ from scotoma.mitigation import decide
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.members.shards import shards
 from scotoma.stages.mitigation import apply_technique
 from scotoma.stages.mitigation.apply import Mitigated
@@ -235,7 +234,7 @@ def test_a_list_of_scores_gives_rules_what_one_score_gives_them(run: Run, tmp_pa
     table.drop("score").write_parquet(tmp_path / "lists.parquet")
     text = CONFIG.replace("preds.parquet", str(tmp_path / "lists.parquet"))
     text = text.replace("examples.csv", str(home / "examples.csv")).replace(": true", ": full")
-    own = Run.create(tmp_path / "run", complete(parse_config(text, "test")))
+    own = Run.create(tmp_path / "run", parse_config(text, "test").completed())
     prepare(own)
     one, lists = (member_outputs(each, "int8", features=False) for each in (run, own))
     margins = [np.diff(each)[..., 0].clip(-5, 5) for each in (one, lists)]

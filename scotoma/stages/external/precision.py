@@ -107,8 +107,8 @@ def measure_detectors(
             scores[name].append(detection_scores(truth, detections, groups=groups))
             if name == "dense":
                 found.append(outcomes(truth, detections, **known).found)
-                for way, boxes in dealt_outcomes(truth, detections, **known).items():
-                    dealt.setdefault(way, []).append(boxes)
+                for way, hits in dealt_outcomes(truth, detections, **known).items():
+                    dealt.setdefault(way, []).append(hits)
     if len(numbered) > 1:
         (one, other), how = list(numbered.values())[:2], [way or "as the truth" for way in numbered]
         raise DataError(

@@ -21,7 +21,7 @@ from scotoma.predictions.reruns import with_reruns
 from scotoma.predictions.scores import ScoreHeads, write_scores
 from scotoma.run import Run, write_json
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.sources.answers import Supplied, answers, audited, left_out, reruns_an_example
+from scotoma.sources.answers import Supplied, answers, audited_reruns, left_out, reruns_an_example
 from scotoma.sources.reading import load_examples
 from scotoma.sources.variants import names_in_files
 from scotoma.stages.external.precision import measure_detectors, precision_file
@@ -99,7 +99,7 @@ def import_predictions(run: Run, supplied: Supplied) -> list[Path]:
 def _import(run: Run, supplied: Supplied) -> None:
     config, names = run.config, names_in_files(run.config)
     examples = AuditedExamples.read(run.examples, images=False, split="test")
-    reruns = audited(config, supplied)
+    reruns = audited_reruns(config, supplied)
     progress.start("import predictions", len(names))
     said = dict(answers(config, examples, supplied))
     if config.source.score is None:
