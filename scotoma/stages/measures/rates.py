@@ -143,17 +143,8 @@ def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
 
 def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
     """Give a change as a row of `subgroups`."""
-    return {
-        "group": change.group,
-        "metric": change.metric,
-        "class": class_name,
-        "dense": change.dense,
-        "compressed": change.compressed,
-        "relative": change.relative,
-        "absolute": change.absolute,
-        "relative_variance": change.relative_variance,
-        "absolute_variance": change.absolute_variance,
-    }
+    own = {name: part for name, part in vars(change).items() if name != "class_id"}
+    return own | {"class": class_name}
 
 
 def class_rates_asked(rules: GateRules) -> list[tuple[str, str]]:
