@@ -307,7 +307,7 @@ class _Scored:
         number: The mean of scores whose columns have their member's value as mean.
         effects: What the other prediction for an example would move, mean over members, times N;
             shape (N,) in rows of the case.
-        n: Examples or clusters that enter.
+        rows: Which rows of the case enter, shape (N,).
         events: Effective events of the rarest part; nan for the metrics over strata.
         reason: Why values are nan.
         note: What to say beside the values.
@@ -316,7 +316,7 @@ class _Scored:
     values: Array
     number: Number | None
     effects: Array
-    n: int
+    rows: Bools
     events: float
     reason: str = ""
     note: str = ""
@@ -347,17 +347,17 @@ def _scored(
             return None
         return Units(len(scores), None, case.times).mean(scores, axis=axis, flip=None)
 
-    flips = case.flips
+    flips, everybody = case.flips, np.ones(case.d.shape, bool)
     if name == "FT" and flips is None:
         nothing = np.full(case.members, math.nan)
-        return _Scored(nothing, None, nothing, case.n_clusters, 0.0, _empty(case))
+        return _Scored(nothing, None, nothing, everybody, 0.0, _empty(case))
     if flips is not None:
         share = case.d.mean()
         # On average over a facet: the share of its positive predictions or of its likes' votes.
         effects = np.where(case.d, 1 / share, 1 / (1 - share))
         number = mean(flips.influences, flips.values)
         events = case.effective_events(flips.flips.sum(axis=1))
-        return _Scored(flips.values, number, effects, case.n_clusters, events)
+        return _Scored(flips.values, number, effects, everybody, events)
     cells, index = case.counted
     counted = cells.mean(axis=0, keepdims=True) if together else cells
     measured = measure(name, counted, strata=case.strata_names, usable=usable)
@@ -371,7 +371,7 @@ def _scored(
         measured.values,
         mean(influence.ravel().take(index), measured.values),
         effect.ravel().take(index).mean(axis=1),
-        case.clusters_among(rows),
+        rows,
         min((case.effective_events(case.shares @ part) for part in _parts(name)), default=math.nan),
         measured.reason,
         measured.note,
@@ -419,7 +419,7 @@ def _estimate(name: str, case: Case, level: float) -> Estimate:
         needed = f"{events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"
         reason = f"interval not estimable ({needed})"
     known: dict[str, Any] = {
-        "n": scored.n, "members": members, "events": events, "level": level,
+        "n": case.clusters_among(scored.rows), "members": members, "events": events, "level": level,
         "note": _notes(events, scored.note),
     }  # fmt: skip
     if reason or scored.number is None:
@@ -468,7 +468,8 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
         return was, _scored(name, after, axis, usable, together=together)
 
     dense, compressed = sides(together=False)
-    n, note, reason = max(dense.n, compressed.n), dense.note, dense.reason or compressed.reason
+    rows = dense.rows | compressed.rows
+    n, note, reason = before.clusters_among(rows), dense.note, dense.reason or compressed.reason
     if reason and max(before.members, after.members) > 1:
         inner = reason.removeprefix("undefined (").removesuffix(")")
         note = f"all members counted together: {inner}"
@@ -483,7 +484,7 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
             high=most,
         )  # fmt: skip
     moved = after.positive - before.positive
-    events = before.effective_events(np.abs(moved))
+    events = before.effective_events(np.abs(moved) * rows)  # of those that enter
     shared: dict[str, Any] = {"n": n, "members": members, "events": events, "level": level}
     if dense.number is None or compressed.number is None:
         note = _notes(events, note, few_runs(members))
