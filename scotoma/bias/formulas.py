@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Floats
 
+Counts = npt.NDArray[Any]
 GroupWeights = Literal["examples", "negatives"]
 
 
@@ -25,7 +27,7 @@ class ClassConfusion:
     cells: Floats
 
     @classmethod
-    def of(cls, called: Floats, tp: Floats, positives: Floats, n: Floats) -> ClassConfusion:
+    def of(cls, called: Counts, tp: Counts, positives: Counts, n: Counts) -> ClassConfusion:
         """The counts behind these, of shapes that broadcast to (G, M, C)."""
         return cls(
             np.stack(

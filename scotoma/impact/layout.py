@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Codes, Flags, Floats, Labels
 from scotoma.numbers import Variance, cluster_sums, combine, flip_floor
@@ -60,16 +62,16 @@ class Layout:
         """Rows of each class, shape (P,)."""
         return self.class_sums(self.rows)
 
-    def pair_sums(self, values: Floats | Flags) -> Floats | Flags:
+    def pair_sums(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Sums of rows (N, ...) over each pair, (J, ...)."""
         whole = self.codes is None
         return values if whole else np.add.reduceat(values, self.start, dtype=np.float64)
 
-    def class_sums(self, pairs: Floats | Flags) -> Floats:
+    def class_sums(self, pairs: npt.NDArray[Any]) -> Floats:
         """Sums of pairs (J, ...) over each class, (P, ...)."""
         return np.asarray(np.add.reduceat(pairs, self.first, dtype=np.float64))
 
-    def class_means(self, values: Floats | Flags) -> Floats:
+    def class_means(self, values: npt.NDArray[Any]) -> Floats:
         """Means of rows (N, K) over each class, (P, K).
 
         >>> layout = Layout.of(np.array([0, 1, 1]), None)

@@ -38,7 +38,7 @@ def bias(run: Run) -> list[Path]:
         elif due:
             from scotoma.stages.external.precision import read_detectors
             from scotoma.stages.measures.harms import Harms
-            from scotoma.stages.measures.rates import write_rates
+            from scotoma.stages.measures.rates import MOST_CLASS_ROWS, write_rates
 
             config, examples = run.config, read_test_examples(run)
             dense = read_predictions(run, "dense", examples)
@@ -53,6 +53,7 @@ def bias(run: Run) -> list[Path]:
                 seed=config.population.seed,
                 folder=Path(folder),
                 detectors=read_detectors(run) is not None,
+                most_class_rows=MOST_CLASS_ROWS,
             )
             variants = measure_variants(run, examples, "measure groups", harms.measures, dense)
             write_rates(rates, harms.rates(variants))

@@ -191,7 +191,7 @@ def _fraction(
     a, d = counts[..., :4], counts[..., 4:]
     both = a + d
     n = both.sum(axis=-1)
-    if name in POSITIVE:
+    if entering is not None:
         kinds = 1 - POSITIVE[name], POSITIVE[name]
         negative, positive = (ratio(d @ kind, both @ kind) for kind in kinds)
         return (np.where(entering, n * (negative - positive), 0.0), np.where(entering, n, 0.0))

@@ -159,12 +159,12 @@ def all_metrics(
     case = read_case(
         d=d, y=y, p=p, strata=strata, features=features, labels=labels, clusters=clusters
     )
-    wanted, cases = list(only), [merged(case)[0]]
+    wanted, (brief,) = list(only), merged(case)
     apart = _distances([name for name in wanted if name in DISTANCES], case, level, seed)
     return {
         name: apart[name]
         if name in apart
-        else _estimate(name, *(with_flips(case) if name == "FT" else cases), level)
+        else _estimate(name, with_flips(case)[0] if name == "FT" else brief, level)
         for name in wanted
     }
 
@@ -231,7 +231,7 @@ def metric_changes(
         )
     cases = merged(before, after)
     return {
-        name: _change(name, *(with_flips(before, after) if name == "FT" else cases), paired, level)
+        name: _change(name, with_flips(before, after) if name == "FT" else cases, paired, level)
         for name in wanted
     }
 
@@ -387,7 +387,7 @@ def _parts(name: str) -> list[Array]:
     if name == "GE":
         return [np.tile([0.0, 1.0, 1.0, 0.0], 2)]
     kinds = RATIOS[name].parts if name in RATIOS else [np.ones(4)] if name == "CI" else []
-    return [np.kron(facet, kind) for kind in kinds for facet in np.eye(2)]
+    return [np.asarray(np.kron(facet, kind), np.float64) for kind in kinds for facet in np.eye(2)]
 
 
 def _one_more(name: str, case: Case) -> float:
@@ -454,7 +454,8 @@ def _distances(names: Sequence[str], case: Case, level: float, seed: int) -> dic
     }
 
 
-def _change(name: str, before: Case, after: Case, paired: bool, level: float) -> Estimate:
+def _change(name: str, cases: list[Case], paired: bool, level: float) -> Estimate:
+    before, after = cases
     members = min(before.members, after.members)
     if absent := missing(name, before):
         return _not_computed(absent, before, members, level)

@@ -122,9 +122,10 @@ class Harms:
             ) if self.clarify else [],
         }  # fmt: skip
         if self._labelled is not None:
-            counted = map(self._counted, (dense, compressed))
-            judged = dict(zip(("dense", "compressed"), counted, strict=True))
-            beside |= self._labelled.measures(replace(comparison, **judged))
+            judged = replace(
+                comparison, dense=self._counted(dense), compressed=self._counted(compressed)
+            )
+            beside |= self._labelled.measures(judged)
         if self._whole is not None:
             beside["whole"] = self._whole.measures(comparison)
         return beside | self._alone(compressed)
