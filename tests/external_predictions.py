@@ -9,6 +9,7 @@ import polars as pl
 
 from scotoma.config import load_config
 from scotoma.run import Run
+from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import groups
 
 CONFIG = """\
@@ -49,7 +50,7 @@ def write(home: Path, *, models: int = 1, n: int = 300) -> Path:
 def audited(home: Path, text: str = CONFIG) -> Run:
     """All steps from preparing to logging, in this process."""
     (home / "audit.yaml").write_text(text)
-    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
+    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
     for group in groups(run.config):
         for step in group:
             step.function(run)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from scotoma.document.cells import Cell, Interval, Noted, Shown, Unit, show
-from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
-from scotoma.document.pictures import Album, Card, Filter, Pair, Picture, Pictures
+from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table
 
 __all__ = [
-    "Album",
-    "Card",
     "Cell",
     "Chart",
     "Column",
     "Document",
     "Facts",
-    "Filter",
     "Interval",
     "Noted",
-    "Pair",
-    "Picture",
-    "Pictures",
     "Section",
     "Shown",
     "Table",
     "Unit",
-    "Verbatim",
     "show",
 ]

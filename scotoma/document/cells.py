@@ -26,8 +26,8 @@ __all__ = [
 
 MINUS = "\N{MINUS SIGN}"
 Unit = Literal[
-    "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "score",
-    "score_change", "p", "bytes", "seconds",
+    "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "effect",
+    "score", "score_change", "p", "bytes", "seconds",
 ]  # fmt: skip
 
 
@@ -89,7 +89,7 @@ class Shown:
     Attributes:
         value: The number with its unit, or the text; empty where there is none.
         low: Lower end of the interval; empty where there is none.
-        high: Upper end of the interval, or a bound that has no lower end; else empty.
+        high: Upper end of the interval; empty where there is none.
         reason: Why the number or its interval is missing; empty otherwise.
         notes: What to say beside it; empty where there is no number.
     """
@@ -108,9 +108,7 @@ class Shown:
     @property
     def number(self) -> str:
         """The number with its interval, without what is said beside it."""
-        if not self.low:
-            return f"{self.value}, at most {self.high}" if self.high else self.value
-        return f"{self.value} [{self.low}, {self.high}]"
+        return f"{self.value} [{self.low}, {self.high}]" if self.low else self.value
 
     def __str__(self) -> str:
         """One cell of text.
@@ -141,6 +139,7 @@ LOOKS: Mapping[str, _Look] = {
     "number": _Look(1.0, "", "", 3),
     "change": _Look(1.0, "+", "", 3),
     "ratio": _Look(1.0, "", "", 2),
+    "effect": _Look(1.0, "+", "", 2),
     "score": _Look(1.0, "", "", None),
     "score_change": _Look(1.0, "+", "", None),
     "seconds": _Look(1.0, "", " s", None),
@@ -154,7 +153,7 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     Args:
         cell: Text, a number or an estimate; fractions for `rate` and `points`.
         unit: What it is.
-        known: How reasons and notes begin that stand elsewhere, so not beside this cell.
+        known: Reasons and notes that stand elsewhere, so not beside this cell.
 
     >>> str(show(Interval(0.0166, 0.004, 0.068), "rate")), str(show(Interval(0.0413), "points"))
     ('1.66% [0.40, 6.80]', '+4.13 (no interval)')
@@ -183,18 +182,19 @@ def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
     look = LOOKS[unit]
     ends = tuple(None if end is None else look.factor * end for end in _three(number))
     value, low, high = ends
-    elsewhere = tuple(known)
+    known_reason = number.reason in known
     if value is None:
         return Shown("", reason=number.reason or "undefined (no reason was recorded)")
-    notes = tuple(one for one in number.note.split("; ") if one and not one.startswith(elsewhere))
+    notes = tuple(note for note in number.note.split("; ") if note and note not in known)
     digits = _decimals([end for end in ends if end is not None], look.decimals)
     shown = _text(value, digits, look.sign) + look.suffix
-    reason = number.reason or ("no interval" if low is high is None else "")
-    reason = "" if reason.startswith(elsewhere) else reason
-    low_text, high_text = (
-        "" if end is None else _text(end, digits, look.sign) for end in (low, high)
+    reason = "" if known_reason else number.reason
+    if low is None or high is None:
+        missing = "" if known_reason else number.reason or "no interval"
+        return Shown(shown, reason=missing, notes=notes)
+    return Shown(
+        shown, _text(low, digits, look.sign), _text(high, digits, look.sign), reason, notes
     )
-    return Shown(shown, low_text if high_text else "", high_text, reason, notes)
 
 
 def _three(number: Ranged) -> tuple[float | None, float | None, float | None]:

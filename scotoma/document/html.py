@@ -18,16 +18,13 @@ from markupsafe import Markup
 
 from scotoma.document.cells import Ranged, Unit, finite_ends, is_ranged, show
 from scotoma.document.charts import drawings
-from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
-from scotoma.document.pictures import Picture, Pictures
+from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table
 
 __all__ = ["STYLES", "content_policy", "fragment", "html_page"]
 
 FOLDER = Path(__file__).parents[1] / "page"
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("page.js",)
-GALLERY = "gallery.js"  # where examples can be sifted
-PARTS = (Table, Chart, Facts, Verbatim, Picture, Pictures)
 WIDTH, HEIGHT, MARGIN = 160, 16, 8  # of the drawing of an interval, in SVG units
 
 
@@ -44,11 +41,9 @@ def html_page(document: Document, files: Mapping[str, str] | None = None) -> str
     Returns:
         The page; equal documents give equal text.
     """
-    pictures = any(isinstance(part, Pictures) for one in document.sections for part in one.parts)
-    scripts = (*SCRIPTS, GALLERY) if pictures else SCRIPTS
     style_texts, script_texts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, scripts)
+        for names in (STYLES, SCRIPTS)
     )
     return (
         _environment()
@@ -159,7 +154,8 @@ def column_axis(table: Table, column: Column) -> ColumnAxis | None:
 
 
 def _kind(part: object) -> str:
-    return type(part).__name__.lower() if isinstance(part, PARTS) else ""
+    kinds = ((Table, "table"), (Chart, "chart"), (Facts, "facts"))
+    return next((name for kind, name in kinds if isinstance(part, kind)), "")
 
 
 class _Compiled(FileSystemBytecodeCache):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.config import Config
+from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
@@ -16,11 +15,7 @@ from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
-if TYPE_CHECKING:
-    from scotoma.config.gate import GateRules
-    from scotoma.datasets import AuditedExamples
-
-__all__ = ["prepare", "refuse_unfit_rules"]
+__all__ = ["prepare"]
 
 
 def prepare(run: Run) -> list[Path]:
@@ -28,15 +23,10 @@ def prepare(run: Run) -> list[Path]:
 
     External predictions are imported whole.
     """
-    predicted = run.config.source.has_answers
+    predicted = isinstance(run.config.source, PredictionsSource)
     made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
     leaves = [*made, run.path(SOURCES)]
-    rules = Judging.of(run).rules
-    if rules is not None:
-        from scotoma.datasets import AuditedExamples
-
-        tested = AuditedExamples.read(run.examples, images=False).split("test")
-        refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
+    _refuse_unfit_rules(run)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
         from scotoma.stages.robustness.plan import plan_of
@@ -50,22 +40,27 @@ def prepare(run: Run) -> list[Path]:
     return [*leaves, *fetch_previous(run)]
 
 
-def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: bool) -> None:
+def _refuse_unfit_rules(run: Run) -> None:
     """Refuse rules for groups or labels that there are not before hours of work, not after."""
-    from scotoma.config.gate_groups import (
-        refuse_rules_about_labels,
-        refuse_rules_of_other_kind,
-        refuse_unknown_groups,
-    )
+    rules = Judging.of(run).rules
+    if rules is not None:
+        from scotoma.config.gate_groups import (
+            refuse_rules_about_labels,
+            refuse_rules_of_other_kind,
+            refuse_unknown_groups,
+        )
+        from scotoma.datasets import AuditedExamples
 
-    refuse_unknown_groups(rules, examples.partition().keys)
-    refuse_rules_of_other_kind(rules, scored=scored)
-    if not examples.labelled and not scored:
-        refuse_rules_about_labels(rules)
+        examples = AuditedExamples.read(run.examples, images=False).split("test")
+        refuse_unknown_groups(rules, examples.partition().keys)
+        scored = isinstance(run.config.source, ScoresSource)
+        refuse_rules_of_other_kind(rules, scored=scored)
+        if not examples.labelled and not scored:
+            refuse_rules_about_labels(rules)
 
 
 def _models(run: Run) -> list[Path]:
-    if not run.config.source.has_models:
+    if not isinstance(run.config.source, OnnxSource):
         return []
     from scotoma.stages.external.registered import fetch_models
 
@@ -73,8 +68,12 @@ def _models(run: Run) -> list[Path]:
 
 
 def _predicted(run: Run) -> list[Path]:
-    from scotoma.sources.answers import reruns_an_example, supplied_reruns
-    from scotoma.stages.external.predictions import import_predictions, prepare_predicted
+    from scotoma.stages.external.predictions import (
+        import_predictions,
+        prepare_predicted,
+        reruns_an_example,
+        supplied_reruns,
+    )
 
     changed = Changed.since_last_look(run)
     supplied = supplied_reruns(run.config)
@@ -99,7 +98,11 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     """
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models")) + more
-    made_with += _here(run).source.digest_beside()
+    source = _here(run).source
+    if isinstance(source, OnnxSource):
+        from scotoma.readers.hugging_face import digest_beside
+
+        made_with += digest_beside(source.models)
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()
@@ -110,7 +113,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
 
 def _here(run: Run) -> Config:
     """The run's configuration with its models, if they are external, in a folder."""
-    if not run.config.source.has_models:
+    if not isinstance(run.config.source, OnnxSource):
         return run.config
     from scotoma.stages.external.registered import models_here
 
@@ -118,9 +121,8 @@ def _here(run: Run) -> Config:
 
 
 def _decode(run: Run) -> None:
-    from scotoma.datasets import checked_parts
+    from scotoma.datasets import checked_parts, open_examples
     from scotoma.datasets.orientation import orientation_notes
-    from scotoma.sources.reading import open_examples
 
     examples, parts = open_examples(_here(run))
     progress.start("decode images", 1)

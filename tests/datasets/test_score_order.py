@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from scotoma.config import OnnxSource
+from scotoma.datasets.score_order import score_order
 from scotoma.errors import DataError
-from scotoma.sources.onnx import OnnxSource
 
 
 def order(
@@ -30,7 +31,7 @@ def order(
     )
     ids = names or [f"{place}.png" for place in range(len(labels))]
     table = pl.DataFrame({"example_id": ids, "label": labels})
-    found, note = source.class_order(table, "table.csv")
+    found, note = score_order(table, source, "table.csv")
     return list(found), note.sentence
 
 

@@ -8,19 +8,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from scotoma.commands.slices.search import harmless
-from scotoma.commands.tables.pages import pages_as_markdown, pages_as_text
+import polars as pl
+
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
 from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
-from scotoma.commands.tournament.tables import as_content, as_rows, as_tables
 from scotoma.config.techniques import BASE
+from scotoma.document import Column, Table
+from scotoma.document.html import html_page
+from scotoma.document.text import document_text, markdown_text
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.printable import listed, quoted
 from scotoma.published import fairness_variance
-from scotoma.report.tournament import render_tournament
-from scotoma.report.tournament_tables import TournamentResult, headline_metric
 from scotoma.runs import (
     RunFinding,
     RunSets,
@@ -30,8 +31,11 @@ from scotoma.runs import (
     compare_paired,
     compare_techniques,
     equal_accuracy,
+    finding_rows,
     survival,
+    table_of_runs,
 )
+from scotoma.runs.section import TournamentResult, headline_metric, tournament_document
 from scotoma.storage.files import written
 
 __all__ = ["TournamentQuestion", "compare_read_runs", "run_tournament", "unstable"]
@@ -106,20 +110,63 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
     if len(formats) > 1:
         raise ConfigError(f"--{formats[0]} and --{formats[1]} exclude each other; choose one")
     result = compare_read_runs(question)
+    document = tournament_document(result)
     with written(out) as temporary:
-        temporary.write_text(render_tournament(result), encoding="utf-8")
-    chosen = formats[0] if formats else "text"
-    if chosen == "json":
-        text = json.dumps(jsonable(as_content(result)), indent=1, allow_nan=False)
-    elif chosen == "csv":
-        text = harmless(as_rows(result)).write_csv().rstrip("\n")
-    else:
-        head = " ".join([f"{result.title}: techniques against their baselines.", *result.remarks])
-        write = pages_as_markdown if chosen == "markdown" else pages_as_text
-        text = "\n".join(write(head, as_tables(result, details=chosen == "markdown")))
-    sys.stdout.write(text + "\n")
+        temporary.write_text(html_page(document), encoding="utf-8")
+    write = {
+        "json": lambda: json.dumps(jsonable(as_content(result)), indent=1, allow_nan=False) + "\n",
+        "csv": lambda: _as_csv(as_rows(result)),
+        "markdown": lambda: markdown_text(document),
+        "text": lambda: document_text(document) + "\n",
+    }
+    sys.stdout.write(write[formats[0] if formats else "text"]())
     if not question.quiet:
         sys.stderr.write(f"note    page written to {out}\n")
+
+
+def as_rows(result: TournamentResult) -> pl.DataFrame:
+    """Make one row a number, unrounded, as the rows of an audit are."""
+    tournament = result.tournament
+    found = {"bias": tournament.cells, "accuracy": tournament.accuracy,
+             "spread": tournament.spreads}  # fmt: skip
+    return finding_rows({**found, **result.beside})
+
+
+def _as_csv(rows: pl.DataFrame) -> str:
+    return Table("rows", "", [Column(name, name) for name in rows.columns], rows.to_dicts()).csv()
+
+
+def as_content(result: TournamentResult) -> dict[str, Any]:
+    """Make what --json prints."""
+    tournament = result.tournament
+    return {
+        "version": 2,
+        "title": result.title,
+        "protocol": tournament.protocol,
+        "level": tournament.level,
+        "totals": tournament.totals,
+        "published_totals": result.published,
+        "cells": [_said(cell) | {"verdict": cell.verdict, "costs": cell.costs}
+                  for cell in tournament.cells],
+        "accuracy": list(map(_said, tournament.accuracy)),
+        "undefined": [
+            {"technique": name, "metric": metric, "reason": reason}
+            for (name, metric), reason in tournament.undefined.items()
+        ],
+        "rows": as_rows(result).to_dicts(),
+        "runs": table_of_runs(tournament.sets).to_dicts(),
+        "correlations": tournament.correlations,
+        "failed": [{"technique": name, "reason": why} for name, why in result.failed.items()],
+        "remarks": result.remarks,
+    }  # fmt: skip
+
+
+def _said(cell: RunFinding) -> dict[str, Any]:
+    """The words of a comparison; its numbers are rows."""
+    return {
+        "technique": cell.technique, "baseline": cell.base, "metric": cell.metric,
+        "effect": cell.effect, "mean_moves": cell.moves("mean"), "spread_moves": cell.spread_moves,
+    }  # fmt: skip
 
 
 def compare_read_runs(question: TournamentQuestion) -> TournamentResult:

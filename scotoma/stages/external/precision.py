@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.audit import read_part, write_part
 from scotoma.audit.precision import MeasuredDetectors
+from scotoma.audit.reading import read_part
+from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
-from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
-from scotoma.run import Run
+from scotoma.run import Run, write_json
 from scotoma.run.folder import INPUTS
 
-__all__ = ["detectors_of", "measure_detectors", "precision_file", "read_detectors"]
+__all__ = ["measure_detectors", "precision_file", "read_detectors", "write_detectors"]
 
 
 def precision_file(folder: Path) -> Path:
@@ -30,15 +30,17 @@ def precision_file(folder: Path) -> Path:
     return folder / "precision.json"
 
 
-def detectors_of(
+def write_detectors(
+    path: Path,
     scores: Mapping[str, Sequence[DetectionScores]],
     images: int,
     paired: Mapping[str, bool],
     notes: Iterable[AdmissionNote],
-) -> MeasuredDetectors:
-    """Measure what changes between the first population and each other.
+) -> None:
+    """Write what changes between the first population and each other.
 
     Args:
+        path: The file.
         scores: Scores of each detector by variant, the dense one first; none for no change.
         images: How many images there are.
         paired: Whether members of a variant derive from dense ones.
@@ -54,12 +56,12 @@ def detectors_of(
         for name in others
     }
     told = [note.as_dict() for note in dict.fromkeys(notes)]
-    return MeasuredDetectors.model_validate(jsonable({"precision": rows, "admission": told}))
+    write_json(path, jsonable({"precision": rows, "admission": told}), indent=None)
 
 
 def read_detectors(run: Run) -> MeasuredDetectors | None:
     """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
-    if not run.config.source.has_answers:
+    if not isinstance(run.config.source, PredictionsSource):
         return None
     for folder in (run.root, run.path(INPUTS)):
         path = precision_file(folder)
@@ -71,14 +73,14 @@ def read_detectors(run: Run) -> MeasuredDetectors | None:
 
 def measure_detectors(
     run: Run,
-    boxes: BoxReading,
+    tables: Sequence[PredictionTable],
     supplied: Mapping[str, tuple[str, Sequence[str]]],
 ) -> None:
     """Measure and write AP and AR of the detectors of a run, and whether dense ones are admitted.
 
     Args:
         run: The run.
-        boxes: What counts as found. Where a model has several files, there is no AP.
+        tables: The files of detections; where a model has several, there is no AP.
         supplied: Variant to what the files call it, and its models in the order of the members.
 
     Raises:
@@ -86,13 +88,14 @@ def measure_detectors(
     """
     from scotoma.comparison.boxes import box_chance_note
 
-    limits = run.config.limits
+    source, limits = run.config.source, run.config.limits
+    assert isinstance(source, DetectionsSource)
     files: dict[tuple[str, str], list[PredictionTable]] = {}
-    for table in run.config.source.tables():
+    for table in tables:
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
-    truth = read_ground_truth(ground_truth_here(boxes.truth), limits=limits)
-    groups, known = image_groups(truth.images), {"iou": boxes.iou, "least_score": boxes.least_score}
+    truth = read_ground_truth(ground_truth_here(source.examples), limits=limits)
+    groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
     scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
     found: list[Flags] = []
     dealt: dict[str, list[Flags]] = {}
@@ -107,8 +110,8 @@ def measure_detectors(
             scores[name].append(detection_scores(truth, detections, groups=groups))
             if name == "dense":
                 found.append(outcomes(truth, detections, **known).found)
-                for way, hits in dealt_outcomes(truth, detections, **known).items():
-                    dealt.setdefault(way, []).append(hits)
+                for way, boxes in dealt_outcomes(truth, detections, **known).items():
+                    dealt.setdefault(way, []).append(boxes)
     if len(numbered) > 1:
         (one, other), how = list(numbered.values())[:2], [way or "as the truth" for way in numbered]
         raise DataError(
@@ -122,5 +125,4 @@ def measure_detectors(
         notes += [] if chance is None else [chance]
     paired = {variant.name: variant.paired for variant in run.config.resolved_variants}
     alone = all(len(scores[name]) == len(models) for name, (_, models) in supplied.items())
-    detectors = detectors_of(scores if alone else {}, truth.images, paired, notes)
-    write_part(precision_file(run.root), detectors)
+    write_detectors(precision_file(run.root), scores if alone else {}, truth.images, paired, notes)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scotoma import progress
+from scotoma.config import PredictionsSource
+from scotoma.config.model import OnnxSource
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions, ScoresFile
@@ -46,9 +48,9 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
             "dfr fits one layer to one label, and this audit has several; take thresholds, offsets "
             "or ensemble"
         )
-    if features and run.config.source.has_models:
+    if features and isinstance(run.config.source, OnnxSource):
         return np.stack(list(_external_features(run, variant)))
-    if not run.config.source.trains:
+    if isinstance(run.config.source, PredictionsSource | OnnxSource):
         if features:
             raise DataError(
                 "dfr needs the last layer's inputs, and this audit has predictions and no model; "
