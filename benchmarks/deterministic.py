@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from scotoma.config import Recipe, default_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma.datasets import decode_images
+from scotoma.sources.reading import load_examples
 from scotoma.training.engine import Member, Training
 from scotoma.training.placement import device_name, training_device
 from scotoma.training.task import classification

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, TensorDataset
 
 from scotoma.config import Recipe, parse_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma.datasets import decode_images
+from scotoma.sources.reading import load_examples
 from scotoma.training.engine import (
     Member,
     TrainedMember,

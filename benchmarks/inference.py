@@ -149,9 +149,10 @@ def population(data: Path, name: str, members: int, naive: int, images: int) -> 
     from safetensors.torch import save_file
 
     from scotoma.config import parse_config
-    from scotoma.datasets import decode_images, decode_images_to, load_examples
+    from scotoma.datasets import decode_images, decode_images_to
     from scotoma.inference import Network, predict_members
     from scotoma.quantization.graphs import export_graph
+    from scotoma.sources.reading import load_examples
     from scotoma.training.models import build_model
 
     config = parse_config(

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 from scotoma.config import parse_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma.datasets import decode_images
 from scotoma.mitigation.groups import training_groups
+from scotoma.sources.reading import load_examples
 from scotoma.training.engine import Member, Training
 from scotoma.training.task import classification
 from scotoma.training.technique import technique_task

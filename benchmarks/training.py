@@ -22,8 +22,9 @@ import torch
 from PIL import Image
 
 from scotoma.config import parse_config
-from scotoma.datasets import AuditedExamples, decode_images, load_examples
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.run import Run
+from scotoma.sources.reading import load_examples
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 from scotoma.training.population import train_populations

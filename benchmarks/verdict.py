@@ -207,8 +207,8 @@ def _against_labels(
 ) -> dict[str, list[dict[str, Any]]]:
     """Classes and groups as the step `bias` measures them, which the default gate asks about."""
     with tempfile.TemporaryDirectory() as folder:
-        measures = AgainstLabels.of(
-            examples, positive, pair.dense, {}, comparisons=1, seed=0, folder=Path(folder)
+        measures = AgainstLabels(
+            examples=examples, positive=positive, comparisons=1, folder=Path(folder)
         ).measures(pair)
     # No rate of one class against the rest, of which there are many.
     rates = [row for row in measures["subgroups"] if row["class"] is None]

@@ -9,7 +9,7 @@ from typing import Any
 from kfp import compiler, dsl
 
 from scotoma import components
-from scotoma.config import Config, Kubeflow, OnnxSource
+from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import (
     check_for_cluster,
     pipeline_config,
@@ -128,7 +128,7 @@ class _Steps:
         task = component(**arguments).set_caching_options(enable_caching=False)
         if self.kubeflow is None:
             return task
-        trains = not isinstance(self.config.source, OnnxSource)
+        trains = not self.config.source.has_models
         return place(task, component.name, self.kubeflow, trains=trains)
 
     def failures_recorded(self, run_uri: Any, *, scheduled: bool = False) -> dsl.ExitHandler:

@@ -10,7 +10,6 @@ from kfp import dsl
 from scotoma import storage
 from scotoma.config import Config, Kubeflow
 from scotoma.config.registered import SCHEME
-from scotoma.config.sources import LOCATIONS
 from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
 from scotoma.gpu import GPUS_VARIABLE
@@ -127,7 +126,7 @@ def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:
 
 def places_read(config: Config) -> dict[str, str]:
     """List what an audit reads from outside: key of the configuration to path or URI."""
-    places = {f"source.{key}": getattr(config.source, key, None) for key in LOCATIONS}
+    places = {f"source.{key}": place for key, place in config.source.places.items()}
     if (asked := config.robustness) is not None:
         places |= {"robustness.files": asked.files, "robustness.frost": asked.frost}
         places |= {f"robustness.sets {one.name}": one.folder for one in asked.sets}
@@ -151,7 +150,7 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
                 f"{key} is on this machine ({place}), which the steps on a cluster cannot read; "
                 "name an s3:// address, or a folder below kubeflow.volume.mount"
             )
-    if is_code(model := str(getattr(config.source, "model", ""))):
+    if is_code(model := config.source.network):
         raise ConfigError(
             f"source.model {model!r} is code of your own, which the container images do not hold; "
             "train on this machine, or name one of Scotoma's networks"

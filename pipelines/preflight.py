@@ -7,7 +7,7 @@ from typing import Any
 from kfp import compiler, dsl, kubernetes
 
 from scotoma.components.image import CORE_IMAGE, IMAGE
-from scotoma.config import Config, Kubeflow, OnnxSource
+from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.cluster import PREFLIGHT
 from scotoma.pipelines.placing import STEP_LABEL, check_for_cluster, place
 from scotoma.run import code_digest, shareable
@@ -80,7 +80,7 @@ def compile_preflight(config: Config, path: Path, kubeflow: Kubeflow) -> None:
             )
             task.set_caching_options(enable_caching=False)
             task.set_container_image(CORE_IMAGE if part == "core" else IMAGE)
-            place(task, PARTS[part], tried, trains=not isinstance(config.source, OnnxSource))
+            place(task, PARTS[part], tried, trains=not config.source.has_models)
             kubernetes.add_pod_label(task, STEP_LABEL, f"preflight-{part}")
 
     compiler.Compiler().compile(pipeline, str(path))

@@ -9,7 +9,6 @@ import polars as pl
 
 from scotoma.config import load_config
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import groups
 
 CONFIG = """\
@@ -50,7 +49,7 @@ def write(home: Path, *, models: int = 1, n: int = 300) -> Path:
 def audited(home: Path, text: str = CONFIG) -> Run:
     """All steps from preparing to logging, in this process."""
     (home / "audit.yaml").write_text(text)
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     for group in groups(run.config):
         for step in group:
             step.function(run)

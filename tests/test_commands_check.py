@@ -20,7 +20,8 @@ from scotoma.commands.check.forecast_text import bytes_text
 from scotoma.config import Config, default_config
 from scotoma.costs.images import look_at_images
 from scotoma.costs.measure import NetworkCost
-from scotoma.datasets import decode_images, load_examples, survey_examples
+from scotoma.datasets import decode_images
+from scotoma.sources.reading import load_examples, survey_examples
 from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
 from tests.conftest import Storage

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from scotoma.config import (
     DEFAULT_CONFIG,
     Config,
-    FolderSource,
     Recipe,
     Variant,
     default_config,
@@ -20,6 +19,7 @@ from scotoma.config import (
     parse_config,
 )
 from scotoma.errors import ConfigError
+from scotoma.sources.folder import FolderSource
 
 CONFIG = """\
 version: 1

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.config import (
-    Recipe,
-    load_config,
-    parse_config,
-)
+from scotoma.config import Recipe, load_config, parse_config
 from scotoma.config.sheet import Sheet
 from scotoma.errors import ConfigError
 from tests.test_config import CONFIG, FOLDER, changed, refused

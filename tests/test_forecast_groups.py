@@ -8,8 +8,8 @@ import pytest
 
 from scotoma.commands.check.forecast_groups import forecast_groups
 from scotoma.config import default_config
-from scotoma.datasets import survey_examples
 from scotoma.power import Design, forecast
+from scotoma.sources.reading import survey_examples
 
 
 def test_groups_detect_what_the_power_of_their_clusters_says() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ CHAIN = [
     {"quantization"},
     {"inference"},
     {"predictions"},
+    {"sources"},
     {"power"},
     {"divergence", "impact", "bias", "slices", "robustness"},
     {"comparison", "runs", "verdict"},
@@ -63,6 +65,7 @@ RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name
 BESIDE = {
     ("audit", "answers"),
     ("config", "answers"),
+    ("config", "sources"),
     ("review", "study"),
 }  # neighbours that may be imported
 APART = {("report", "verdict"), ("report", "summary")}  # a page is drawn and never judges
@@ -316,6 +319,59 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
     loaded = loaded_by("scotoma.cli", "scotoma.__main__")["scotoma.cli"]
     assert "typer" in loaded
     assert [package for package in loaded if is_heavy(package, HEAVY)] == []
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def questions_of_kind(source: str) -> list[str]:
+    """Where code asks which kind a source is, and not what it has."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        text = ast.unparse(node)
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                wrong = re.search(r"\w*Source\b", ast.unparse(kinds))
+            case ast.Call(func=ast.Name(id="hasattr" | "getattr"), args=[asked, *_]):
+                wrong = re.search(r"(^|\.|_)source$", ast.unparse(asked))
+            case ast.Compare() | ast.Match():
+                compared = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()
+                sides = compared or (node.subject,)
+                wrong = any(re.search(r"(^|\.|_)source\.kind$", ast.unparse(one)) for one in sides)
+            case _:
+                continue
+        if wrong:
+            found.append(f"{node.lineno}: {text.splitlines()[0]}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "isinstance(config.source, OnnxSource)",
+        "isinstance(run.config.source, (PredictionsSource, onnx.OnnxSource))",
+        "if not isinstance(source, CelebaSource | CocoSource): pass",
+        "config.source.kind == 'onnx'",
+        "'scores' != source.kind",
+        "source.kind in KINDS",
+        "hasattr(config.source, 'recipe')",
+        "getattr(wanted_source, 'classes', ())",
+        "match source.kind:\n    case 'onnx': pass",
+    ],
+)
+def test_the_scanner_sees_every_way_to_ask_a_source_for_its_kind(asked: str) -> None:
+    assert len(questions_of_kind(asked)) == 1
+
+
+def test_nobody_asks_a_source_for_its_kind() -> None:
+    """What it has is asked of `sources/contract.py`: a new kind is a file and a line there."""
+    wrong = [
+        f"{name}:{found}"
+        for name, path in modules().items()
+        if not name.startswith("scotoma.sources.")
+        for found in questions_of_kind(path.read_text("utf-8"))
+    ]
+    assert wrong == []
 
 
 # --- kfp ------------------------------------------------------------------------------------------

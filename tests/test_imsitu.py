@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import open_examples, survey_examples
 from scotoma.errors import DataError
+from scotoma.sources.reading import open_examples, survey_examples
 
 SPACE = {
     "nouns": {

@@ -16,16 +16,11 @@ from typer.testing import CliRunner
 from scotoma.audit import GateResult
 from scotoma.cli import app
 from scotoma.config import Config, load_config
-from scotoma.datasets import (
-    AuditedExamples,
-    load_examples,
-    open_examples,
-    store_images,
-    survey_examples,
-)
+from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
+from scotoma.sources.reading import load_examples, open_examples, survey_examples
 from scotoma.stages.gather import gather
 from scotoma.stages.import_models import import_models
 from scotoma.stages.members.shards import shards

@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 
 from scotoma.config import Config, parse_config
-from scotoma.datasets import AuditedExamples, load_examples, store_images
+from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.mitigation.groups import network_outputs, training_groups
 from scotoma.predictions import PredictionFile, ScoresFile
 from scotoma.run import Run, read_json
+from scotoma.sources.reading import load_examples
 from scotoma.stages.members.compression import Compression
 from scotoma.stages.members.files import quantized_variants
 from scotoma.stages.members.shards import shards

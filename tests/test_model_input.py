@@ -12,11 +12,12 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from scotoma.config import Config, OnnxSource, parse_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma.config import Config, parse_config
+from scotoma.datasets import decode_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import ConfigError, DataError
-from scotoma.stages.external.model_input import with_model_input
+from scotoma.sources.onnx import OnnxSource
+from scotoma.sources.reading import load_examples
 
 CONFIG = """\
 source:
@@ -51,7 +52,7 @@ def model(folder: Path, shape: tuple[Any, ...], metadata: dict[str, str] | None 
 
 def completed(home: Path, more: str = "") -> tuple[OnnxSource, Config]:
     text = CONFIG.format(home=home).replace("  images:", f"{more}  images:", 1)
-    config = with_model_input(parse_config(text, "audit.yaml"))
+    config = parse_config(text, "audit.yaml").completed()
     assert isinstance(config.source, OnnxSource)
     return config.source, config
 
@@ -107,7 +108,7 @@ def test_the_settings_of_an_image_processor_are_taken(tmp_path: Path) -> None:
     assert (own.size, own.crop, own.preprocessing.scale) == ([4, 5], 1.0, 127.5)
     assert own.preprocessing.mean == [0.0, 0.0, 0.0]
     # A second look changes nothing: a run keeps what it began with.
-    again = with_model_input(completed(tmp_path)[1])
+    again = completed(tmp_path)[1].completed()
     assert again == completed(tmp_path)[1]
 
 

@@ -20,7 +20,7 @@ from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages import verdict as judging
-from scotoma.stages.measures.accuracy import constant_members
+from scotoma.stages.measures.answers import constant_members
 from scotoma.stages.members.shards import shards
 from scotoma.stages.predict import predict
 from scotoma.stages.prepare import prepare

@@ -24,7 +24,6 @@ from scotoma.published import fairness_runs, fairness_variance
 from scotoma.run import Run
 from scotoma.runs import RunFinding, compare_runs
 from scotoma.runs.techniques import costs_of
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.stages.measures.run_to_run import FairnessOfRuns
 from scotoma.stages.steps import STEPS, skipped_steps
@@ -231,7 +230,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     table.with_columns(age).write_csv(home / "examples.csv")
     more = "clarify: {features: [age]}\nslices: {features: [sex, age], max_cross: 2}\n"
     (home / "audit.yaml").write_text(CONFIG + more)
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     for step in STEPS.values():
         if step.name not in {*skipped_steps(run.config), "report", "log"}:
             step.function(run)

@@ -24,7 +24,6 @@ from scotoma.papers import Grid, PaperTable
 from scotoma.predictions import Predictions
 from scotoma.published import pie
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import STEPS, skipped_steps
 from tests.commands import scotoma
 
@@ -172,7 +171,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
             )
         top5[variant] = np.stack(best, axis=1)
     (home / "audit.yaml").write_text(CONFIG)
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     for step in STEPS.values():
         if step.name not in {*skipped_steps(run.config), "report", "log"}:
             step.function(run)

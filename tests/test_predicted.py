@@ -20,7 +20,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.stages.external.pictures import named_images
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.report import draw
 from tests.commands import scotoma
@@ -222,7 +221,7 @@ def test_both_sides_may_have_different_numbers_of_models(tmp_path: Path) -> None
         r for r in audit["subgroups"]["int8"] if r["group"] == "all" and r["metric"] == "error"
     )
     assert row["absolute"]["value"] == pytest.approx(errors[1] - errors[0])
-    again = complete(load_config(run.path("config.yaml")))  # what the folder has, read back
+    again = load_config(run.path("config.yaml")).completed()  # what the folder has, read back
     assert again.digest() == run.config.digest()
 
 
@@ -245,7 +244,7 @@ def test_models_are_paired_by_their_names_where_the_configuration_says_so(tmp_pa
     assert audit["divergence"]["int8"]["flips"]["n"] == 300
     (tmp_path / "preds" / "int8" / "seed2.csv").rename(tmp_path / "preds" / "int8" / "other.csv")
     with pytest.raises(ConfigError, match="are paired with those of 'fp32' by their names, but"):
-        complete(load_config(tmp_path / "audit.yaml"))
+        load_config(tmp_path / "audit.yaml").completed()
 
 
 @pytest.mark.parametrize("name", ["../../x", 70 * "字"])
@@ -257,7 +256,7 @@ def test_a_variant_whose_name_no_file_can_have_is_refused(name: str, tmp_path: P
     long.write_csv(tmp_path / "preds" / "long.csv")
     (tmp_path / "audit.yaml").write_text(CONFIG.replace("{variant}/{model}.csv", "long.csv"))
     with pytest.raises(DataError, match=f"variant '{name}' of source.files must have a name "):
-        complete(load_config(tmp_path / "audit.yaml"))
+        load_config(tmp_path / "audit.yaml").completed()
 
 
 def test_images_that_the_table_names_are_shown_unless_they_lie_elsewhere(tmp_path: Path) -> None:
@@ -267,9 +266,9 @@ def test_images_that_the_table_names_are_shown_unless_they_lie_elsewhere(tmp_pat
     (tmp_path / "secret.png").write_bytes(b"secret")
     (home / "a.png").write_bytes(b"\x89PNG")
     (home / "link.png").symlink_to(tmp_path / "secret.png")
-    source = load_config(home / "audit.yaml").source
+    folder = load_config(home / "audit.yaml").source.folder_of_pictures
     names = {"a": "a.png", "b": "../secret.png", "c": "link.png", "d": None, "e": "/etc/passwd"}
-    assert named_images(source, names) == {"a": b"\x89PNG"}  # type: ignore[arg-type]
+    assert named_images(folder, names) == {"a": b"\x89PNG"}
 
 
 def test_check_tells_the_groups_of_predictions_and_nothing_of_training(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
 from scotoma.run import Run, checksums, read_json
 from scotoma.stages import perform
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.previous import fetch_previous, leave_previous, margin_of
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.steps import STEPS, groups
@@ -53,7 +52,7 @@ def month(home: Path, name: str, *, drift: bool = False) -> tuple[Run, str]:
         path.write_text(table.write_csv().replace("img/", f"{name}/"))
     (data / "examples.csv").write_text(examples.write_csv().replace("img/", f"{name}/"))
     (data / "audit.yaml").write_text(CONFIG.replace('tracking: {uri: "off"}\n', RETRAINING))
-    run = Run.create(home / "runs" / name, complete(load_config(data / "audit.yaml")))
+    run = Run.create(home / "runs" / name, load_config(data / "audit.yaml").completed())
     Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).as_of).leave(run)
     return run, stepped(run)
 
@@ -195,7 +194,7 @@ def test_a_repeated_audit_is_compared_with_the_one_before_it(
     text = (tmp_path / "m2" / "audit.yaml").read_text()
     untracked = text.replace(RETRAINING, 'tracking: {uri: "off"}\n')
     (tmp_path / "m2" / "audit.yaml").write_text(untracked)
-    run = Run.create(tmp_path / "again", complete(load_config(tmp_path / "m2" / "audit.yaml")))
+    run = Run.create(tmp_path / "again", load_config(tmp_path / "m2" / "audit.yaml").completed())
     Judging(parse_rules(RULES, "gate.yaml"), Judging.of(run).as_of).leave(run)
     stepped(run)
     assert gate_of(run)["verdict"] == "PASS"  # beside no other audit

@@ -20,7 +20,6 @@ from scotoma.config import load_config, parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import groups
 from scotoma.tracking import scalar_metrics
 from scotoma.tracking.records import audit_records, member_records
@@ -74,7 +73,7 @@ def write(home: Path, *, models: int = 1, harm: float = 0.4) -> Path:
 def audited(home: Path, text: str = CONFIG) -> Run:
     """All steps in this process."""
     (home / "audit.yaml").write_text(text)
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     for group in groups(run.config):
         for step in group:
             step.function(run)

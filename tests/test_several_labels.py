@@ -15,7 +15,6 @@ import pytest
 from scotoma.bias.member_fairness import label_fairness, member_fairness
 from scotoma.config import load_config
 from scotoma.config.label import Label
-from scotoma.datasets import load_examples
 from scotoma.datasets.coco_labels import coco_labels
 from scotoma.datasets.label_pairs import label_pairs
 from scotoma.errors import DataError
@@ -26,7 +25,7 @@ from scotoma.impact.average_precision import (
 )
 from scotoma.numbers import COMPRESSED, Number
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
+from scotoma.sources.reading import load_examples
 from scotoma.stages.prepare import prepare
 from scotoma.stages.steps import groups
 from tests.commands import scotoma
@@ -51,7 +50,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("labels")
     EXAMPLE["write"](home, photographs=400, models=3, harm=1.5)
     (home / "audit.yaml").write_text(CONFIG)
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     for group in groups(run.config):
         for step in group:
             step.function(run)
@@ -223,7 +222,7 @@ def test_bad_tables_are_refused_in_a_sentence(fault: str, tmp_path: Path) -> Non
             kept.select(change["score"]).to_series()
         ).write_parquet(path)
     (tmp_path / "audit.yaml").write_text(CONFIG)
-    run = Run.create(tmp_path / "run", complete(load_config(tmp_path / "audit.yaml")))
+    run = Run.create(tmp_path / "run", load_config(tmp_path / "audit.yaml").completed())
     with pytest.raises(DataError) as refused:
         prepare(run)
     assert str(refused.value).startswith(sentence.format(home=tmp_path))

@@ -25,7 +25,6 @@ from scotoma.stages import slices as slicing
 from scotoma.stages import verdict as judging
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
-from scotoma.stages.external.models import find_models
 from scotoma.stages.gather import gather
 from scotoma.stages.import_models import import_models
 from scotoma.stages.members.shards import shards
@@ -265,7 +264,7 @@ def test_models_need_names_in_utf_8_and_are_files(home: Path) -> None:
             other.mkdir()
         try:
             with pytest.raises(DataError, match=sentence):
-                find_models(config)
+                config.source.models_found(config)
         finally:
             other.rename(held) if other.is_file() else (other.rmdir(), (home / "held").rename(held))
 

@@ -17,7 +17,6 @@ from scotoma.predictions import PredictionFile
 from scotoma.run import Run
 from scotoma.stages.bias import bias
 from scotoma.stages.divergence import divergence
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.prepare import prepare
 from scotoma.stages.slices import slices
 from scotoma.stages.verdict import verdict
@@ -36,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same predictions with labels and without: runs `run` and `labelled`."""
     home = elsewhere.write(tmp_path_factory.mktemp("field"), models=5)
     (home / "audit.yaml").write_text(LABELLED)
-    labelled = Run.create(home / "labelled", complete(load_config(home / "audit.yaml")))
+    labelled = Run.create(home / "labelled", load_config(home / "audit.yaml").completed())
     for step in (prepare, divergence, bias, slices, verdict):
         step(labelled)
     table = pl.read_csv(home / "examples.csv")

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.config import PredictionsSource, load_config, parse_config
+from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
-from scotoma.stages.external.predictions import complete
+from scotoma.sources.predictions import PredictionsSource
 from tests.commands import scotoma
 
 N = 240
@@ -91,7 +91,7 @@ def test_several_columns_are_several_models(tmp_path: Path) -> None:
         "dense": ["dense_0", "dense_1"],
         "int8": ["int8_0", "int8_1"],
     }
-    config = complete(parse_config(json.dumps(draft), "draft"))
+    config = parse_config(json.dumps(draft), "draft").completed()
     assert config.population.models == 2
 
 

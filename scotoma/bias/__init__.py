@@ -5,8 +5,13 @@ from __future__ import annotations
 from scotoma.bias.counting import counts, tally
 from scotoma.bias.gaps import gap
 from scotoma.bias.results import GroupChange, GroupGap, GroupRate
-from scotoma.bias.selection import selection_changes, selection_rates
-from scotoma.bias.subgroup import amplification, group_changes, rates
+from scotoma.bias.subgroup import (
+    amplification,
+    group_changes,
+    rates,
+    selection_changes,
+    selection_rates,
+)
 
 __all__ = [
     "GroupChange",

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.bias.bootstrap import weigh
 from scotoma.errors import DataError
 from scotoma.inputs import (
     Codes,
@@ -27,8 +28,6 @@ from scotoma.inputs import (
 )
 from scotoma.numbers import Tally, Words
 from scotoma.numbers.tally import power_table
-
-CELLS_AT_ONCE = 2**20  # predictions coded at a time: a few megabytes, whatever the audit's size
 
 
 @dataclass(frozen=True)
@@ -94,20 +93,11 @@ def counts(
     [[[[1, 0], [1, 1]]], [[[0, 0], [1, 1]]]]
     """
     ids = class_ids(predicted, "predicted", n_classes)
-    rows, members = ids.shape
-    y = true_labels(labels, rows, n_classes)
-    masks = group_masks(groups, rows)
-    bins = members * n_classes**2
-    total = np.zeros((len(masks), bins), np.int64)
-    first = np.arange(members) * n_classes**2
-    # Fewer rows than bins at a time would spend the time on empty bins.
-    step = max(1, max(CELLS_AT_ONCE, bins) // members)
-    for start in range(0, rows, step):
-        part = slice(start, start + step)
-        codes = ids[part] + (y[part, None].astype(np.intp) * n_classes + first)
-        for g, mask in enumerate(masks[:, part]):
-            total[g] += np.bincount(codes[mask].ravel(), minlength=bins)
-    return total.reshape(len(masks), members, n_classes, n_classes)
+    y = true_labels(labels, len(ids), n_classes)
+    masks = group_masks(groups, len(y))
+    codes = ids + y[:, None].astype(np.intp) * n_classes
+    found = weigh(codes, masks.astype(np.float64), (1, n_classes, n_classes))
+    return found.astype(np.int64).reshape(len(masks), ids.shape[1], n_classes, n_classes)
 
 
 def tally(
@@ -270,25 +260,32 @@ def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | No
     )
 
 
-def group_masks(groups: npt.ArrayLike, rows: int, names: Sequence[str] | None = None) -> Flags:
-    """Membership of the groups, bool, shape (G, rows), checked, with their names where given.
+def group_masks(groups: npt.ArrayLike, rows: int) -> Flags:
+    """Membership of the groups, bool, shape (G, rows), checked.
 
     Raises:
-        DataError: Not bool, not one column per example, or names that do not name each group once.
+        DataError: Not bool, or not one column per example.
 
-    >>> group_masks([[True, False]], 2, ["men"]).shape
+    >>> group_masks([[True, False]], 2).shape
     (1, 2)
     """
     members = array(groups, "groups")
     masks = booleans(members, "groups", (len(members) if members.ndim else 0, rows))
     if not len(masks):
         raise DataError("groups must hold at least one group, got none: pass one row per group")
-    if names is not None and (len(names) != len(masks) or len(set(names)) != len(names)):
+    return masks
+
+
+def check_names(names: Sequence[str], groups: int) -> None:
+    """Refuse names that do not name each group once.
+
+    >>> check_names(["men", "women"], 2)
+    """
+    if len(names) != groups or len(set(names)) != groups:
         raise DataError(
-            f"names must name each of {len(masks)} groups once, got {len(names)} names, "
+            f"names must name each of {groups} groups once, got {len(names)} names, "
             f"{len(set(names))} of them different: pass one name per group"
         )
-    return masks
 
 
 def by_cluster(own: Events, mask: Flags, kind: int, codes: Codes) -> Ints:

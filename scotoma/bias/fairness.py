@@ -19,7 +19,7 @@ from scotoma.bias.bootstrap import example_draws, weigh
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.cells import FACETS
 from scotoma.bias.counting import group_masks
-from scotoma.bias.formulas import FORMULAS, ClassConfusion, GroupWeights
+from scotoma.bias.formulas import DENOMINATORS, FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, Labels, array, class_ids, cluster_ids, floats, true_labels
 from scotoma.numbers import Estimate, check_level, few_runs, undefined
@@ -105,9 +105,10 @@ def fairness_metric(
             f"confusion must hold counts, got {counts[~whole][0]:g}: pass counts, not rates"
         )
     tensor = counts if counts.ndim == 4 else counts[:, None]
-    tp = np.einsum("gmcc->gmc", tensor)
-    fp, fn = tensor.sum(axis=2) - tp, tensor.sum(axis=3) - tp
-    cells = ClassConfusion(tp, fp, fn, tensor.sum(axis=(2, 3))[..., None] - tp - fp - fn)
+    n = tensor.sum(axis=(2, 3))[..., None]
+    cells = ClassConfusion.of(
+        tensor.sum(axis=2), np.einsum("gmcc->gmc", tensor), tensor.sum(axis=3), n
+    )
     found = fairness_of_cells(name, cells, weights, groups)
     if counts.ndim == 4:
         return found
@@ -132,8 +133,8 @@ def fairness_of_cells(
         The metric per member and class, and per member.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        value, lacking = FORMULAS[name](cells, weights)
-    return Fairness(value, value.mean(axis=1), _reasons(value, lacking, groups))
+        value = FORMULAS[name](cells, weights)
+    return Fairness(value, value.mean(axis=1), _reasons(value, DENOMINATORS[name](cells), groups))
 
 
 def signed(

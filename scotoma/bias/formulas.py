@@ -1,108 +1,115 @@
-"""The formulas of the fixed-seed study's metrics, on counts of one class against the rest.
-
-Each gives its value, and the denominators by which it may be undefined, in the order in which they
-are named: shape (M, C) and (G, M, C).
-"""
+"""The formulas of the fixed-seed study's metrics, on counts of one class against the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Floats
 
+Counts = npt.NDArray[Any]
 GroupWeights = Literal["examples", "negatives"]
 
 
 @dataclass(frozen=True)
 class ClassConfusion:
-    """Counts of one class against the rest, by group: shape (G, M, C) each."""
+    """Counts of one class against the rest, by group, member and class.
 
-    tp: Floats
-    fp: Floats
-    fn: Floats
-    tn: Floats
+    Attributes:
+        cells: True positives, false positives, false negatives and true negatives, shape
+            (4, G, M, C).
+    """
+
+    cells: Floats
+
+    @classmethod
+    def of(cls, called: Counts, tp: Counts, positives: Counts, n: Counts) -> ClassConfusion:
+        """The counts behind these, of shapes that broadcast to (G, M, C)."""
+        return cls(
+            np.stack(
+                np.broadcast_arrays(tp, called - tp, positives - tp, n - called - positives + tp)
+            )
+        )
+
+    @property
+    def n(self) -> Floats:
+        """Examples, shape (G, M, C)."""
+        return np.asarray(self.cells.sum(axis=0))
+
+    @property
+    def called(self) -> Floats:
+        """Positive predictions."""
+        return np.asarray(self.cells[0] + self.cells[1])
+
+    @property
+    def positives(self) -> Floats:
+        """Positive labels."""
+        return np.asarray(self.cells[0] + self.cells[2])
+
+    @property
+    def negatives(self) -> Floats:
+        """Negative labels."""
+        return np.asarray(self.cells[1] + self.cells[3])
 
 
 def _rate(over: Floats, under: Floats) -> Floats:
     return np.asarray(np.where(under > 0, over / under, np.nan))
 
 
-def _largest_pair(rates: Floats) -> Floats:
+def _all(counts: Floats) -> Floats:
+    return np.asarray(counts.sum(axis=0, keepdims=True))
+
+
+def _largest_pair(over: Floats, under: Floats) -> Floats:
+    rates = _rate(over, under)
     return np.asarray(rates.max(axis=0) - rates.min(axis=0))
 
 
-def _examples_of(c: ClassConfusion) -> Floats:
-    return c.tp + c.fp + c.fn + c.tn
-
-
-def _parity(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
-    n = _examples_of(c)
-    return _largest_pair(_rate(c.tp + c.fp, n)), {"examples": n}
-
-
-def _impact(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
+def _impact(c: ClassConfusion, weights: GroupWeights) -> Floats:
     """1 - smallest/largest: the formula's min, also where the smaller rate is 0."""
-    n = _examples_of(c)
-    ppr = _rate(c.tp + c.fp, n)
-    value = 1 - _rate(ppr.min(axis=0), ppr.max(axis=0))
-    return value, {"examples": n, "predictions": (c.tp + c.fp).sum(axis=0, keepdims=True)}
+    rates = _rate(c.called, c.n)
+    return 1 - _rate(rates.min(axis=0), rates.max(axis=0))
 
 
-def _subgroups(rate: Floats, whole: Floats, share: Floats) -> Floats:
+def _subgroups(over: Floats, under: Floats, share: Floats) -> Floats:
     """Weighted mean distance from the rate of all; a group without weight adds nothing."""
-    return np.asarray(np.where(share > 0, share * np.abs(whole - rate), 0.0).sum(axis=0))
+    apart = share * np.abs(_rate(_all(over), _all(under)) - _rate(over, under))
+    value = np.where(share > 0, apart, 0.0).sum(axis=0)
+    return np.where(under.sum(axis=0) > 0, value, np.nan)
 
 
-def _statistical_parity(
-    c: ClassConfusion, weights: GroupWeights
-) -> tuple[Floats, dict[str, Floats]]:
-    n, called = _examples_of(c), c.tp + c.fp
-    whole = _rate(called.sum(axis=0), n.sum(axis=0))
-    value = _subgroups(_rate(called, n), whole, n / n.sum(axis=0))
-    return np.where(n.sum(axis=0) > 0, value, np.nan), {"examples": n.sum(axis=0, keepdims=True)}
-
-
-def _false_positive(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
-    n, negatives = _examples_of(c), c.fp + c.tn
-    whole = _rate(c.fp.sum(axis=0), negatives.sum(axis=0))
-    share = (n if weights == "examples" else negatives) / n.sum(axis=0)
-    value = _subgroups(_rate(c.fp, negatives), whole, share)
-    some = negatives.sum(axis=0) > 0
-    value = np.where(some, value, np.nan)
-    return value, {"negatives": np.where((share > 0) | ~some, negatives, np.nan)}
-
-
-def _odds_fp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
-    return _largest_pair(_rate(c.fp, c.fp + c.tn)), {"negatives": c.fp + c.tn}
-
-
-def _odds_tp(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
-    return _largest_pair(_rate(c.tp, c.tp + c.fn)), {"positives": c.tp + c.fn}
-
-
-def _amplification(c: ClassConfusion, weights: GroupWeights) -> tuple[Floats, dict[str, Floats]]:
-    positives, called = c.tp + c.fn, c.tp + c.fp
-    moved = np.abs(_rate(called, called.sum(axis=0)) - _rate(positives, positives.sum(axis=0)))
-    leading = positives == positives.max(axis=0)
+def _amplification(c: ClassConfusion, weights: GroupWeights) -> Floats:
+    moved = np.abs(_rate(c.called, _all(c.called)) - _rate(c.positives, _all(c.positives)))
+    leading = c.positives == c.positives.max(axis=0)
     value = np.where(leading, moved, -np.inf).max(axis=0)
-    value = np.where(np.isnan(moved).any(axis=0), np.nan, value)
-    lacking = {
-        "predictions": called.sum(axis=0, keepdims=True),
-        "positives": positives.sum(axis=0, keepdims=True),
-    }
-    return value, lacking
+    return np.where(np.isnan(moved).any(axis=0), np.nan, value)
 
 
-FORMULAS: dict[str, Callable[[ClassConfusion, GroupWeights], tuple[Floats, dict[str, Floats]]]] = {
-    "DP": _parity,
+FORMULAS: dict[str, Callable[[ClassConfusion, GroupWeights], Floats]] = {
+    "DP": lambda c, weights: _largest_pair(c.called, c.n),
     "DI": _impact,
-    "SPSF": _statistical_parity,
-    "FPSF": _false_positive,
-    "EOFP": _odds_fp,
-    "EOTP": _odds_tp,
+    "SPSF": lambda c, weights: _subgroups(c.called, c.n, c.n / _all(c.n)),
+    "FPSF": lambda c, weights: _subgroups(
+        c.cells[1], c.negatives, (c.n if weights == "examples" else c.negatives) / _all(c.n)
+    ),
+    "EOFP": lambda c, weights: _largest_pair(c.cells[1], c.negatives),
+    "EOTP": lambda c, weights: _largest_pair(c.cells[0], c.positives),
     "BA": _amplification,
+}
+# Denominators by which each may be undefined, in the order in which they are named: of every group
+# or, with one entry, of all together.
+DENOMINATORS: dict[str, Callable[[ClassConfusion], dict[str, Floats]]] = {
+    "DP": lambda c: {"examples": c.n},
+    "DI": lambda c: {"examples": c.n, "predictions": _all(c.called)},
+    "SPSF": lambda c: {"examples": _all(c.n)},
+    "FPSF": lambda c: {
+        "negatives": np.where((c.n > 0) | (_all(c.negatives) == 0), c.negatives, np.nan)
+    },
+    "EOFP": lambda c: {"negatives": c.negatives},
+    "EOTP": lambda c: {"positives": c.positives},
+    "BA": lambda c: {"predictions": _all(c.called), "positives": _all(c.positives)},
 }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.clarify import all_metrics
-from scotoma.bias.selection import selection_rates
+from scotoma.bias.subgroup import selection_rates
 from scotoma.errors import DataError
 from scotoma.inputs import booleans
 from scotoma.numbers import Estimate

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.counting import RateMetric, at_risk, group_masks, metrics
+from scotoma.bias.counting import RateMetric, at_risk, check_names, metrics
 from scotoma.bias.results import GroupGap
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
+from scotoma.inputs import Flags, booleans, populations, true_labels
 from scotoma.numbers import COMPRESSED, DENSE, Number, Units, check_level
 
-Rates = tuple[Number, Number]  # of group a, and of group b
+__all__ = ["gap", "group_gap", "rise"]
 
 
 def gap(
@@ -69,87 +68,56 @@ def gap(
     check_level(level)
     d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
-    contrast = Contrast.of(
-        y, group_a, group_b, names=names, metric=metric, positive=positive, n_classes=n_classes,
-        clusters=clusters,
-    )  # fmt: skip
-    before = contrast.rates(d, DENSE)
-    return contrast.gap(before, contrast.rates(c, DENSE if paired else COMPRESSED), level=level)
-
-
-@dataclass(frozen=True, eq=False)
-class Contrast:
-    """Two groups whose rates are set against each other.
-
-    Attributes:
-        names: Names of group a and group b.
-        kind: The rate.
-        at_risk: Who counts in each group, shape (2, N).
-        labels: True class ids, shape (N,).
-        positive: The class whose errors count; None for all.
-        units: The examples, and their clusters.
-    """
-
-    names: tuple[str, str]
-    kind: RateMetric
-    at_risk: Flags
-    labels: Labels
-    positive: int | None
-    units: Units
-
-    @classmethod
-    def of(
-        cls,
-        labels: Labels,
-        group_a: npt.ArrayLike,
-        group_b: npt.ArrayLike,
-        *,
-        names: tuple[str, str] = ("a", "b"),
-        metric: str = "error",
-        positive: int | None = None,
-        n_classes: int,
-        clusters: npt.ArrayLike | None = None,
-    ) -> Contrast:
-        """Check the groups; arguments and errors as for `gap`, labels checked before.
-
-        >>> labels = np.array([0, 1, 0])
-        >>> Contrast.of(labels, labels == 0, labels == 1, n_classes=2).at_risk.tolist()
-        [[True, False, True], [False, True, False]]
-        """
-        shape = labels.shape
-        masks = np.stack([booleans(group_a, "group_a", shape), booleans(group_b, "group_b", shape)])
-        masks = group_masks(masks, len(labels), names)
-        kinds = metrics(n_classes, positive)
-        offered = ["error"] if positive is None else [kind.name for kind in kinds]
-        if metric not in offered:
-            raise DataError(
-                f"metric must be one of {', '.join(offered)}, got '{metric}': "
-                "pass the positive class for its fpr and fnr"
-            )
-        number = offered.index(metric)
-        risk = at_risk(n_classes, positive)[labels, number] & masks
-        units = Units.of(len(labels), clusters)
-        return cls(names, kinds[number], risk, labels, positive, units)
-
-    def rates(self, predicted: npt.NDArray[np.integer[Any]], axis: str) -> Rates:
-        """Both groups' rates in one population: class ids of its members, shape (N, K)."""
-        wrong = predicted != self.labels[:, None]
-        if self.positive is not None:  # a confusion among other classes is no error
-            wrong &= (predicted == self.positive) | (self.labels == self.positive)[:, None]
-        a, b = (self.units.mean(wrong, risk, axis=axis) for risk in self.at_risk)
-        return a, b
-
-    def gap(self, dense: Rates, compressed: Rates, *, level: float = 0.95) -> GroupGap:
-        """Compare two populations; returns as for `gap`.
-
-        Either group may hold flips that the other does not show, so that their floors add up.
-        """
-        rises = [now.since(was) for was, now in zip(dense, compressed, strict=True)]
-        estimates = []
-        for rise, name in zip(rises, self.names, strict=True):
-            estimates.append(rise.estimate(reason=self.kind.words(name).nobody, level=level))
-        rise_a, rise_b = estimates
-        difference = (rises[1] - rises[0]).estimate(
-            reason=rise_a.reason or rise_b.reason, level=level
+    sides = (("group_a", group_a), ("group_b", group_b))
+    masks = np.stack([booleans(mask, name, y.shape) for name, mask in sides])
+    check_names(names, len(masks))
+    kinds = metrics(n_classes, positive)
+    offered = ["error"] if positive is None else [kind.name for kind in kinds]
+    if metric not in offered:
+        raise DataError(
+            f"metric must be one of {', '.join(offered)}, got '{metric}': "
+            "pass the positive class for its fpr and fnr"
         )
-        return GroupGap(self.names[0], self.names[1], self.kind.name, rise_a, rise_b, difference)
+    number, units = offered.index(metric), Units.of(len(y), clusters)
+    was, now = (predicted != y[:, None] for predicted in (d, c))
+    if positive is not None:  # a confusion among other classes is no error
+        was, now = (
+            wrong & ((predicted == positive) | (y == positive)[:, None])
+            for wrong, predicted in ((was, d), (now, c))
+        )
+    risk = at_risk(n_classes, positive)[y, number] & masks
+    rises = [rise(units, was, now, own, paired=paired) for own in risk]
+    return group_gap(kinds[number], names, rises, level=level)
+
+
+def rise(units: Units, was: Flags, now: Flags, at_risk: Flags, *, paired: bool) -> Number:
+    """How much a rate rises from the dense to the compressed population.
+
+    Args:
+        units: The examples, and their clusters.
+        was: Who of the dense members goes wrong, shape (N, K).
+        now: Who of the compressed members does, shape (N, K').
+        at_risk: The examples that count, shape (N,).
+        paired: Member m of the compressed population derives from dense member m.
+
+    >>> wrong = np.array([[False], [True]])
+    >>> rise(Units.of(2), wrong, ~wrong, wrong[:, 0], paired=True).value
+    -1.0
+    """
+    after = units.mean(now, at_risk, axis=DENSE if paired else COMPRESSED)
+    return after.since(units.mean(was, at_risk))
+
+
+def group_gap(
+    kind: RateMetric, names: tuple[str, str], rises: Sequence[Number], *, level: float = 0.95
+) -> GroupGap:
+    """Compare the rises of two groups.
+
+    Either group may hold flips that the other does not show, so that their floors add up.
+    """
+    a, b = (
+        own.estimate(reason=kind.words(name).nobody, level=level)
+        for own, name in zip(rises, names, strict=True)
+    )
+    difference = (rises[1] - rises[0]).estimate(reason=a.reason or b.reason, level=level)
+    return GroupGap(*names, kind.name, a, b, difference)

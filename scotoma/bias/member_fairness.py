@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ __all__ = ["MOST_GROUPS", "MemberFairness", "label_fairness", "member_fairness"]
 MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
 
 STEP = 1e-3  # of an example, by which a count is moved for the slope of a metric
-CELLS = ("tp", "fp", "fn", "tn")
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def member_fairness(
     given = np.zeros(len(np.asarray(predicted)), np.intp) if labels is None else labels
     y, p, group, rows = examples_in_groups(given, predicted, groups, n_classes)
     cells = _confusion(y, p, group, len(np.asarray(groups)), n_classes)
-    cells = ClassConfusion(*(getattr(cells, cell)[:, :, :measured] for cell in CELLS))
+    cells = ClassConfusion(cells.cells[..., :measured])
     ids = cluster_ids(clusters, np.asarray(given).size)
     inflation = rows_per_cluster(None if ids is None else ids[rows])
     return _measured(names, cells, inflation, class_id)
@@ -136,7 +135,8 @@ def label_fairness(
         return np.stack([one.reshape(shape) for one in counts], axis=1).astype(np.float64)
 
     truth, hit = (y == 1)[:, None], p == 1
-    cells = ClassConfusion(*map(counted, (hit & truth, hit & ~truth, ~hit & truth, ~hit & ~truth)))
+    each = map(counted, (hit & truth, hit & ~truth, ~hit & truth, ~hit & ~truth))
+    cells = ClassConfusion(np.stack(list(each)))
     ids = cluster_ids(clusters, np.asarray(present).size)
     inflation = 1.0
     if ids is not None:
@@ -148,7 +148,8 @@ def _measured(
     names: tuple[str, ...], cells: ClassConfusion, inflation: float, class_id: int | None
 ) -> dict[str, MemberFairness]:
     """Measure the metrics of these names on counts of each class (or label) against the rest."""
-    judged = cells if class_id is None else _of_class(cells, class_id)
+    classes = slice(None) if class_id is None else [class_id]
+    judged = ClassConfusion(cells.cells[..., classes])
     answer = {}
     for name in names:
         found = fairness_of_cells(name, cells)
@@ -158,14 +159,10 @@ def _measured(
             lacking = next(iter(found.reasons)) if class_id is None else class_id
             reason = found.reasons[lacking]
         se = np.full(len(values), np.nan)
-        if len(judged.tp) <= MOST_GROUPS:
+        if judged.cells.shape[1] <= MOST_GROUPS:
             se = np.where(np.isfinite(values), _standard_errors(name, judged, inflation), np.nan)
         answer[name] = MemberFairness(values, found.per_class, se, reason)
     return answer
-
-
-def _of_class(cells: ClassConfusion, class_id: int) -> ClassConfusion:
-    return ClassConfusion(*(getattr(cells, cell)[:, :, [class_id]] for cell in CELLS))
 
 
 def _standard_errors(name: str, cells: ClassConfusion, inflation: float) -> Floats:
@@ -176,20 +173,17 @@ def _standard_errors(name: str, cells: ClassConfusion, inflation: float) -> Floa
     rate of 0 or 1 from being known for certain. Of more than two groups the standard errors add up,
     for chance lifts the largest pair, and the sum over groups, more than each of them.
     """
-    more = ClassConfusion(*(getattr(cells, cell) + 0.5 for cell in CELLS))
+    more = cells.cells + 0.5
 
-    def measured(at: ClassConfusion) -> Floats:
+    def measured(at: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return FORMULAS[name](at, "examples")[0]
+            return FORMULAS[name](ClassConfusion(at), "examples")
 
-    value, variance = measured(more), np.zeros(cells.tp.shape)
-    for cell in CELLS:
-        counts = getattr(more, cell)
-        for group in range(len(counts)):
-            moved = counts.copy()
-            moved[group] += STEP
-            slope = (measured(replace(more, **{cell: moved})) - value) / STEP
-            variance[group] += counts[group] * slope**2
+    value, variance = measured(more), np.zeros(more.shape[1:])
+    for cell, group in np.ndindex(more.shape[:2]):
+        moved = more.copy()
+        moved[cell, group] += STEP
+        variance[group] += more[cell, group] * ((measured(moved) - value) / STEP) ** 2
     few = len(variance) == 2
     se = np.sqrt(variance.sum(axis=0)) if few else np.sqrt(variance).sum(axis=0)
     return np.asarray((se * np.sqrt(inflation)).mean(axis=1), np.float64)
@@ -206,5 +200,4 @@ def _confusion(y: Codes, p: Codes, group: Codes, groups: int, n_classes: int) ->
     positive, tp = counts
     actual = np.bincount(group * n_classes + y, minlength=places).reshape(groups, 1, n_classes)
     n = np.bincount(group, minlength=groups).reshape(groups, 1, 1)
-    fp, fn = positive - tp, actual - tp
-    return ClassConfusion(tp, fp, fn, n - tp - fp - fn)
+    return ClassConfusion.of(positive, tp, actual, n)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from scotoma.numbers import Estimate, Variance
 
@@ -23,15 +22,6 @@ class GroupRate:
     metric: str
     class_id: int | None
     rate: Estimate
-
-    def as_dict(self) -> dict[str, Any]:
-        """The rate for JSON, unrounded.
-
-        >>> rate = Estimate.on_scale(0.1, 0.01, 9.0, n=500, members=10)
-        >>> GroupRate("men", "error", None, rate).as_dict()["rate"]["value"]
-        0.1
-        """
-        return as_dict(self)
 
 
 @dataclass(frozen=True)
@@ -65,10 +55,6 @@ class GroupChange:
         """Effective events of the change: the smaller of dense and compressed."""
         return self.absolute.events
 
-    def as_dict(self) -> dict[str, Any]:
-        """The change for JSON, unrounded."""
-        return as_dict(self)
-
 
 @dataclass(frozen=True)
 class GroupGap:
@@ -89,21 +75,3 @@ class GroupGap:
     rise_a: Estimate
     rise_b: Estimate
     gap: Estimate
-
-    def as_dict(self) -> dict[str, Any]:
-        """The gap for JSON, unrounded."""
-        return as_dict(self)
-
-
-def as_dict(result: GroupRate | GroupChange | GroupGap) -> dict[str, Any]:
-    """The fields by name, estimates and variances as mappings; nan is None.
-
-    >>> rate = Estimate.on_scale(0.1, 0.01, 9.0, n=500, members=10)
-    >>> list(as_dict(GroupRate("men", "error", None, rate)))
-    ['group', 'metric', 'class_id', 'rate']
-    """
-    values = {field.name: getattr(result, field.name) for field in fields(result)}
-    return {
-        name: value.as_dict() if isinstance(value, Estimate | Variance) else value
-        for name, value in values.items()
-    }

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
+import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.counting import RateMetric, group_masks, metrics, tally
+from scotoma.bias.counting import RateMetric, check_names, metrics, tally
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
-from scotoma.inputs import class_ids, populations, true_labels
-from scotoma.numbers import (
-    ChangeEvidence,
-    RateEvidence,
-    Tally,
-    check_level,
-)
+from scotoma.inputs import array, populations
+from scotoma.numbers import ChangeEvidence, RateEvidence, Tally, check_level
+
+SELECTED = RateMetric("selected", None, "selection", "examples")
 
 
 def rates(
@@ -61,17 +60,10 @@ def rates(
     [('error', 0.25), ('fpr', 0.3333), ('fnr', 0.0)]
     """
     check_level(level)
-    ids = class_ids(predicted, "predicted", n_classes)
-    y = true_labels(labels, len(ids), n_classes)
-    masks = group_masks(groups, len(y), names)
-    kinds = metrics(n_classes, positive)
-    moments = tally(y, ids, None, masks, positive=positive, n_classes=n_classes, clusters=clusters)
-    known = RateEvidence.of_tally(moments)
-    return [
-        rate_at(known, (g, e), name, kind, level)
-        for g, name in enumerate(names)
-        for e, kind in enumerate(kinds)
-    ]
+    moments = tally(
+        labels, predicted, None, groups, positive=positive, n_classes=n_classes, clusters=clusters
+    )
+    return _rates(moments, names, metrics(n_classes, positive), level)
 
 
 def amplification(
@@ -130,12 +122,11 @@ def amplification(
     True
     """
     check_level(level)
-    d, c = populations(dense, compressed, n_classes, paired=paired)
-    y = true_labels(labels, len(d), n_classes)
-    masks = group_masks(groups, len(y), names)
+    sides = populations(dense, compressed, n_classes, paired=paired)
     moments = tally(
-        y, d, c, masks, positive=positive, n_classes=n_classes, paired=paired, clusters=clusters
-    )
+        labels, *sides, groups, positive=positive, n_classes=n_classes, paired=paired,
+        clusters=clusters,
+    )  # fmt: skip
     return group_changes(moments, names, positive=positive, n_classes=n_classes, level=level)
 
 
@@ -173,20 +164,117 @@ def group_changes(
             f"moments must hold {len(names)} groups of {len(kinds)} metrics, got shape "
             f"{moments.n.shape}: pass the names and classes they were counted with"
         )
+    return _changes(moments, names, kinds, level)
+
+
+def selection_rates(
+    selected: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    names: Sequence[str],
+    *,
+    clusters: npt.ArrayLike | None = None,
+    level: float = 0.95,
+) -> list[GroupRate]:
+    """Estimate the share of every group that is selected, averaged over models.
+
+    Args:
+        selected: Whether each example gets the favourable outcome, bool, shape (N, K).
+        groups: Who belongs to which group, bool, shape (G, N); groups may overlap.
+        names: One name a group.
+        clusters: Id of each row's cluster, shape (N,); None where every row is its own.
+        level: Coverage of the intervals, a fraction in (0, 1).
+
+    Raises:
+        DataError: Shapes that do not fit together, or a level that is no fraction.
+
+    >>> (rate,) = selection_rates([[True], [False], [True], [True]], [[True] * 4], ["all"])
+    >>> rate.metric, rate.rate.value, rate.rate.n
+    ('selected', 0.75, 4)
+    """
+    check_level(level)
+    return _rates(_selected(selected, None, groups, clusters), names, [SELECTED], level, 1)
+
+
+def selection_changes(
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    names: Sequence[str],
+    *,
+    kind: RateMetric = SELECTED,
+    clusters: npt.ArrayLike | None = None,
+    paired: bool = False,
+    level: float = 0.95,
+) -> list[GroupChange]:
+    """Estimate how compression changes the share of every group that is selected.
+
+    Args:
+        dense: Whether dense models select each example, bool, shape (N, K).
+        compressed: Whether compressed models do, shape (N, K').
+        groups: As for `selection_rates`, like all that are not described.
+        names: One name a group.
+        kind: What models do to the examples, in words.
+        clusters: Id of each row's cluster.
+        paired: Member m of `compressed` derives from member m of `dense`.
+        level: Coverage of the intervals.
+
+    Raises:
+        DataError: As for `selection_rates`; paired populations of different size.
+
+    >>> half, all_of_them = np.arange(80) % 2 == 0, np.ones(80, bool)
+    >>> (row,) = selection_changes(half[:, None], all_of_them[:, None], [all_of_them], ["all"])
+    >>> row.dense.value, row.compressed.value, row.absolute.value
+    (0.5, 1.0, 0.5)
+    """
+    check_level(level)
+    moments = _selected(dense, array(compressed, "selected"), groups, clusters, paired=paired)
+    return _changes(moments, names, [kind], level, 1)
+
+
+def _selected(
+    dense: npt.ArrayLike,
+    compressed: npt.ArrayLike | None,
+    groups: npt.ArrayLike,
+    clusters: npt.ArrayLike | None,
+    *,
+    paired: bool = False,
+) -> Tally:
+    """Count as false positives, of labels that are all negative, who is selected."""
+    sides = [array(own, "selected") for own in (dense, compressed) if own is not None]
+    for hits in sides:
+        if hits.ndim != 2 or not hits.size:
+            raise DataError(
+                f"selected must have a column a model and a row an example, got shape {hits.shape}"
+            )
+    before, *after = (hits.astype(bool).astype(np.intp) for hits in sides)
+    return tally(
+        np.zeros(len(before), np.intp), before, after[0] if after else None, groups, positive=1,
+        n_classes=2, paired=paired, clusters=clusters,
+    )  # fmt: skip
+
+
+def _rates(
+    moments: Tally, names: Sequence[str], kinds: Sequence[RateMetric], level: float, first: int = 0
+) -> list[GroupRate]:
+    """Give some metrics of all groups, which follow each other in the moments."""
+    check_names(names, len(moments.n))
+    known, answer = RateEvidence.of_tally(moments), []
+    for (g, name), (e, kind) in product(enumerate(names), enumerate(kinds, first)):
+        rate = known.estimate((g, e), kind.words(name), level=level)
+        answer.append(GroupRate(name, kind.name, kind.class_id, rate))
+    return answer
+
+
+def _changes(
+    moments: Tally, names: Sequence[str], kinds: Sequence[RateMetric], level: float, first: int = 0
+) -> list[GroupChange]:
+    """Give the changes of some metrics of all groups, likewise."""
+    check_names(names, len(moments.n))
     known = ChangeEvidence.of_tally(moments)
     return [
         change_at(known, (g, e), name, kind, level)
-        for g, name in enumerate(names)
-        for e, kind in enumerate(kinds)
+        for (g, name), (e, kind) in product(enumerate(names), enumerate(kinds, first))
     ]
-
-
-def rate_at(
-    known: RateEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
-) -> GroupRate:
-    """Give one metric of one group, at one place of the evidence."""
-    estimate = known.estimate(index, kind.words(name), level=level)
-    return GroupRate(name, kind.name, kind.class_id, estimate)
 
 
 def change_at(

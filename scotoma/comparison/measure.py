@@ -193,7 +193,7 @@ def _codes(table: pl.DataFrame, *, binary: bool) -> tuple[Labels, Labels] | None
     """What each model answered; None where neither answers nor right and wrong are known."""
     hashes = [table[f"answer_hash_{side}"] for side in ("before", "after")]
     known = all(side.null_count() < table.height for side in hashes)
-    answers = [side.fill_null("").to_numpy() for side in hashes] if known else [None, None]
+    answers = [side.fill_null(0).to_numpy() for side in hashes] if known else [None, None]
     if binary:
         right = [table[f"score_{side}"].to_numpy() == 1 for side in ("before", "after")]
         return answer_codes(*right, *answers)

@@ -18,9 +18,9 @@ ATTRIBUTE = "attribute."  # begins the name of every column of attributes
 SIDES = ("before", "after")
 OF_A_SIDE = {
     "answer": pl.String,
-    "answer_hash": pl.String,
+    "answer_hash": pl.UInt64,
     "choice": pl.Int32,
-    "text_hash": pl.String,
+    "text_hash": pl.UInt64,
     "text_length": pl.Int32,
     "row": pl.Int64,
     "answered": pl.Boolean,

@@ -6,7 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from scotoma.config.gate_changes import (
     ChangedRule,
@@ -20,9 +20,9 @@ from scotoma.config.gate_changes import (
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
-from scotoma.config.gate_scores import MaxWorse, ScoreRule
-from scotoma.config.robustness import OTHER_PICTURES, MaxLoss, PicturesRule, RobustnessRule
-from scotoma.config.sheet import Location, Sheet, file_text, sentence, unknown_key
+from scotoma.config.gate_scores import ScoreRule
+from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
+from scotoma.config.sheet import Location, Sheet, file_text, keys_beside, sentence, unknown_key
 from scotoma.printable import nearest
 
 __all__ = [
@@ -267,7 +267,9 @@ def _message(location: Location, fault: dict[str, Any], values: dict[str, Any]) 
     path = ".".join(map(str, location)) or "the gate file"
     match fault["type"]:
         case "extra_forbidden":
-            return unknown_key(path, str(location[-1]), _keys_beside(location, values))
+            rule = values["rules"][location[1]] if location[0] == "rules" else {}
+            known = keys_beside(GateRules, location, rule.get("metric", ""))
+            return unknown_key(path, str(location[-1]), known)
         case "union_tag_invalid":
             return f"{path}.metric {_unknown_metric(fault['ctx']['tag'])}"
         case "union_tag_not_found":
@@ -289,33 +291,3 @@ def _unknown_metric(name: str) -> str:
         fair = " or ".join(f"{one}, fair at {neutral(one):g}" for one in meant)
         return f"must say which {name}, got {name!r}; write {fair}"
     return f"must be one of {SOME_METRICS}, got {name!r}" + nearest(name, METRICS)
-
-
-def _keys_beside(location: Location, values: dict[str, Any]) -> list[str]:
-    """The keys allowed where an unknown one was found."""
-    kinds: dict[str, type[BaseModel]]
-    kinds = {
-        "cie_share_excess": CieRule,
-        "labels_changed": ChangedRule,
-        "classes_hurt": ClassesRule,
-        "slices_hurt": SlicesRule,
-        "since_previous": SincePreviousRule,
-        "robustness_loss": RobustnessRule,
-        **dict.fromkeys(OTHER_PICTURES, PicturesRule),
-        "mean_score": ScoreRule,
-        **dict.fromkeys(LEVEL_METRICS, LevelRule),
-    }
-    model: type[BaseModel] = GateRules
-    match location[:-1]:
-        case ("min",):
-            model = Minimum
-        case ("waivers", _):
-            model = Waiver
-        case ("rules", _, "max_increase"):
-            robust = values["rules"][location[1]]["metric"] in ("robustness_loss", *OTHER_PICTURES)
-            model = MaxLoss if robust else MaxIncrease
-        case ("rules", _, "max_worse"):
-            model = MaxWorse
-        case ("rules", int(place)):
-            model = kinds.get(values["rules"][place]["metric"], ChangeRule)
-    return list(model.model_fields)

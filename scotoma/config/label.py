@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     Discriminator,
@@ -18,6 +18,9 @@ from scotoma.config.mitigation import Mitigation
 from scotoma.config.retraining import Retraining
 from scotoma.config.techniques import TECHNIQUES
 from scotoma.config.variants import Frozen
+
+if TYPE_CHECKING:
+    from scotoma.sources.contract import Source
 
 __all__ = [
     "ABSENT",
@@ -38,8 +41,6 @@ IS_PRESENT, EXAMPLE = "label_present", "labelled_example"
 OF_FILES = ("example_id", "variant", "model", "predicted", "score", "rerun", "split")
 THRESHOLD = 0.5
 SEVERAL = ("columns", "thresholds", "attribute")
-# Of sources that have several labels.
-KINDS = ("predictions", "image_folder", "train", "coco", "onnx")
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -224,7 +225,7 @@ def labels_as_groups(content: Any) -> Any:
 
 def refuse_unread_labels(
     label: Label,
-    source: Any,
+    source: Source,
     *,
     mitigation: Mitigation | None,
     retraining: Retraining | None,
@@ -234,7 +235,7 @@ def refuse_unread_labels(
 
     Args:
         label: The section.
-        source: The section, of any kind.
+        source: The section.
         mitigation: The section, if there is one.
         retraining: The section, if there is one.
         others: Sections for one label by name, None where there is none.
@@ -242,8 +243,8 @@ def refuse_unread_labels(
     Raises:
         ValueError: The source or a section is for one label.
     """
-    if (measure := getattr(source, "measure", None)) is not None:  # of scores alone
-        _refuse_unread_label(label, of_error=measure != "given")
+    if (score := source.score) is not None:
+        _refuse_unread_label(label, of_error=not score.given)
         if retraining is not None and retraining.no_worse_than_previous is not False:
             raise ValueError(
                 "retraining.no_worse_than_previous compares classes, and source.kind scores has "
@@ -251,9 +252,9 @@ def refuse_unread_labels(
             )
     if not label.columns:
         return
-    if (kind := source.kind) not in KINDS:
+    if not source.may_have_several_labels:
         raise ValueError(
-            f"label.columns names several labels, and source.kind {kind} reads one; audit "
+            f"label.columns names several labels, and source.kind {source.kind} reads one; audit "
             "predictions or onnx models, or train with image_folder or coco"
         )
     for name, section in others.items():
@@ -267,7 +268,7 @@ def refuse_unread_labels(
             f"mitigation.technique {mitigation.technique} is for one label and label.columns names "
             f"several; choose one of {', '.join(known)}"
         )
-    if getattr(source, "columns", None):
+    if source.columns_of_answers:
         raise ValueError(
             "source.columns holds one prediction a model and label.columns names several labels; "
             "write one file a model, {variant}/{model}.csv, with a column for each label"

@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.answers.groups import GroupColumn
 from scotoma.config.groups import GroupSection
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.label import (
@@ -29,75 +28,19 @@ from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
 from scotoma.config.mitigation import Contest, Mitigation, has_stages
 from scotoma.config.population import Population
-from scotoma.config.recipe import Recipe
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
-from scotoma.config.sources import (
-    LOCATIONS,
-    CelebaSource,
-    Cifar10Source,
-    DetectionsSource,
-    DigitsSource,
-    FolderSource,
-    OnnxSource,
-    ParquetSource,
-    PredictionsSource,
-    Preprocess,
-    ScoresSource,
-    Source,
-    Split,
-)
 from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
-from scotoma.config.variants import (
-    Float16,
-    Frozen,
-    Int8,
-    Onnx,
-    Predicted,
-    Prune,
-    Variant,
-    VariantEntry,
-    resolve,
-)
+from scotoma.config.variants import MADE_ELSEWHERE, Frozen, Variant, VariantEntry, resolve
 from scotoma.own_code import is_code
 from scotoma.printable import nearest
+from scotoma.sources.digits import DigitsSource
+from scotoma.sources.registry import AnySource
 
-__all__ = [
-    "CelebaSource",
-    "Cifar10Source",
-    "Cluster",
-    "Config",
-    "DetectionsSource",
-    "DigitsSource",
-    "Float16",
-    "FolderSource",
-    "GroupColumn",
-    "GroupSection",
-    "Int8",
-    "Kubeflow",
-    "Label",
-    "Mitigation",
-    "Onnx",
-    "OnnxSource",
-    "ParquetSource",
-    "Population",
-    "Predicted",
-    "PredictionsSource",
-    "Preprocess",
-    "Prune",
-    "Recipe",
-    "Retraining",
-    "Robustness",
-    "ScoresSource",
-    "Source",
-    "Split",
-    "Tracking",
-    "Variant",
-]
+__all__ = ["Config"]
 
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
-WITHOUT_LISTS = ("detections", "scores")  # kinds of source whose models score no list of classes
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.
 MEASURED = (
@@ -120,10 +63,6 @@ def _as_text(value: Any) -> Any:
 GroupValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
 
 
-def _made_here(entry: VariantEntry) -> bool:
-    return not isinstance(entry, Onnx | Predicted)
-
-
 class Config(Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
@@ -134,7 +73,7 @@ class Config(Frozen):
         pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
         description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
     )
-    source: Annotated[Source, Field(discriminator="kind")] = DigitsSource()
+    source: AnySource = DigitsSource()
     label: Annotated[
         Label, BeforeValidator(spelled_out, json_schema_input_type=Label | Literal["none"])
     ] = Label(column="digit")
@@ -188,7 +127,7 @@ class Config(Frozen):
         cls, entries: list[VariantEntry], info: ValidationInfo
     ) -> list[VariantEntry]:
         if not entries:
-            if isinstance(info.data.get("source"), PredictionsSource):
+            if (source := info.data.get("source")) and source.has_answers:
                 return entries  # those that the files hold
             raise ValueError("variants is missing; it has no default")
         names = [variant.name for variant in resolve(entries)]
@@ -202,32 +141,27 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _models_come_from_one_place(self) -> Config:
-        taken: type[Onnx] | type[Predicted] | None = None
-        if isinstance(self.source, OnnxSource | PredictionsSource):
-            taken = Onnx if isinstance(self.source, OnnxSource) else Predicted
+        taken = self.source.variants_key
         for entry in self.variants:
-            if entry == "dense" or (isinstance(entry, taken) if taken else _made_here(entry)):
+            way = "" if entry == "dense" else next(iter(type(entry).model_fields))
+            made = way not in MADE_ELSEWHERE
+            if not way or (made if self.source.trains else way == taken):
                 continue
-            way = next(iter(type(entry).model_fields))
-            if not _made_here(entry):
+            if not made:
                 raise ValueError(
                     f"variants holds {{{way}: ...}}, which is for source.kind {way}; list "
                     "external models there"
                 )
             raise ValueError(
                 f"variants holds {{{way}: ...}}, which needs networks that are trained here; "
-                + (
-                    "name folders of source.models as {onnx: [...]}"
-                    if taken is Onnx
-                    else "name variants of source.files as {predictions: [...]}, or leave it out"
-                )
+                f"{self.source.name_variants}"
             )
-        if self.population.forked and taken:
+        if self.population.forked and not self.source.trains:
             raise ValueError(
                 "population.forked is for networks that are trained here, and source.kind is "
                 f"{self.source.kind}; leave it out"
             )
-        if self.baseline is not None and taken is not Predicted:
+        if self.baseline is not None and not self.source.has_answers:
             raise ValueError(
                 "baseline is for source.kind predictions; other sources use `dense`, so leave it "
                 "out"
@@ -236,8 +170,8 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _mitigation_fits(self) -> Config:
-        wide = getattr(self.source, "columns", None)
-        if self.keep_scores == "full" and (wide or self.source.kind in WITHOUT_LISTS):
+        wide = self.source.columns_of_answers
+        if self.keep_scores == "full" and (wide or not self.source.keeps_score_lists):
             raise ValueError(
                 "keep_scores full needs a column scores, a list for each example and model, and "
                 f"{'source.columns' if wide else f'source.kind {self.source.kind}'} has none; "
@@ -245,7 +179,7 @@ class Config(Frozen):
             )
         if (asked := self.mitigation) is None:
             return self
-        if not hasattr(self.source, "recipe"):
+        if not self.source.trains:
             raise ValueError(
                 "mitigation is for networks that are trained here, and source.kind is "
                 f"{self.source.kind}; leave it out"
@@ -316,30 +250,20 @@ class Config(Frozen):
 
     @model_validator(mode="after")
     def _labels_are_where_they_are_needed(self) -> Config:
-        if self.label.column is None and hasattr(self.source, "recipe"):
+        if self.label.column is None and self.source.trains:
             raise ValueError(
                 f"label is none and source.kind {self.source.kind} trains networks, which needs "
                 "labels; name label.column, or audit predictions or ONNX models"
             )
-        if isinstance(self.source, OnnxSource):
-            if self.label.column is None and len(self.source.classes) < 2:
-                raise ValueError(
-                    "label is none, so source.classes must name the classes in the order of the "
-                    f"models' scores, got {len(self.source.classes)}; name at least two"
-                )
-            if self.label.columns and self.source.classes:
-                raise ValueError(
-                    "source.classes is for one label an image, and label.columns names several; "
-                    "leave it out"
-                )
+        self.source.refuse_misfits(self)
         return self
 
     @model_validator(mode="after")
     def _robustness_fits(self) -> Config:
         if self.robustness is not None:
             self.robustness.refuse_misfits(
-                predicted=isinstance(self.source, PredictionsSource),
-                external=isinstance(self.source, OnnxSource),
+                predicted=self.source.has_answers,
+                external=self.source.has_models,
                 keep_scores=bool(self.keep_scores),
                 labelled=self.label.column is not None,
                 variants=self.resolved_variants,
@@ -369,12 +293,16 @@ class Config(Frozen):
                 "population.identical measures how runs of one seed differ, and deterministic "
                 "keeps them from differing; leave out one of them"
             )
-        if self.population.identical and not hasattr(self.source, "recipe"):
+        if self.population.identical and not self.source.trains:
             raise ValueError(
                 "population.identical is for networks that are trained here, and source.kind is "
                 f"{self.source.kind}; leave it out"
             )
         return self
+
+    def completed(self) -> Config:
+        """The same with what files of the source say: variants, classes, sizes of images."""
+        return self.source.completed(self)
 
     @property
     def resolved_variants(self) -> tuple[Variant, ...]:
@@ -411,7 +339,7 @@ class Config(Frozen):
         >>> default_config().stack_members
         5
         """
-        model = str(getattr(self.source, "model", ""))
+        model = self.source.network
         if model not in STACKED and not is_code(model):
             return 1
         return 5 if self.population.models < 30 else 15
@@ -436,7 +364,7 @@ class Config(Frozen):
                 "retraining": True,
                 "robustness": True,
                 "limits": True,
-                "source": set(LOCATIONS),
+                "source": set(self.source.place_keys()),
             },
         )
 

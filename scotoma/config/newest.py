@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scotoma import storage
-from scotoma.config.model import Config
 from scotoma.config.registered import RegisteredModel
-from scotoma.config.sources import LOCATIONS
 from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import printable
 
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
 __all__ = ["MARK", "Newest", "asks_for_newest", "at_newest"]
 
 MARK = "{newest}"
-FOLDERS = ("source.images", "source.data", "source.models")  # the others are files
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Newest:
 
 def asks_for_newest(config: Config) -> bool:
     """Whether a path of the source has `{newest}`."""
-    return any(MARK in str(getattr(config.source, key, "")) for key in LOCATIONS)
+    return any(MARK in place for place in config.source.places.values())
 
 
 def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:
@@ -63,10 +64,11 @@ def at_newest(config: Config, previous: str = "") -> tuple[Config, str | None]:
     Raises:
         DataError: No name is there, none has data at all paths, or a path cannot be listed.
     """
+    folders = config.source.place_keys()
     asking = {
-        key: _Pattern.of(f"source.{key}", path)
-        for key in LOCATIONS
-        if isinstance(path := getattr(config.source, key, None), str) and MARK in path
+        key: _Pattern.of(f"source.{key}", path, folder=folders[key])
+        for key, path in config.source.places.items()
+        if MARK in path
     }
     if not asking:
         return config, None
@@ -96,17 +98,17 @@ class _Pattern:
     deeper: bool
 
     @classmethod
-    def of(cls, key: str, path: str) -> _Pattern:
+    def of(cls, key: str, path: str, *, folder: bool) -> _Pattern:
         head, _, tail = path.partition(MARK)
-        folder, slash, before = head.rpartition("/")
+        above, slash, before = head.rpartition("/")
         after, deeper, _ = tail.partition("/")
-        bare = folder in ("s3:/", "s3:")
+        bare = above in ("s3:/", "s3:")
         if not slash or bare or re.search(r"[*?\[{]", head) or re.search(r"[*?\[{]", after):
             raise DataError(
                 f"{key} must have {MARK} below a folder or bucket and before any wildcard, got "
                 f"{masked(path)}; move it to the level to choose from"
             )
-        return cls(key, path, folder or "/", before, after, bool(deeper) or key in FOLDERS)
+        return cls(key, path, above or "/", before, after, bool(deeper) or folder)
 
     def names(self) -> set[str]:
         """What stands for the placeholder; hidden names and those that begin with `_` do not."""

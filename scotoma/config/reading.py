@@ -4,62 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from scotoma.config.kubeflow import Gpu, Images, Kubeflow, Limits, Place, Toleration, Volume
-from scotoma.config.limits import ReaderLimits
-from scotoma.config.measuring import ClarifyFeatures, SliceSettings
-from scotoma.config.mitigation import Contest, Contestant, Mitigation
-from scotoma.config.model import (
-    CelebaSource,
-    Cifar10Source,
-    Cluster,
-    Config,
-    DetectionsSource,
-    DigitsSource,
-    Float16,
-    FolderSource,
-    GroupColumn,
-    Int8,
-    Label,
-    Onnx,
-    OnnxSource,
-    ParquetSource,
-    Population,
-    Predicted,
-    PredictionsSource,
-    Preprocess,
-    Prune,
-    Recipe,
-    ScoresSource,
-    Split,
-    Tracking,
-)
+from scotoma.config.model import Config
 from scotoma.config.registered import SCHEME
-from scotoma.config.retraining import Keep, Retraining
-from scotoma.config.robustness import Robustness
-from scotoma.config.sheet import Location, Sheet, file_text, sentence, unknown_key
-from scotoma.config.sources import LOCATIONS, CocoSource, ImsituSource
+from scotoma.config.sheet import Location, Sheet, file_text, keys_beside, sentence, unknown_key
+from scotoma.sources.registry import KINDS
 
 __all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
 
-KINDS = (
-    "digits-s",
-    "image_folder",
-    "train",
-    "parquet",
-    "celeba",
-    "coco",
-    "imsitu",
-    "cifar10",
-    "cifar10s",
-    "onnx",
-    "predictions",
-    "detections",
-    "scores",
-)
 TEXT_OR_NUMBER = ("train", "test", "calibrate", "positive")  # keys that hold a value of a column
 # Keys that say what a variant is.
 WAYS = ("dense", "prune", "int8", "float16", "onnx", "predictions")
@@ -103,8 +58,7 @@ def load_config(path: Path) -> Config:
     base = path.resolve().parent
     places = {
         key: value if "://" in value or value.startswith(SCHEME) else str(base / value)
-        for key in LOCATIONS
-        if (value := getattr(config.source, key, None)) is not None
+        for key, value in config.source.places.items()
     }
     own: dict[str, Any] = {"source": config.source.model_copy(update=places)}
     if (robustness := config.robustness) is not None:
@@ -173,7 +127,7 @@ def _sentence(path: str, location: Location, fault: dict[str, Any], kind: str) -
     shown = repr(value) if isinstance(value, str) else json.dumps(value)
     match fault["type"]:
         case "extra_forbidden":
-            return unknown_key(path, str(location[-1]), _keys_beside(location, kind))
+            return unknown_key(path, str(location[-1]), keys_beside(Config, location, kind))
         case "string_type" | "int_type" if location[-1] in (
             "train",
             "test",
@@ -219,54 +173,3 @@ _KUBERNETES = {
     "full": "the name of an image",
     "core": "the name of an image",
 }
-
-_SECTIONS: dict[str, tuple[type[BaseModel], ...]] = {
-    "": (Config,),
-    "source": (
-        DigitsSource,
-        FolderSource,
-        ParquetSource,
-        CelebaSource,
-        CocoSource,
-        ImsituSource,
-        Cifar10Source,
-        OnnxSource,
-        PredictionsSource,
-        DetectionsSource,
-        ScoresSource,
-    ),
-    "preprocessing": (Preprocess,),
-    "recipe": (Recipe,),
-    "split": (Split,),
-    "label": (Label,),
-    "groups": (GroupColumn,),
-    "cluster": (Cluster,),
-    "variants": (Prune, Int8, Float16, Onnx, Predicted),
-    "population": (Population,),
-    "mitigation": (Mitigation,),
-    "tournament": (Contest,),
-    "techniques": (Contestant,),
-    "slices": (SliceSettings,),
-    "clarify": (ClarifyFeatures,),
-    "tracking": (Tracking,),
-    "kubeflow": (Kubeflow,),
-    "images": (Images,),
-    "training": (Place,),
-    "others": (Place,),
-    "gpu": (Gpu,),
-    "tolerations": (Toleration,),
-    "volume": (Volume,),
-    "limits": (Limits, ReaderLimits),
-    "retraining": (Retraining,),
-    "keep": (Keep,),
-    "robustness": (Robustness,),
-}
-
-
-def _keys_beside(location: Location, kind: str) -> list[str]:
-    """The keys allowed where an unknown one was found, in a source those of its kind."""
-    section = next((str(p) for p in reversed(location[:-1]) if p in _SECTIONS), "")
-    models = _SECTIONS[section]
-    if section == "source" and kind:
-        models = tuple(m for m in models if kind in get_args(m.model_fields["kind"].annotation))
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))

@@ -6,20 +6,22 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
+from pydantic import BaseModel
 
 from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.storage.regular import open_regular
 
-__all__ = ["Location", "Sheet", "file_text", "sentence", "unknown_key"]
+__all__ = ["Location", "Sheet", "file_text", "keys_beside", "sentence", "unknown_key"]
 
 Location = tuple[str | int, ...]
 
 
+TAGS = {"kind", "metric"}  # keys that say which of several models is meant
 MOST_CHARACTERS = 200_000  # of a file: reading them takes seconds
 MOST_VALUES = 100_000  # of a file, anchors written out: a few lines can stand for a billion
 
@@ -160,6 +162,46 @@ def unknown_key(path: str, key: str, known: list[str]) -> str:
     "min.model is not a key here; known are correct, models; did you mean 'models'?"
     """
     return f"{path} is not a key here; known are {', '.join(known)}{nearest(key, known)}"
+
+
+def keys_beside(root: type[BaseModel], location: Location, tag: str) -> list[str]:
+    """The keys allowed where an unknown one was found.
+
+    Args:
+        root: Model of the file.
+        location: Of the unknown key.
+        tag: What tells which of several models is meant: a kind of source, a metric.
+    """
+    models = [root]
+    for part in location[:-1]:
+        annotations = [
+            model.model_fields[str(part)].annotation
+            if part in model.model_fields
+            else getattr(model, "__annotations__", {}).get("__pydantic_extra__")
+            for model in models
+        ]
+        inner = [one for annotation in annotations for one in _models_in(annotation)]
+        models = _told_by(tag, inner) or inner or models
+    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [one for inner in get_args(annotation) for one in _models_in(inner)]
+
+
+def _told_by(tag: str, models: list[type[BaseModel]]) -> list[type[BaseModel]]:
+    """Those of some models that have a key whose values are told apart by a tag."""
+    return [
+        model
+        for model in models
+        if any(
+            tag in get_args(model.model_fields[key].annotation)
+            for key in TAGS & model.model_fields.keys()
+        )
+    ]
 
 
 def _written_out(node: yaml.Node | None, known: dict[int, int]) -> int:

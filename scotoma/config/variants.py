@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 __all__ = [
+    "MADE_ELSEWHERE",
     "NAME_BYTES",
     "Float16",
     "Frozen",
@@ -37,6 +38,7 @@ class Frozen(BaseModel):
     )
 
 
+MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in
 NAME_BYTES = 200  # of the 255 of a file's name
 Mode = Literal["dynamic", "dynamic-per-layer", "static"]
 Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16"]
@@ -217,7 +219,7 @@ class Variant(Frozen):
     @property
     def made_elsewhere(self) -> bool:
         """Whether its members, or what they said, are taken in and not made here."""
-        return self.kind in ("onnx", "predictions")
+        return self.kind in MADE_ELSEWHERE
 
     @property
     def paired_with(self) -> str:

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from dataclasses import dataclass
-from pathlib import Path
-
-import polars as pl
 
 from scotoma import storage
-from scotoma.config import (
-    Cifar10Source,
-    Config,
-    DigitsSource,
-    PredictionsSource,
-)
-from scotoma.config.sources import FileSource
-from scotoma.datasets import Survey, load_examples
+from scotoma.config import Config
 from scotoma.datasets.image_decoding import image_opener
 from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.parquet import IMAGES
-from scotoma.datasets.sources import image_place
-from scotoma.untrusted import table_apart
+from scotoma.sources.contract import LookedAt
+from scotoma.sources.reading import Survey
 
 __all__ = ["ImageFacts", "look_at_images"]
-
-FILES = re.compile(r"(train|test|data_batch).*\.(parquet|bin)")  # that hold images
 
 
 @dataclass(frozen=True)
@@ -60,44 +46,26 @@ def look_at_images(config: Config, survey: Survey) -> ImageFacts:
         DataError: The storage cannot be read.
 
     >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import survey_examples
+    >>> from scotoma.sources.reading import survey_examples
     >>> look_at_images(default_config(), survey_examples(default_config())).shape
     (8, 8)
     """
-    source, size = config.source, survey.examples.size
-    if isinstance(source, PredictionsSource):
-        return ImageFacts(None, None, "none is needed: predictions are audited")
-    if isinstance(source, DigitsSource):
-        encoded = load_examples(config).table["image"].struct.field("bytes")
-        return _facts(encoded[0], sum(encoded.bin.size()), size)
-    if isinstance(source, FileSource):
-        folder = image_place(source)
-        listed = storage.list_files(folder)
-        names = list(map(posixpath.normpath, survey.examples.image_ids))
-        names = [name for name in names if name in listed]
-        first = storage.read_bytes(storage.join(folder, names[0])) if names else None
-        return _facts(first, sum(listed[name] for name in names) if names else None, size)
-    listed = storage.list_files(source.data)
-    sizes = {n: b for n, b in listed.items() if FILES.fullmatch(posixpath.basename(n))}
-    if isinstance(source, Cifar10Source):
-        return ImageFacts((32, 32), sum(sizes.values()))
-    with storage.at_hand(storage.join(source.data, min(sizes, key=lambda n: sizes[n]))) as path:
-        table = table_apart(_first, path, path=path, called=source.data, limits=config.limits)
-    images = table.to_series()
-    images = images.struct.field("bytes") if images.dtype.is_nested() else images
-    return _facts(images[0] if len(images) else None, sum(sizes.values()), size)
+    size, folder = survey.examples.size, config.source.image_folder()
+    if folder is None:
+        return _facts(config.source.stored_images(config), size)
+    listed = storage.list_files(folder)
+    names = list(map(posixpath.normpath, survey.examples.image_ids))
+    names = [name for name in names if name in listed]
+    first = storage.read_bytes(storage.join(folder, names[0])) if names else None
+    return _facts(LookedAt(first, sum(listed[n] for n in names) if names else None), size)
 
 
-def _first(path: Path) -> pl.DataFrame:
-    """Read the first image of a Parquet file."""
-    table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-    column = next(name for name in IMAGES if name in table.collect_schema())
-    return table.select(column).head(1).collect()
-
-
-def _facts(first: bytes | None, encoded: int | None, size: ImageSize | None) -> ImageFacts:
+def _facts(stored: LookedAt, size: ImageSize | None) -> ImageFacts:
+    first, encoded, reason = stored
     if first is None:
-        return ImageFacts(None, encoded, "there is no image to look at")
+        return ImageFacts(None, encoded, reason)
+    if isinstance(first, tuple):
+        return ImageFacts(first, encoded)
     if size is not None and size.height:
         return ImageFacts((size.height, size.width), encoded)
     try:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from scotoma.answers.values import as_numbers
-from scotoma.config import Config, PredictionsSource
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.datasets.text_columns import checked_text
 from scotoma.errors import DataError
 from scotoma.printable import printable
+
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
 
 __all__ = ["feature_columns", "features_of_source"]
 
@@ -24,7 +28,7 @@ def feature_columns(config: Config) -> dict[str, str]:
     {}
     """
     own = {*config.groups.attributes, "class"}
-    if not isinstance(config.source, PredictionsSource):  # which has no images to measure
+    if not config.source.has_answers:  # which has no images to measure
         own |= STATISTICS.keys()
     columns = {name: "slices.features" for name in config.slices.features if name not in own}
     return columns | dict.fromkeys(config.clarify.features, "clarify.features")

@@ -70,7 +70,7 @@ def decode_images(examples: AuditedExamples, *, threads: int | None = None) -> N
             differs in size from the first: the first such in the order of rows is named.
 
     >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import load_examples
+    >>> from scotoma.sources.reading import load_examples
     >>> decode_images(load_examples(default_config()).split("test")).shape
     (1798, 3, 8, 8)
     """

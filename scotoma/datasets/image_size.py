@@ -32,22 +32,6 @@ class ImageSize(NamedTuple):
     resample: str = "bilinear"
     upright: bool = False
 
-    @classmethod
-    def of_source(cls, source: Any) -> ImageSize | None:
-        """What a source asks for; None where images stay as they are.
-
-        >>> from scotoma.config import ParquetSource
-        >>> ImageSize.of_source(ParquetSource(kind="parquet", data="faces", size=64))
-        ImageSize(height=64, width=64, crop=1.0, fit='cut', resample='bilinear', upright=True)
-        """
-        size, upright = getattr(source, "size", None), getattr(source, "orientation", "") == "exif"
-        if size is None:
-            return cls(upright=True) if upright else None
-        height, width = (size, size) if isinstance(size, int) else size
-        keys = {"crop": 1.0, "fit": "cut", "resample": "bilinear"}
-        own: dict[str, Any] = {k: getattr(source, k, default) for k, default in keys.items()}
-        return cls(height, width, **own, upright=upright)
-
     def turned(self, image: Any) -> Any:
         """Turn a Pillow image upright, if it is to be."""
         return turn_upright(image) if self.upright else image

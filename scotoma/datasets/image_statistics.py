@@ -48,7 +48,7 @@ def image_statistics(examples: AuditedExamples) -> pl.DataFrame:
         Pech-Pacheco et al. (2000), ICPR 3:314-317: the variance of the Laplacian as focus measure.
 
     >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import load_examples
+    >>> from scotoma.sources.reading import load_examples
     >>> table = image_statistics(load_examples(default_config()).split("test"))
     >>> table["image width"].unique().to_list(), table.height
     ([8], 1798)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,18 +12,18 @@ from scotoma.answers.groups import group_values
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.pair import label_notes, read_labels
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
-from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
 from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, AuditedExamples
 from scotoma.datasets.feature_columns import features_of_source
-from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.score_order import score_order
-from scotoma.datasets.text_columns import checked_text
+from scotoma.datasets.text_columns import checked_text, refuse_empty_labels
 from scotoma.errors import DataError
 from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 
-__all__ = ["RESERVED", "examples_from_source", "refuse_empty_labels"]
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
+__all__ = ["RESERVED", "examples_from_source"]
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 
@@ -104,7 +105,7 @@ def examples_from_source(
         tuple(attributes),
         tuple(tuple(names) for names in config.groups.intersections),
         (*notes, *untested, *_missing(table, config), *put_together),
-        size=ImageSize.of_source(config.source),
+        size=config.source.image_size,
         over_indexed=tuple((name, counted) for name, (_, counted) in binary.items()),
         several=tuple(config.label.columns),
         admission=(*admitted, *order),
@@ -119,7 +120,7 @@ def _binary_columns(source: pl.DataFrame, config: Config) -> dict[str, tuple[pl.
     used = {config.label.column, *RESERVED, *config.groups.attributes}
     used |= {group.column for group in config.groups.attributes.values()}
     used |= {config.cluster.column} if config.cluster else set()
-    used |= {split.column} if (split := getattr(config.source, "split", None)) else set()
+    used |= {split} if (split := config.source.split_column) else set()
     binary = {}
     for name in source.columns:
         if name in used or not is_plain(source.schema[name]):
@@ -144,23 +145,6 @@ def _refuse_unknown_advantaged(
             f"{', '.join(known[:10])}{nearest(advantaged, known, ONE_OF_THEM)}"
         )
     )
-
-
-def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
-    """Refuse empty labels, with their number and the first.
-
-    >>> refuse_empty_labels(pl.Series("y", ["cat", None]), pl.Series(["a", "b"]), "t.csv")
-    Traceback (most recent call last):
-    ...
-    scotoma.errors.DataError: label column 'y' is empty in 1 of 2 rows of t.csv, the first is 'b'; \
-fill or remove them
-    """
-    if empty := labels.null_count():
-        first = ids.filter(labels.is_null())[0]
-        raise DataError(
-            f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
-            f"{origin}, the first is {printable(first)!r}; fill or remove them"
-        )
 
 
 def _labels(
@@ -209,13 +193,12 @@ def _classes(
     train, test = (table.filter(pl.col("split") == split) for split in ("train", "test"))
     where = f"the train split of {origin}"
     source = config.source
-    tests_all = isinstance(source, OnnxSource) and source.split is None
-    if config.label.column is None or isinstance(source, PredictionsSource) or tests_all:
+    if config.label.column is None or source.tests_all:
         train, where = table, origin
     for split, part in (("train", train), ("test", test)):
         if not part.height:
             raise DataError(f"the {split} split of {origin} holds no row; check source.split")
-    if isinstance(source, ScoresSource):
+    if source.score is not None:
         return (), iter(()), ()
     if config.label.column is None:
         return _unlabelled_classes(known, config), iter(()), ()
@@ -225,9 +208,12 @@ def _classes(
     known = [written.get(name, name) for name in known]
     classes: Sequence[str] = natural_order({*labels, *known})
     order: tuple[AdmissionNote, ...] = ()
-    if isinstance(source, OnnxSource) and not config.label.classes and not config.label.columns:
-        classes, note = score_order(table, source, origin)
-        order = (note,)
+    if (
+        not config.label.classes
+        and not config.label.columns
+        and (of_scores := source.class_order(table, origin))
+    ):
+        classes, order = of_scores[0], (of_scores[1],)
     if len(classes) < 2:
         raise DataError(
             f"label column {column!r} has one value, {classes[0]!r}, in {where}; a classifier "
@@ -253,7 +239,7 @@ def _classes(
 
 def _known_classes(config: Config) -> list[str]:
     """List the classes that models know whatever is tested."""
-    known = list(getattr(config.source, "classes", ()))
+    known = list(config.source.known_classes)
     if no_class := [name for name in known if not _is_present(name)]:
         raise DataError(
             f"source.classes names {no_class[0]!r}, which stands for a missing value; rename the "
@@ -277,7 +263,7 @@ def _unlabelled_classes(known: Sequence[str], config: Config) -> Sequence[str]:
             f"label.positive is {positive!r}, but the classes are {', '.join(known[:10])}"
         )
     # Scores of ONNX models come in the order that the configuration gives.
-    return natural_order(known) if isinstance(config.source, PredictionsSource) else known
+    return natural_order(known) if config.source.has_answers else known
 
 
 def _untested(classes: Sequence[str], tested: set[str]) -> Iterator[str]:

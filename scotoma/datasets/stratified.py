@@ -27,7 +27,7 @@ def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.
         Their rows, ascending.
 
     >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import load_examples
+    >>> from scotoma.sources.reading import load_examples
     >>> test = load_examples(default_config()).split("test")
     >>> len(stratified(test, 300, seed=0)), len(stratified(test, 9_999, seed=0))
     (300, 1798)

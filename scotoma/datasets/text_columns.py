@@ -11,7 +11,7 @@ from scotoma.errors import DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.tables import refuse_doubled
 
-__all__ = ["absent_column", "checked_text"]
+__all__ = ["absent_column", "checked_text", "refuse_empty_labels"]
 
 
 def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
@@ -55,3 +55,20 @@ def checked_text(
             f"{source.schema[name]}; name another column"
         )
     return read_values(source[name], missing=missing)
+
+
+def refuse_empty_labels(labels: pl.Series, ids: pl.Series, origin: str) -> None:
+    """Refuse empty labels, with their number and the first.
+
+    >>> refuse_empty_labels(pl.Series("y", ["cat", None]), pl.Series(["a", "b"]), "t.csv")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.DataError: label column 'y' is empty in 1 of 2 rows of t.csv, the first is 'b'; \
+fill or remove them
+    """
+    if empty := labels.null_count():
+        first = ids.filter(labels.is_null())[0]
+        raise DataError(
+            f"label column {labels.name!r} is empty in {empty:,} of {len(labels):,} rows of "
+            f"{origin}, the first is {printable(first)!r}; fill or remove them"
+        )

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from scotoma.document.cells import Cell, Interval, Noted, Shown, Unit, show
-from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table
+from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
+from scotoma.document.pictures import Album, Card, Filter, Pair, Picture, Pictures
 
 __all__ = [
+    "Album",
+    "Card",
     "Cell",
     "Chart",
     "Column",
     "Document",
     "Facts",
+    "Filter",
     "Interval",
     "Noted",
+    "Pair",
+    "Picture",
+    "Pictures",
     "Section",
     "Shown",
     "Table",
     "Unit",
+    "Verbatim",
     "show",
 ]

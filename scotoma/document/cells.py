@@ -89,7 +89,7 @@ class Shown:
     Attributes:
         value: The number with its unit, or the text; empty where there is none.
         low: Lower end of the interval; empty where there is none.
-        high: Upper end of the interval; empty where there is none.
+        high: Upper end of the interval, or a bound that has no lower end; else empty.
         reason: Why the number or its interval is missing; empty otherwise.
         notes: What to say beside it; empty where there is no number.
     """
@@ -108,7 +108,9 @@ class Shown:
     @property
     def number(self) -> str:
         """The number with its interval, without what is said beside it."""
-        return f"{self.value} [{self.low}, {self.high}]" if self.low else self.value
+        if not self.low:
+            return f"{self.value}, at most {self.high}" if self.high else self.value
+        return f"{self.value} [{self.low}, {self.high}]"
 
     def __str__(self) -> str:
         """One cell of text.
@@ -153,7 +155,7 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     Args:
         cell: Text, a number or an estimate; fractions for `rate` and `points`.
         unit: What it is.
-        known: Reasons and notes that stand elsewhere, so not beside this cell.
+        known: How reasons and notes begin that stand elsewhere, so not beside this cell.
 
     >>> str(show(Interval(0.0166, 0.004, 0.068), "rate")), str(show(Interval(0.0413), "points"))
     ('1.66% [0.40, 6.80]', '+4.13 (no interval)')
@@ -182,19 +184,18 @@ def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
     look = LOOKS[unit]
     ends = tuple(None if end is None else look.factor * end for end in _three(number))
     value, low, high = ends
-    known_reason = number.reason in known
+    elsewhere = tuple(known)
     if value is None:
         return Shown("", reason=number.reason or "undefined (no reason was recorded)")
-    notes = tuple(note for note in number.note.split("; ") if note and note not in known)
+    notes = tuple(one for one in number.note.split("; ") if one and not one.startswith(elsewhere))
     digits = _decimals([end for end in ends if end is not None], look.decimals)
     shown = _text(value, digits, look.sign) + look.suffix
-    reason = "" if known_reason else number.reason
-    if low is None or high is None:
-        missing = "" if known_reason else number.reason or "no interval"
-        return Shown(shown, reason=missing, notes=notes)
-    return Shown(
-        shown, _text(low, digits, look.sign), _text(high, digits, look.sign), reason, notes
+    reason = number.reason or ("no interval" if low is high is None else "")
+    reason = "" if reason.startswith(elsewhere) else reason
+    low_text, high_text = (
+        "" if end is None else _text(end, digits, look.sign) for end in (low, high)
     )
+    return Shown(shown, low_text if high_text else "", high_text, reason, notes)
 
 
 def _three(number: Ranged) -> tuple[float | None, float | None, float | None]:

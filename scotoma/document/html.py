@@ -18,13 +18,16 @@ from markupsafe import Markup
 
 from scotoma.document.cells import Ranged, Unit, finite_ends, is_ranged, show
 from scotoma.document.charts import drawings
-from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table
+from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
+from scotoma.document.pictures import Picture, Pictures
 
 __all__ = ["STYLES", "content_policy", "fragment", "html_page"]
 
 FOLDER = Path(__file__).parents[1] / "page"
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("page.js",)
+GALLERY = "gallery.js"  # where examples can be sifted
+PARTS = (Table, Chart, Facts, Verbatim, Picture, Pictures)
 WIDTH, HEIGHT, MARGIN = 160, 16, 8  # of the drawing of an interval, in SVG units
 
 
@@ -41,9 +44,11 @@ def html_page(document: Document, files: Mapping[str, str] | None = None) -> str
     Returns:
         The page; equal documents give equal text.
     """
+    pictures = any(isinstance(part, Pictures) for one in document.sections for part in one.parts)
+    scripts = (*SCRIPTS, GALLERY) if pictures else SCRIPTS
     style_texts, script_texts = (
         [(FOLDER / name).read_text(encoding="utf-8") for name in names]
-        for names in (STYLES, SCRIPTS)
+        for names in (STYLES, scripts)
     )
     return (
         _environment()
@@ -154,8 +159,7 @@ def column_axis(table: Table, column: Column) -> ColumnAxis | None:
 
 
 def _kind(part: object) -> str:
-    kinds = ((Table, "table"), (Chart, "chart"), (Facts, "facts"))
-    return next((name for kind, name in kinds if isinstance(part, kind)), "")
+    return type(part).__name__.lower() if isinstance(part, PARTS) else ""
 
 
 class _Compiled(FileSystemBytecodeCache):

@@ -10,14 +10,16 @@ import csv
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scotoma.document.cells import NUMERIC, Cell, Noted, Shown, Unit, is_ranged, show
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Chart", "Column", "Document", "Facts", "Section", "Table"]
+    from scotoma.document.pictures import Picture, Pictures
+
+__all__ = ["Chart", "Column", "Document", "Facts", "Section", "Table", "Verbatim"]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of one
 
@@ -52,9 +54,10 @@ class Table:
         rows: Cells by column key; further keys are kept for charts and not shown.
         note: What to know to read it.
         stub: How many columns from the left name a row.
-        known: Reasons and notes that the note above says, so that no cell repeats them.
+        known: How reasons and notes begin that the note above says, so that no cell repeats them.
         cards: Whether a narrow page shows each row as a block of its own.
-        most: Rows that a page or a terminal shows; the CSV file has all. None shows all.
+        most: Rows that a page or a terminal shows; the CSV file has all. None shows all, 0 shows
+            none and leaves a link to the file.
         marked: Places of the rows to point out.
     """
 
@@ -153,10 +156,29 @@ class Facts:
     """Words and what they stand for, or questions and their answers.
 
     Attributes:
-        rows: Term and text.
+        rows: Term and text; without a term an item of a list.
+        title: What they are about; empty for none.
+        id: Unique in its document; empty where no link leads there.
     """
 
     rows: Sequence[tuple[str, str]]
+    title: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Text to copy, such as Markdown.
+
+    Attributes:
+        id: Unique in its document.
+        title: What it is for.
+        text: What to copy.
+    """
+
+    id: str
+    title: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -194,19 +216,23 @@ class Document:
 
     Attributes:
         kind: What it is, in a word or two above the title.
+        pages: Files of pages that belong together, with their titles: links to them.
+        page: Which of these files it is.
     """
 
     title: str
     lead: str = ""
     sections: Sequence[Section] = field(default_factory=tuple)
     kind: str = "Scotoma"
+    pages: Sequence[tuple[str, str]] = ()
+    page: str = ""
 
     def tables(self) -> Iterator[Table]:
         """Yield every table, those of charts among them: the downloads and data frames."""
         seen = set()
         for section in self.sections:
             for part in section.parts:
-                table = part.table if isinstance(part, Chart) else part
+                table = getattr(part, "table", part)
                 if isinstance(table, Table) and table.id not in seen:
                     seen.add(table.id)
                     yield table
@@ -217,7 +243,7 @@ class Document:
         return fragment(self)
 
 
-Part = Table | Chart | Facts
+Part: TypeAlias = "Table | Chart | Facts | Verbatim | Picture | Pictures"
 
 
 def _plain(cell: Cell) -> Cell:

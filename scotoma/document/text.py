@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scotoma.document.cells import Shown
 from scotoma.document.lines import table_lines, wrapped
-from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table
+from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.printable import code_span
 
 __all__ = ["document_text", "markdown_table", "markdown_text", "section_lines", "text_table"]
@@ -45,14 +45,21 @@ def section_lines(section: Section) -> list[str]:
     """Write a section in lines of 80 cells: title, answer, tables, steps, warnings."""
     lines = [*_lines(section.title)]
     for sentence in section.answer:
-        lines += wrapped(sentence)
+        lines += wrapped(sentence, later="  ")
     for part in section.parts:
+<<<<<<< 934eed43
+        if isinstance(part, Table):
+            lines += [*_lines(part.caption), *text_table(part), *_lines(part.note)]
+            lines += [""] if part is not section.parts[-1] else []
+=======
         table = part.table if isinstance(part, Chart) else part
         if isinstance(table, Table):
             lines += [*_lines(table.caption), *text_table(table), *_lines(table.note)]
+>>>>>>> 6e7d11d1b30c0290ae32f56b5ff29e4b31570f53
         elif isinstance(part, Facts):
+            lines += _lines(part.title)
             for term, text in part.rows:
-                lines += wrapped(f"{term}: {text}", later="  ")
+                lines += wrapped(f"{term}: {text}" if term else text, later="  ")
     for sentence in (*section.steps, *section.warnings):
         lines += wrapped(f"! {sentence}", later="  ")
     return lines
@@ -112,8 +119,14 @@ def _section_blocks(section: Section) -> Iterator[str]:
             yield from filter(None, [part.caption, markdown_table(part), part.note])
         elif isinstance(part, Chart):
             yield from filter(None, [part.title, markdown_table(part.table)])
-        else:
-            yield "\n".join(f"- **{term}**: {text}" for term, text in part.rows)
+        elif isinstance(part, Facts):
+            yield from filter(None, [part.title])
+            yield "\n".join(
+                f"- **{term}**: {text}" if term else f"- {text}" for term, text in part.rows
+            )
+        elif isinstance(part, Verbatim):
+            yield from filter(None, [part.title])
+            yield part.text
     if items := (*section.steps, *section.warnings):
         yield "\n".join(f"- {sentence}" for sentence in items)
 

@@ -128,8 +128,12 @@ def class_impact(
             "protocol='published' compares runs with runs and needs at least 2 members a "
             f"population, got {d.shape[1]} and {c.shape[1]}: use protocol='sound'"
         )
+    codes = cluster_ids(clusters, len(y))
+    order = np.argsort(y, kind="stable") if codes is None else np.lexsort((codes, y))
+    y, d, c = y[order], d[order], c[order]
     was, now = (ids != y[:, None] for ids in (d, c))
-    layout = Layout.of(y, cluster_ids(clusters, len(y)))
+    layout = Layout.of(y, None if codes is None else codes[order])
+    present = y[layout.start[layout.first]].tolist()
     missed = layout.class_means(was), layout.class_means(now)
     before, after = missed[0] - was.mean(axis=0), missed[1] - now.mean(axis=0)
     lost = after.mean(axis=1) - before.mean(axis=1)
@@ -138,7 +142,7 @@ def class_impact(
     hits = d.shape[1] + c.shape[1] - errors
     events = np.minimum(layout.effective_events(errors), layout.effective_events(hits))
     why = "no spread between members" if published else "nothing varies"
-    if not published and len(layout.present) == 1:
+    if not published and len(present) == 1:
         why = "one class: its recall is the accuracy"
 
     def loss(place: int) -> Estimate:
@@ -154,7 +158,7 @@ def class_impact(
             level=level, note="; ".join(filter(None, [note, few_runs(members)])),
         )  # fmt: skip
 
-    places = dict(zip(layout.present.tolist(), range(len(layout.present)), strict=True))
+    places = {one: place for place, one in enumerate(present)}
     losses = [
         loss(places[one])
         if one in places

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Codes, Flags, Floats, Labels
 from scotoma.numbers import Variance, cluster_sums, combine, flip_floor
@@ -15,73 +17,65 @@ DUST = 1e-24  # what rounding leaves of influences that agree
 
 @dataclass(frozen=True)
 class Layout:
-    """Pairs of a class and a cluster that share rows, in order of class.
+    """Pairs of a class and a cluster that share rows; rows are in order of both.
 
     Attributes:
-        order: Rows in order of (class, cluster), shape (N,).
-        pair_start: First place in `order` of each pair, shape (J,).
-        pair_rows: Rows of each pair, shape (J,).
-        pair_class: Place of its class in `present`, shape (J,).
-        pair_cluster: Its cluster, shape (J,).
-        present: Ids of the classes that have rows, shape (P,).
-        codes: Cluster of each row, shape (N,); None where every row is its own.
+        start: First row of each pair, shape (J,).
+        rows: Rows of each pair, shape (J,).
+        first: First pair of each class that has rows, shape (P,).
+        of_class: Place of each pair's class among these, shape (J,).
+        codes: Cluster of each row, shape (N,); None where every row is its own, and a pair.
     """
 
-    order: Codes
-    pair_start: Codes
-    pair_rows: Floats
-    pair_class: Codes
-    pair_cluster: Codes
-    present: Codes
+    start: Codes
+    rows: Floats
+    first: Codes
+    of_class: Codes
     codes: Codes | None
 
     @classmethod
     def of(cls, labels: Labels, codes: Codes | None) -> Layout:
-        """Lay out the rows of `labels`, shape (N,), whose clusters are `codes`.
+        """Lay out rows, whose labels are in order and, of one label, their clusters.
 
-        >>> Layout.of(np.array([1, 0, 1]), None).order.tolist()
-        [1, 0, 2]
+        >>> Layout.of(np.array([0, 1, 1]), None).first.tolist()
+        [0, 1]
         """
-        cluster = np.arange(len(labels)) if codes is None else codes
-        order = np.lexsort((cluster, labels))
-        present, class_of = np.unique(labels[order], return_inverse=True)
-        ordered = cluster[order]
-        changes = np.diff(class_of, prepend=-1) | np.diff(ordered, prepend=-1)
-        start = np.flatnonzero(changes)
+        same = np.arange(len(labels)) if codes is None else codes
+        changes = [np.diff(own, prepend=-1) != 0 for own in (labels, same)]
+        start = np.flatnonzero(changes[0] | changes[1])
         rows = np.diff(start, append=len(labels)).astype(np.float64)
-        return cls(
-            order, start, rows, class_of[start], ordered[start], present.astype(np.intp), codes
-        )
+        other = changes[0][start]
+        return cls(start, rows, np.flatnonzero(other), np.cumsum(other) - 1, codes)
+
+    @property
+    def units(self) -> int:
+        """Clusters, or rows that are one of their own."""
+        return len(self.start) if self.codes is None else int(self.codes.max()) + 1
 
     @property
     def class_units(self) -> Floats:
         """Pairs of each class, shape (P,)."""
-        return np.bincount(self.pair_class).astype(np.float64)
+        return np.diff(self.first, append=len(self.start)).astype(np.float64)
 
     @property
     def class_rows(self) -> Floats:
         """Rows of each class, shape (P,)."""
-        return np.asarray(np.bincount(self.pair_class, self.pair_rows), np.float64)
+        return self.class_sums(self.rows)
 
-    def pair_sums(self, values: Floats | Flags) -> Floats | Flags:
+    def pair_sums(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Sums of rows (N, ...) over each pair, (J, ...)."""
-        ordered = values[self.order]
-        return (
-            ordered
-            if self.codes is None
-            else np.add.reduceat(ordered, self.pair_start, dtype=np.float64)
-        )
+        whole = self.codes is None
+        return values if whole else np.add.reduceat(values, self.start, dtype=np.float64)
 
-    def class_sums(self, pairs: Floats | Flags) -> Floats:
+    def class_sums(self, pairs: npt.NDArray[Any]) -> Floats:
         """Sums of pairs (J, ...) over each class, (P, ...)."""
-        first = np.flatnonzero(np.diff(self.pair_class, prepend=-1))
-        return np.asarray(np.add.reduceat(pairs, first, dtype=np.float64))
+        return np.asarray(np.add.reduceat(pairs, self.first, dtype=np.float64))
 
-    def class_means(self, values: Floats | Flags) -> Floats:
+    def class_means(self, values: npt.NDArray[Any]) -> Floats:
         """Means of rows (N, K) over each class, (P, K).
 
-        >>> layout = Layout.of(np.array([1, 0, 1]), None)
-        >>> layout.class_means(np.array([[1.0], [0.0], [0.0]])).tolist()
+        >>> layout = Layout.of(np.array([0, 1, 1]), None)
+        >>> layout.class_means(np.array([[0.0], [1.0], [0.0]])).tolist()
         [[0.0], [0.5]]
         """
         return self.class_sums(self.pair_sums(values)) / self.class_rows[:, None]
@@ -89,20 +83,24 @@ class Layout:
     def effective_events(self, events: Floats) -> Floats:
         """Effective events of each class, (sum s)^2 / sum s^2 over its clusters.
 
-        >>> layout = Layout.of(np.array([1, 0, 1]), None)
-        >>> layout.effective_events(np.array([2.0, 0.0, 2.0])).tolist()
+        >>> layout = Layout.of(np.array([0, 1, 1]), None)
+        >>> layout.effective_events(np.array([0.0, 2.0, 2.0])).tolist()
         [0.0, 2.0]
         """
         s = np.asarray(self.pair_sums(events), np.float64)
         squares = self.class_sums(s**2)
         return np.where(squares > 0, self.class_sums(s) ** 2 / np.maximum(squares, 1), 0.0)
 
-    def own(self, values: Floats, units: Floats | int) -> Floats:
-        """What pairs add to the mean of their class, times a number of units, (J, K)."""
-        share = (units / self.class_rows)[self.pair_class][:, None]
-        pairs = self.pair_sums(values) * share
-        pairs -= self.class_means(values)[self.pair_class] * (self.pair_rows[:, None] * share)
-        return pairs
+    def on_classes(self, values: Floats) -> Floats:
+        """What pairs add to the mean of rows (N,) over their class, times its rows, (J,)."""
+        pairs = self.pair_sums(values)
+        means = self.class_sums(pairs) / self.class_rows
+        return np.asarray(pairs - means[self.of_class] * self.rows)
+
+    def on_all(self, values: Floats) -> tuple[Floats, Floats]:
+        """What units add to the mean of all rows (N,), times these; the same by pairs."""
+        units = cluster_sums(values - values.mean(), self.codes)
+        return units, units if self.codes is None else units[self.codes[self.start]]
 
 
 def crossed(was: Flags, now: Flags, layout: Layout, *, paired: bool) -> Variance:
@@ -113,41 +111,36 @@ def crossed(was: Flags, now: Flags, layout: Layout, *, paired: bool) -> Variance
     a sum over units of a power of u - v, where u is 0 off the class, is that of v, and what the
     units of the class change of it.
     """
-    n = len(was) if layout.codes is None else int(layout.codes.max()) + 1
+    n = layout.units
     if n < 2:
-        return Variance(*np.full((6, len(layout.present)), np.nan))
+        return Variance(*np.full((6, len(layout.first)), np.nan))
+    on_class, on_all = (n / layout.class_rows)[layout.of_class], n / len(was)
 
-    def squares(values: Floats) -> tuple[Floats, Floats, Floats]:
-        """(u - v)^2 - v^2 of pairs, the v of pairs, and the v of units, a column a member."""
-        u = layout.own(values, n)
-        v = cluster_sums(values - values.mean(axis=0), layout.codes) * (n / len(values))
-        of_pair = v[layout.pair_cluster]
-        moved = u - 2 * of_pair
-        moved *= u
-        return moved, of_pair, v
+    def influences(values: Floats) -> tuple[Floats, Floats, Floats]:
+        """(u - v)^2 - v^2 of pairs, the v of pairs, and the v of units."""
+        u, (units, v) = on_class * layout.on_classes(values), layout.on_all(values)
+        v = v * on_all
+        return u * (u - 2 * v), v, units * on_all
 
-    change = (now.mean(axis=1) - was.mean(axis=1))[:, None]
-    moved, of_pair, v = squares(change)
-    second = np.maximum((v**2).sum() + layout.class_sums(moved)[:, 0], 0.0)
-    fourth = (v**4).sum() + layout.class_sums(moved * (moved + 2 * of_pair**2))[:, 0]
+    change = now.mean(axis=1) - was.mean(axis=1)
+    moved, v, units = influences(change)
+    second = np.maximum((units**2).sum() + layout.class_sums(moved), 0.0)
+    fourth = (units**4).sum() + layout.class_sums(moved * (moved + 2 * v**2))
     varies = second > 0
     kurtosis = np.where(varies, n * fourth / np.where(varies, second, 1.0) ** 2, 1.0)
     parts = []
-    sides: list[tuple[Flags, ...]] = [(now, was)] if paired else [(was,), (now,)]
-    for errors in sides:
-        k = errors[0].shape[1]
+    for errors in [now.astype(np.int8) - was] if paired else [was, now]:
+        k = errors.shape[1]
         own = residual = np.zeros_like(second)
         if k > 1:
-            means = [layout.class_means(one) - one.mean(axis=0) for one in errors]
-            own = member_variance(means[0] - means[1] if paired else means[0])
-            mean = change if paired else errors[0].mean(axis=1, keepdims=True)
-            sse = np.zeros_like(second)
-            for member in range(k):  # all at once would take many times the memory of the answers
-                values = errors[0][:, [member]] - mean
-                values -= errors[1][:, [member]] if paired else 0
-                moved, _, v = squares(values)
-                sse += (v**2).sum() + layout.class_sums(moved[:, 0])
-            residual = np.maximum(sse, 0.0) / ((n - 1) * (k - 1) * n * k)
+            means, sse, pairs = errors.mean(axis=1), 0.0, np.zeros(len(layout.rows))
+            for member in errors.T:  # all at once would take many times the memory of the answers
+                moved, _, units = influences(member - means)
+                sse += float(units @ units)
+                pairs += moved
+            own = member_variance(layout.class_means(errors) - errors.mean(axis=0))
+            sse_of_class = np.maximum(sse + layout.class_sums(pairs), 0.0)
+            residual = sse_of_class / ((n - 1) * (k - 1) * n * k)
         parts.append((own, residual, k))
     whole = combine(second / (n - 1) / n, np.maximum(kurtosis - 1, 0.0), n, parts)
     return whole.floored(_floor(change, layout))
@@ -160,7 +153,8 @@ def _floor(change: Floats, layout: Layout) -> Floats:
     others, any of which may hold flips that it does not show: the floors of the recalls
     (`flip_floor`) add up with the squares of these weights.
     """
-    psi, n = layout.own(change, layout.class_units)[:, 0], layout.class_units
+    n = layout.class_units
+    psi = layout.on_classes(change) * (n / layout.class_rows)[layout.of_class]
     second, fourth = (layout.class_sums(psi**power) / n for power in (2, 4))
     with np.errstate(divide="ignore", invalid="ignore"):
         varies = (second > DUST) & (n > 1)

@@ -112,7 +112,7 @@ def network_outputs(config: Config, examples: AuditedExamples) -> int:
         has several, else C.
 
     >>> from scotoma.config import default_config
-    >>> from scotoma.datasets import survey_examples
+    >>> from scotoma.sources.reading import survey_examples
     >>> network_outputs(default_config(), survey_examples(default_config()).examples)
     10
     """

@@ -15,7 +15,7 @@ from scotoma.config.gate import GateRules, load_rules, parse_rules
 from scotoma.errors import DataError
 from scotoma.notebook.opened import OpenedAudit
 from scotoma.slices import SearchSettings, SliceReport, find_slices
-from scotoma.stages.in_memory import audit_in_memory, gate_of
+from scotoma.stages.in_memory import AnswersInMemory, gate_of
 
 __all__ = ["judge_pair", "measure_pair", "slices_of_pair"]
 
@@ -144,8 +144,7 @@ def _audit(
     clarify: bool,
     run_to_run: bool,
 ) -> Audit:
-    return audit_in_memory(
-        pair,
+    return AnswersInMemory.of([pair]).audit(
         positive=None if positive is None else str(positive),
         advantaged={name: str(value) for name, value in (advantaged or {}).items()},
         clarify=clarify,

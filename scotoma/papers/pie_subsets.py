@@ -35,7 +35,7 @@ def no_top5(finished: FinishedAudit) -> str:
     ]
     if not lacking:
         return ""
-    if finished.run.config.source.kind == "predictions":
+    if finished.run.config.source.has_answers:
         way = "add the column to source.files and audit again"
     else:
         way = "repeat the audit with this version, which keeps it"

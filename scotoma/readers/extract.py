@@ -76,13 +76,11 @@ MOST_PATHS: Final = 10_000
 PART_BYTES = 2**25  # of text that is held before it is written
 PART_ROWS = 20_000
 WORD = 64  # characters of a value that is kept as it is
-TEXTS = {"row": pl.Int64} | dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
-GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean, "content_hash": pl.String}
-GIVEN |= dict.fromkeys(("prompt", "answer", "text", "target"), pl.String)
-HELD = (
-    "prompt_hash", "target_hash", "answer_hash", "text_hash", "prompt_script", "example_id",
-    *Record._fields[4:6], *Record._fields[8:],
-)  # fmt: skip
+WORDS = ("prompt", "answer", "text", "target")
+TEXTS = {"row": pl.Int64} | dict.fromkeys(WORDS, pl.String)
+GIVEN = {"rerun": pl.Int32, "choice": pl.Int32, "answered": pl.Boolean}
+GIVEN |= dict.fromkeys(("content_hash", "prompt_hash", "target_hash", *WORDS), pl.String)
+HELD = ("example_id", *Record._fields[4:])  # cells of a record; scores and attributes go before
 ANSWERED = pl.col("answered").fill_null(
     pl.col("choice").is_not_null()
     | pl.any_horizontal(pl.col("answer", "text").str.contains(r"\S").fill_null(value=False))
@@ -241,19 +239,7 @@ class _Gathered:
         self.seen.add(key)
         # Only what is asked of the attributes is held: they are most of a log.
         own = {path: value_at(record.attributes, path) for path in self.attributes}
-        hashes = map(_hashed, record[8:12], (*record[6:8], None, None))
-        script = script_of(record.prompt)
-        self.held.append(
-            (
-                _flat(record.scores),
-                own,
-                *hashes,
-                script,
-                record.example_id,
-                *record[4:6],
-                *record[8:],
-            )
-        )
+        self.held.append((record.scores, own, record.example_id, *record[4:]))
         self.held_bytes += sum(map(len, filter(None, record[8:12])))
         if self.held_bytes > PART_BYTES or len(self.held) >= PART_ROWS:
             self.write_held()
@@ -265,11 +251,11 @@ class _Gathered:
         rows, attributes, *cells = zip(*self.held, strict=True)
         scores: dict[str, list[Any]] = {}
         for place, row in enumerate(rows):
-            for name, value in row.items():
+            for name, value in _flat(row).items():
                 scores.setdefault(name, [None] * len(rows))[place] = value
         table = pl.DataFrame(
             {
-                name: text_column(column) if COLUMNS.get(name, pl.String) == pl.String else column
+                name: text_column(column) if GIVEN.get(name, pl.String) == pl.String else column
                 for name, column in zip(HELD, cells, strict=True)
             }
         )
@@ -295,19 +281,18 @@ class _Gathered:
             *(pl.col(name) for name in TEXTS if name != "row"),
         )
         cells = texts.select("row", pl.col("target", "answer").str.slice(0, SHOWN_CHARACTERS))
-        for name in ("prompt", "target", "answer", "text"):
+        for name in WORDS:
             own = f"{name}_hash"
+            known = _hashed(texts[name])
+            if own in given:
+                known = known.zip_with(known.is_not_null(), _hashed(given[own]))
             cells = cells.with_columns(
-                (given[own] if own in given else _hashes(texts[name])).alias(own),
-                texts[name].str.len_chars().alias(f"{name}_length"),
+                known.alias(own), texts[name].str.len_chars().alias(f"{name}_length")
             )
-        script = map(script_of, texts["prompt"]) if "prompt_script" not in given else ()
         cells = cells.with_columns(
             *given.select("example_id", "rerun", "content_hash", "choice"),
             given.select(answered=ANSWERED).to_series(),
-            given.get_column(
-                "prompt_script", default=pl.Series("prompt_script", [*script], pl.String)
-            ),
+            pl.Series("prompt_script", [*map(script_of, texts["prompt"])], pl.String),
             *(self._attribute(columns, path) for path in self.attributes),
             *self._scores(columns),
         )
@@ -510,24 +495,9 @@ def _kinds(column: pl.Series) -> set[str]:
     return {_kind(column.max()) if column.dtype.is_numeric() else "text"}
 
 
-def _hashes(texts: pl.Series) -> pl.Series:
-    """Hashes of whole texts; of those that repeat, each once."""
-    words = texts.drop_nulls().unique()
-    if 2 * len(words) < len(texts):
-        hashes = pl.Series([hash_text(word) for word in words], dtype=pl.String)
-        return texts.replace_strict(words, hashes, default=None, return_dtype=pl.String)
-    return pl.Series(texts.name, [_hashed(text, None) for text in texts], pl.String)
-
-
-def _hashed(text: str | None, logged: Any) -> str | None:
-    if text is not None:
-        return _hash_of_word(text) if len(text) <= WORD else hash_text(text)
-    return None if logged is None else str(logged)
-
-
-@lru_cache(2**16)  # an answer is often the target
-def _hash_of_word(text: str) -> str:
-    return hash_text(text)
+def _hashed(texts: pl.Series) -> pl.Series:
+    """Hash texts as this version of polars does, which is enough to tell equal ones."""
+    return texts.hash().set(texts.is_null(), None)
 
 
 def _kind(value: Any) -> str:

@@ -42,6 +42,7 @@ MOST_FILES = 10_000
 BATCH = 5_000  # rows that are read at a time
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
 MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
+_decode = json.JSONDecoder().raw_decode
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
 
 
@@ -119,7 +120,17 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
                 for place, item in enumerate(_items(line + file.read(), path), 1):
                     yield _object(item, path, f"value {place:,}")
                 return
-            yield _object(parsed(line, path.name, f"line {number:,}"), path, f"line {number:,}")
+            try:  # as json.loads does, which spends half as long again on what it accepts
+                text = line.decode()
+                value, end = _decode(text)
+                whole = isinstance(value, dict) and not text[end:].strip(" \t\r\n")
+            except (ValueError, RecursionError):
+                whole = False
+            if whole:
+                yield value
+                continue
+            where = f"line {number:,}"
+            yield _object(parsed(line, path.name, where), path, where)
 
 
 def _object(value: Any, path: Path, place: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from scotoma import config as settings  # each name is built when it is asked for
 from scotoma import storage
-from scotoma.config import Config, load_config, parse_config
 from scotoma.config.differing import differing
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
@@ -24,6 +24,9 @@ from scotoma.run.records import read_json, read_record, write_json
 from scotoma.run.sharing import shareable
 from scotoma.run.step_logs import FOLDER as LOGS
 from scotoma.storage.files import file_digest, written
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 __all__ = ["Run"]
 
@@ -67,7 +70,7 @@ class Run:
             raise ConfigError(f"output folder {root} is below a file; choose another --out")
         refuse_links(root)
         if run.path("config.yaml").exists():
-            there = load_config(run.path("config.yaml"))
+            there = settings.load_config(run.path("config.yaml"))
             run._refuse_other_models(there, place)
         elif root.is_dir() and any(path.name not in BEFORE for path in root.iterdir()):
             raise ConfigError(
@@ -82,7 +85,7 @@ class Run:
         names = run.mirror.names()
         if "config.yaml" in names:
             text = storage.read_bytes(storage.join(uri, "config.yaml"), listed=True)
-            there = parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml")
+            there = settings.parse_config(text.decode("utf-8", "replace"), f"{uri}/config.yaml")
             run._refuse_other_models(there, uri)
         elif any(name.partition("/")[0] not in BEFORE for name in names):
             raise ConfigError(
@@ -90,7 +93,7 @@ class Run:
             )
         refuse_links(run.root)
         here = run.path("config.yaml")
-        if here.exists() and load_config(here).models_digest() != config.models_digest():
+        if here.exists() and settings.load_config(here).models_digest() != config.models_digest():
             shutil.rmtree(run.root)  # the copy of a run that is no longer in the storage
         run._make_folder(there, str(run.root), "set SCOTOMA_CACHE to a writable folder")
         run.publish(here)  # which also tells whether the storage can be written
@@ -106,7 +109,7 @@ class Run:
         """
         if not (isinstance(place, str) and storage.is_remote(place)):
             refuse_links(Path(place))
-            return cls(Path(place), load_config(Path(place) / "config.yaml"))
+            return cls(Path(place), settings.load_config(Path(place) / "config.yaml"))
         mirror = Mirror(cache_folder(place), place)
         refuse_links(mirror.root)
         here = mirror.root / "config.yaml"
@@ -119,7 +122,7 @@ class Run:
             ) from error
         if not here.exists():
             raise DataError(f"{place} must hold a run, got no config.yaml; correct the address")
-        return cls(mirror.root, load_config(here), place)
+        return cls(mirror.root, settings.load_config(here), place)
 
     def _refuse_other_models(self, config: Config, place: str | Path) -> None:
         if config.models_digest() != self.config.models_digest():
@@ -136,7 +139,7 @@ class Run:
             What differs, as a clause; empty where nothing does.
         """
         here = self.path("config.yaml")
-        changes = differing(load_config(here).deciding(), self.config.deciding())
+        changes = differing(settings.load_config(here).deciding(), self.config.deciding())
         if changes:
             self.write_config()
             self.publish(here)
@@ -191,7 +194,7 @@ class Run:
 
     def member(self, variant: str, index: int) -> Path:
         """The weights of one member."""
-        graph = self.config.variant(variant).derived_from or self.config.source.kind == "onnx"
+        graph = self.config.variant(variant).derived_from or self.config.source.has_models
         suffix = ".onnx" if graph else ".safetensors"
         return self.population(variant) / f"member-{index:03d}{suffix}"
 

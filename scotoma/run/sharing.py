@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import yaml
 
-from scotoma.config import Config
 from scotoma.credentials import masked
+
+if TYPE_CHECKING:
+    from scotoma.config import Config
 
 __all__ = ["portable", "shareable"]
 

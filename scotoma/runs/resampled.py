@@ -96,5 +96,4 @@ def _confusion(
     counts = weigh(codes, weights, (*shape, 2))
     positive, tp = counts.sum(axis=-1), counts[..., 1]
     actual = weigh((own + y)[:, None], weights, (*shape, 1))[..., 0].repeat(p.shape[1], axis=1)
-    fp, fn = positive - tp, actual - tp
-    return ClassConfusion(tp, fp, fn, actual.sum(axis=2, keepdims=True) - tp - fp - fn)
+    return ClassConfusion.of(positive, tp, actual, actual.sum(axis=2, keepdims=True))

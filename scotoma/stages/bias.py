@@ -20,15 +20,10 @@ from scotoma.stages.measures.scored import is_scored, mean_sections
 __all__ = ["bias"]
 
 
-def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Path]:
+def bias(run: Run) -> list[Path]:
     """Measure how well every population predicts, and which classes and groups change.
 
     Without labels there is left what predictions alone tell: who gets the favourable outcome.
-
-    Args:
-        run: The run.
-        clarify: Measure Clarify's metrics; where nobody asks for them, their part stays empty.
-        run_to_run: Measure fairness from run to run; likewise.
     """
     section, rates = run.section("bias"), run.class_rates
     with (
@@ -43,7 +38,7 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
         elif due:
             from scotoma.stages.external.precision import read_detectors
             from scotoma.stages.measures.harms import Harms
-            from scotoma.stages.measures.rates import write_rates
+            from scotoma.stages.measures.rates import MOST_CLASS_ROWS, write_rates
 
             config, examples = run.config, read_test_examples(run)
             dense = read_predictions(run, "dense", examples)
@@ -57,9 +52,8 @@ def bias(run: Run, *, clarify: bool = True, run_to_run: bool = True) -> list[Pat
                 features=config.clarify.features,
                 seed=config.population.seed,
                 folder=Path(folder),
-                clarify=clarify,
-                run_to_run=run_to_run,
                 detectors=read_detectors(run) is not None,
+                most_class_rows=MOST_CLASS_ROWS,
             )
             variants = measure_variants(run, examples, "measure groups", harms.measures, dense)
             write_rates(rates, harms.rates(variants))

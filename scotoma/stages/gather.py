@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scotoma.config import ScoresSource, Variant
+from scotoma.config import Variant
 from scotoma.run import Run, read_json, write_json
 from scotoma.stages.members.files import member_files
 from scotoma.stages.members.shards import shards
@@ -93,7 +93,7 @@ def population_facts(run: Run, name: str) -> dict[str, Any]:
 
 def _runtimes(run: Run, name: str) -> list[str]:
     """What ran the members, in words; of scores nothing is known."""
-    if isinstance(run.config.source, ScoresSource):
+    if run.config.source.score is not None:
         return []
     from scotoma.predictions import PredictionFile
 

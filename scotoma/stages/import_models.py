@@ -8,7 +8,7 @@ from scotoma.datasets.parts import part_digest
 from scotoma.extras import needs
 from scotoma.run import Run
 from scotoma.run.sources import confirmed, read_sources
-from scotoma.stages.members.files import member_files
+from scotoma.stages.members.files import member_files, members_of
 from scotoma.stages.members.shards import Shard
 
 __all__ = ["import_models"]
@@ -17,12 +17,13 @@ __all__ = ["import_models"]
 def import_models(run: Run, shard: Shard) -> list[Path]:
     """Check the external models of a shard, of all variants, and copy them."""
     needs("onnxruntime", "train", "source.kind onnx")
-    from scotoma.stages.external.models import copy_models, model_sources
+    from scotoma.stages.external.models import copy_models
     from scotoma.stages.external.registered import models_here
 
     names = [variant.name for variant in run.config.resolved_variants]
     outputs = member_files(run, names, shard)
-    models = {"models": model_sources(models_here(run), shard)}
+    config = models_here(run)
+    models = config.source.files_of_models(config, lambda name: members_of(config, name, shard))
     seen = confirmed(models, read_sources(run.mirror))
     made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
     with run.step(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from scotoma.answers.pair import Answers, Pair
+from scotoma.answers.note import AdmissionNote
+from scotoma.answers.pair import Pair
 from scotoma.audit import Audit, GateFile, as_text
 from scotoma.audit.document import DENSE
+from scotoma.audit.groups import ClassRates
+from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.sections import BiasSection
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
+from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
+from scotoma.datasets.examples import FEATURES
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions, smallest_type
@@ -24,134 +30,201 @@ from scotoma.stages.divergence import score_divergence
 from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps, audited_header
 from scotoma.stages.measures.harms import Harms
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
+from scotoma.stages.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rates_asked
+from scotoma.stages.slices import harmed_slices
 from scotoma.verdict import judge, rules_without_file
 
-__all__ = ["audit_in_memory", "gate_of"]
+__all__ = ["DENSE", "AnswersInMemory", "gate_of"]
 
-RESERVED = ("example_id", "split", "label", "cluster", "features", "image")  # columns of examples
-
-
-def gate_of(audit: Audit, rules: GateRules | None = None) -> GateFile:
-    """Judge an audit by rules, or by those that hold where no file is given."""
-    today = datetime.datetime.now(datetime.UTC).date()
-    digest = hashlib.sha256(as_text(audit).encode()).hexdigest()
-    return judge(audit, rules or rules_without_file(audit), today, audit_sha256=digest)
-
-
-def audit_in_memory(
-    pair: Pair,
-    *,
-    positive: str | None = None,
-    advantaged: Mapping[str, str] | None = None,
-    clarify: bool = False,
-    run_to_run: bool = False,
-) -> Audit:
-    """Measure a pair as an audit of predictions does.
-
-    Args:
-        pair: Dense and compressed answers on the same examples.
-        positive: The favourable class; None where every class counts alike.
-        advantaged: Attribute to the value that its others are compared with.
-        clarify: Measure Clarify's metrics.
-        run_to_run: Measure fairness from run to run.
-
-    Raises:
-        DataError: No dense answers, a class that nobody names, or a group called as a column of
-            ours is.
-    """
-    if pair.dense is None:
-        raise DataError("a pair must hold dense answers to be measured, got compressed ones alone")
-    if positive is not None and positive not in pair.classes:
-        raise DataError(
-            f"positive must be one of {listed(list(pair.classes))}, got {quoted(positive)}; "
-            "name one of them"
-        )
-    if len(pair.classes) < 2:
-        raise DataError(
-            f"y must hold at least two classes, got {listed(list(pair.classes))} alone; pass "
-            "examples of every class"
-        )
-    examples = _examples(pair)
-    for attribute, value in (advantaged or {}).items():
-        if attribute not in examples.attributes or not (examples.table[attribute] == value).any():
-            raise DataError(
-                f"advantaged must name a group of the pair, got {quoted(attribute)}: "
-                f"{quoted(value)}; name one of {listed(list(pair.examples.groups.keys))}"
-            )
-    name = pair.compressed.variant
-    dense, compressed = (
-        _predictions(pair, side, own)
-        for side, own in ((pair.dense, DENSE), (pair.compressed, name))
-    )
-    comparison = PopulationPair(
-        examples=as_examples(examples), dense=dense, compressed=compressed, paired=pair.paired
-    )
-    harms = Harms(
-        examples=examples, dense=dense, comparisons=1,
-        label=Label(column="label", positive=positive), advantaged=advantaged or {},
-        clarify=clarify, run_to_run=run_to_run,
-    )  # fmt: skip
-    section = harms.section({name: harms.measures(comparison)}, pair.notes)
-    bias = BiasSection.model_validate(jsonable(section))
-    _, divergence = score_divergence(comparison, examples, {}, 0)
-    described = audited_header(
-        examples, examples.split("train"), project="notebook",
-        positive=positive, unlabelled="" if examples.labelled else UNLABELLED,
-        fewest_models=min(dense.predicted.shape[1], compressed.predicted.shape[1]),
-        variants=[
-            {
-                "name": own.variant, "kind": kind, "mode": "", "sparsity": None, "bits": None,
-                "paired": paired, "derived_from": DENSE if paired else None,
-                "members": own.predicted.shape[1],
-            }
-            for own, kind, paired in (
-                (dense, "dense", False), (compressed, "predictions", pair.paired)
-            )
-        ],
-    )  # fmt: skip
-    return Audit.model_validate(
-        described
-        | {
-            **{part: getattr(bias, part) for part in PARTS},
-            "divergence": {name: jsonable(divergence)},
-            "gaps": adjusted_gaps(bias.gaps),
-            "gallery": {name: ()},
-            "parity": {},
-            "slices": {},
-            "unanswered": bias.unanswered or None,
-            "fingerprint": {"answers": bias.answers},
-            "admission": [note.as_dict() for note in dict.fromkeys(bias.admission)],
-        }
-    )
-
-
+RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
 PARTS = ("accuracy", "classes", "subgroups", "clarify", "run_to_run", "one_model", "collapsed")
 
 
-def _predictions(pair: Pair, side: Answers, name: str) -> Predictions:
-    codes = side.predicted
-    small: Any = codes.astype(smallest_type(len(pair.classes)))
-    members = tuple(range(codes.shape[1]))
-    return Predictions(name, small, tuple(_ids(pair)), members, pair.classes)
+def gate_of(
+    audit: Audit, rules: GateRules | None = None, as_of: datetime.date | None = None
+) -> GateFile:
+    """Judge an audit by rules, or by those that hold where no file is given.
 
+    Args:
+        audit: From `AnswersInMemory.audit`.
+        rules: The gate; None for the default rules.
+        as_of: Day that decides which waivers have expired; None for today.
 
-def _ids(pair: Pair) -> list[str]:
-    ids = pair.examples.ids
-    return [str(row) for row in range(pair.examples.size)] if ids is None else ids.to_list()
-
-
-def _examples(pair: Pair) -> AuditedExamples:
-    """The examples of a pair as a table."""
-    own, groups = pair.examples, pair.examples.groups
-    if taken := [name for name in groups.values if name in RESERVED]:
+    Raises:
+        DataError: Rules ask for more rates of single classes than are measured.
+    """
+    applied = rules or rules_without_file(audit)
+    if audit.class_rates is not None and class_rates_asked(applied):
         raise DataError(
-            f"groups must have names of their own, got {quoted(taken[0])}; call the attribute "
-            "something else"
+            f"at most {MOST_JUDGED:,} rates of single classes may be asked for, got "
+            f"{audit.class_rates.rows:,}; ask for errors, or name the positive class"
         )
-    columns: dict[str, Any] = {"example_id": _ids(pair), "split": ["test"] * own.size}
-    if own.labels is not None:
-        columns["label"] = pl.Series(pair.classes)[pair.labels]
-    if own.cluster is not None:
-        columns["cluster"] = own.cluster
-    table = pl.DataFrame(columns | dict(groups.values))
-    return AuditedExamples(table, pair.classes, tuple(groups.values), groups.crossed)
+    today = datetime.datetime.now(datetime.UTC).date()
+    digest = hashlib.sha256(as_text(audit).encode()).hexdigest()
+    return judge(audit, applied, as_of or today, audit_sha256=digest)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersInMemory:
+    """Test examples, and what each population answers to them.
+
+    Attributes:
+        examples: The test examples; where answers are none, or no label, classes name these too.
+        populations: The dense one first.
+        paired: Whether each compressed model derives from the dense one at its place.
+        notes: What was folded, dropped or guessed.
+    """
+
+    examples: AuditedExamples
+    populations: tuple[Predictions, ...]
+    paired: bool = False
+    notes: tuple[AdmissionNote, ...] = ()
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair]) -> AnswersInMemory:
+        """Bring pairs of one dense population together.
+
+        Args:
+            pairs: Dense and compressed answers on the same examples, in the same order.
+
+        Raises:
+            DataError: No dense answers, fewer than two classes, or a group called as a column of
+                ours is.
+        """
+        first, own = pairs[0], pairs[0].examples
+        if first.dense is None:
+            raise DataError(
+                "a pair must hold dense answers to be measured, got compressed ones alone"
+            )
+        classes = Pair.common_classes(pairs)
+        if len(classes) < 2:
+            raise DataError(
+                f"y must hold at least two classes, got {listed(list(classes))} alone; pass "
+                "examples of every class"
+            )
+        if taken := [name for name in own.groups.values if name in RESERVED]:
+            raise DataError(
+                f"groups must have names of their own, got {quoted(taken[0])}; call the attribute "
+                "something else"
+            )
+        ids = [str(row) for row in range(own.size)] if own.ids is None else own.ids.to_list()
+        columns: dict[str, Any] = {"example_id": ids, "split": ["test"] * own.size}
+        if own.labels is not None:
+            columns["label"] = pl.Series(first.classes)[first.labels]
+        if own.cluster is not None:
+            columns["cluster"] = own.cluster
+        if own.features is not None and own.features.width:
+            columns[FEATURES] = own.features.to_struct()
+        examples = AuditedExamples(
+            pl.DataFrame(columns | dict(own.groups.values)), classes, tuple(own.groups.values),
+            own.groups.crossed,
+        )  # fmt: skip
+        sides = [(DENSE, first, first.dense)]
+        sides += [(pair.compressed.variant, pair, pair.compressed) for pair in pairs]
+        populations = tuple(
+            Predictions(
+                name, pair.ids_among(classes)[side.predicted].astype(smallest_type(len(classes))),
+                tuple(ids), tuple(range(side.predicted.shape[1])), classes,
+            )
+            for name, pair, side in sides
+        )  # fmt: skip
+        notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
+        return cls(examples, populations, first.paired, tuple(notes))
+
+    def audit(
+        self,
+        *,
+        positive: str | None = None,
+        advantaged: Mapping[str, str] | None = None,
+        clarify: bool = False,
+        run_to_run: bool = False,
+        class_rates: bool = True,
+        slices: SliceSettings | None = None,
+        detectors: MeasuredDetectors | None = None,
+        project: str = "notebook",
+    ) -> Audit:
+        """Measure the answers as an audit of predictions does.
+
+        Args:
+            positive: The favourable class; None where every class counts alike.
+            advantaged: Attribute to the value that its others are compared with.
+            clarify: Measure Clarify's metrics.
+            run_to_run: Measure fairness from run to run.
+            class_rates: Hold the rates of single classes, even where they are many.
+            slices: How to search for slices; None for no search.
+            detectors: AP and AR, where the examples are boxes.
+            project: What the audit is called.
+
+        Raises:
+            DataError: A class or a group that there is not.
+        """
+        examples, (dense, *others) = self.examples, self.populations
+        if positive is not None and positive not in examples.classes:
+            raise DataError(
+                f"positive must be one of {listed(list(examples.classes))}, got "
+                f"{quoted(positive)}; name one of them"
+            )
+        for attribute, value in (advantaged or {}).items():
+            if attribute not in examples.attributes or value not in examples.table[attribute]:
+                raise DataError(
+                    f"advantaged must name a group of the pair, got {quoted(attribute)}: "
+                    f"{quoted(value)}; name one of {listed(list(examples.partition().keys))}"
+                )
+        asked = as_examples(examples)
+        comparisons = {
+            own.variant: PopulationPair(
+                examples=asked, dense=dense, compressed=own, paired=self.paired
+            )
+            for own in others
+        }
+        harms = Harms(
+            examples=examples, dense=dense, comparisons=len(others),
+            label=Label(column="label", positive=positive), advantaged=advantaged or {},
+            clarify=clarify, run_to_run=run_to_run, detectors=detectors is not None,
+            most_class_rows=MOST_JUDGED if class_rates else MOST_CLASS_ROWS,
+        )  # fmt: skip
+        section = harms.section(
+            {name: harms.measures(one) for name, one in comparisons.items()}, self.notes
+        )
+        bias = BiasSection.model_validate(jsonable(section))
+        seen = () if detectors is None else detectors.admission
+        described = audited_header(
+            examples, examples.split("train"), project=project, positive=positive,
+            unlabelled="" if examples.labelled else UNLABELLED,
+            fewest_models=min(len(own.members) for own in self.populations),
+            variants=[
+                {
+                    "name": own.variant, "kind": "predictions" if place else "dense", "mode": "",
+                    "sparsity": None, "bits": None, "paired": bool(place) and self.paired,
+                    "derived_from": DENSE if place and self.paired else None,
+                    "members": len(own.members),
+                }
+                for place, own in enumerate(self.populations)
+            ],
+        )  # fmt: skip
+        return Audit.model_validate(
+            described
+            | {
+                **{part: getattr(bias, part) for part in PARTS},
+                "divergence": {
+                    name: jsonable(score_divergence(one, examples, {}, 0)[1])
+                    for name, one in comparisons.items()
+                },
+                "gaps": adjusted_gaps(bias.gaps),
+                "gallery": dict.fromkeys(comparisons, ()),
+                "parity": {},
+                "slices": {}
+                if slices is None
+                else {
+                    name: jsonable(harmed_slices(one, examples, slices))
+                    for name, one in comparisons.items()
+                },
+                "unanswered": bias.unanswered or None,
+                "class_rates": ClassRates(sha256="", rows=bias.class_rates)
+                if bias.class_rates
+                else None,
+                "precision": None if detectors is None else detectors.precision or None,
+                "fingerprint": {"answers": bias.answers},
+                "admission": [note.as_dict() for note in dict.fromkeys((*bias.admission, *seen))],
+            }
+        )

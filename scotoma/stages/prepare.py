@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config import Config
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
 from scotoma.run.sources import SOURCES, confirmed
@@ -15,7 +16,11 @@ from scotoma.stages.judging.terms import Judging
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
-__all__ = ["prepare"]
+if TYPE_CHECKING:
+    from scotoma.config.gate import GateRules
+    from scotoma.datasets import AuditedExamples
+
+__all__ = ["prepare", "refuse_unfit_rules"]
 
 
 def prepare(run: Run) -> list[Path]:
@@ -23,10 +28,15 @@ def prepare(run: Run) -> list[Path]:
 
     External predictions are imported whole.
     """
-    predicted = isinstance(run.config.source, PredictionsSource)
+    predicted = run.config.source.has_answers
     made = _predicted(run) if predicted else [*_models(run), *_decoded(run)]
     leaves = [*made, run.path(SOURCES)]
-    _refuse_unfit_rules(run)
+    rules = Judging.of(run).rules
+    if rules is not None:
+        from scotoma.datasets import AuditedExamples
+
+        tested = AuditedExamples.read(run.examples, images=False).split("test")
+        refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
         from scotoma.stages.robustness.plan import plan_of
@@ -40,27 +50,22 @@ def prepare(run: Run) -> list[Path]:
     return [*leaves, *fetch_previous(run)]
 
 
-def _refuse_unfit_rules(run: Run) -> None:
+def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: bool) -> None:
     """Refuse rules for groups or labels that there are not before hours of work, not after."""
-    rules = Judging.of(run).rules
-    if rules is not None:
-        from scotoma.config.gate_groups import (
-            refuse_rules_about_labels,
-            refuse_rules_of_other_kind,
-            refuse_unknown_groups,
-        )
-        from scotoma.datasets import AuditedExamples
+    from scotoma.config.gate_groups import (
+        refuse_rules_about_labels,
+        refuse_rules_of_other_kind,
+        refuse_unknown_groups,
+    )
 
-        examples = AuditedExamples.read(run.examples, images=False).split("test")
-        refuse_unknown_groups(rules, examples.partition().keys)
-        scored = isinstance(run.config.source, ScoresSource)
-        refuse_rules_of_other_kind(rules, scored=scored)
-        if not examples.labelled and not scored:
-            refuse_rules_about_labels(rules)
+    refuse_unknown_groups(rules, examples.partition().keys)
+    refuse_rules_of_other_kind(rules, scored=scored)
+    if not examples.labelled and not scored:
+        refuse_rules_about_labels(rules)
 
 
 def _models(run: Run) -> list[Path]:
-    if not isinstance(run.config.source, OnnxSource):
+    if not run.config.source.has_models:
         return []
     from scotoma.stages.external.registered import fetch_models
 
@@ -68,12 +73,8 @@ def _models(run: Run) -> list[Path]:
 
 
 def _predicted(run: Run) -> list[Path]:
-    from scotoma.stages.external.predictions import (
-        import_predictions,
-        prepare_predicted,
-        reruns_an_example,
-        supplied_reruns,
-    )
+    from scotoma.sources.answers import reruns_an_example, supplied_reruns
+    from scotoma.stages.external.predictions import import_predictions, prepare_predicted
 
     changed = Changed.since_last_look(run)
     supplied = supplied_reruns(run.config)
@@ -98,11 +99,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
     """
     outputs, sources = [run.examples, parts_file(run)], changed.sources
     made_with = sources.key(*(key for key in sources.files if key != "models")) + more
-    source = _here(run).source
-    if isinstance(source, OnnxSource):
-        from scotoma.readers.hugging_face import digest_beside
-
-        made_with += digest_beside(source.models)
+    made_with += _here(run).source.digest_beside()
     with run.step("prepare", outputs, made_with=made_with) as due:
         if due:
             read()
@@ -113,7 +110,7 @@ def _examples(run: Run, changed: Changed, read: Callable[[], None], more: str = 
 
 def _here(run: Run) -> Config:
     """The run's configuration with its models, if they are external, in a folder."""
-    if not isinstance(run.config.source, OnnxSource):
+    if not run.config.source.has_models:
         return run.config
     from scotoma.stages.external.registered import models_here
 
@@ -121,8 +118,9 @@ def _here(run: Run) -> Config:
 
 
 def _decode(run: Run) -> None:
-    from scotoma.datasets import checked_parts, open_examples
+    from scotoma.datasets import checked_parts
     from scotoma.datasets.orientation import orientation_notes
+    from scotoma.sources.reading import open_examples
 
     examples, parts = open_examples(_here(run))
     progress.start("decode images", 1)

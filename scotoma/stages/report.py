@@ -14,7 +14,6 @@ from scotoma.audit.layers import read_layers
 from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
 from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import StudyResult, read_study
-from scotoma.config import PredictionsSource
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.machine import versions
@@ -187,18 +186,19 @@ def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
     if "image" in shown.columns:
         rows = shown.select("example_id", "image").iter_rows()
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
-    if "image_name" in shown.columns and isinstance(run.config.source, PredictionsSource):
+    folder = run.config.source.folder_of_pictures
+    if "image_name" in shown.columns and folder:
         from scotoma.stages.external.pictures import named_images
 
         names = dict(shown.select("example_id", "image_name").iter_rows())
-        return named_images(run.config.source, names)
+        return named_images(folder, names)
     return {}
 
 
 def _pictures(run: Run) -> str:
     """SHA-256 of the images that the table of examples names; empty where it names none."""
     audit = run.path("audit.json")
-    if not isinstance(run.config.source, PredictionsSource):
+    if not (folder := run.config.source.folder_of_pictures):
         return ""
     run.fetch(audit, run.examples)
     if not (audit.exists() and run.examples.exists()):
@@ -208,7 +208,7 @@ def _pictures(run: Run) -> str:
         return ""
     from scotoma.stages.external.pictures import picture_files
 
-    files = picture_files(run.config.source, shown["image_name"].to_list())
+    files = picture_files(folder, shown["image_name"].to_list())
     return examine({"examples": files}, Sources()).key("examples")
 
 

@@ -14,7 +14,6 @@ from concurrent.futures import as_completed
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.machine import cores, has_gpu_driver
 from scotoma.processes import WorkerPool, kept_workers, start_server, worker_pool
@@ -50,7 +49,7 @@ def run_steps(run: Run, only: str | None = None) -> None:
         return
     steps = [step for group in groups(run.config) for step in group]
     due = {step.name for step in steps if not _recorded(run, step)}
-    if due and not isinstance(run.config.source, PredictionsSource):  # which may need no workers
+    if due and not run.config.source.has_answers:  # which may need no workers
         start_server(*PRELOADED, *(["torch"] if _needs_torch(run, due) else []))
     # Of a GPU each process keeps memory for as long as it lives.
     workers = nullcontext() if has_gpu_driver() else kept_workers()
@@ -146,7 +145,7 @@ def _recorded(run: Run, step: Step) -> bool:
 
 def _is_small(run: Run) -> bool:
     """Whether its steps take less time than workers to start: few external predictions."""
-    if not isinstance(run.config.source, PredictionsSource) or not run.examples.is_file():
+    if not run.config.source.has_answers or not run.examples.is_file():
         return False
     import polars as pl
 
@@ -157,8 +156,7 @@ def _is_small(run: Run) -> bool:
 
 def _needs_torch(run: Run, due: set[str]) -> bool:
     """Whether members are still to be trained, compressed or run."""
-    external = isinstance(run.config.source, (PredictionsSource, OnnxSource))
-    return not external and not due.isdisjoint({*HEAVY, "quantize"})
+    return run.config.source.trains and not due.isdisjoint({*HEAVY, "quantize"})
 
 
 if __name__ == "__main__":

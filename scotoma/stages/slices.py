@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.config import Config, ScoresSource
+from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.jsonable import jsonable
@@ -28,25 +28,15 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
 
-__all__ = ["slices"]
+__all__ = ["harmed_slices", "slices"]
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view
 SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
 
 
-def slices(run: Run, *, search: bool = True) -> list[Path]:
-    """Measure the images, then find the slices on which each compressed population fell.
-
-    Args:
-        run: The run.
-        search: False where nobody asks for slices: there are none then.
-    """
-    if not search:
-        with run.step("slices", [run.section("slices")], measure_inputs(run)) as due:
-            if due:
-                write_json(run.section("slices"), {})
-        return [run.section("slices")]
+def slices(run: Run) -> list[Path]:
+    """Measure the images, then find the slices on which each compressed population fell."""
     section = run.section("slices")
     looks = _measured(run)
     with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
@@ -62,17 +52,28 @@ def slices(run: Run, *, search: bool = True) -> list[Path]:
             features = features_of(
                 examples, statistics, run.config.slices.features, dense.predicted
             )
+            asked, seed = run.config.slices, run.config.population.seed
             reports = measure_variants(
                 run,
                 examples,
                 "find slices",
                 lambda comparison: _search(
-                    _outcome(comparison, examples), examples, features, run.config
+                    _outcome(comparison, examples), examples, features, asked, seed
                 ),
                 dense,
             )
             write_json(section, jsonable(reports))
     return [section, *looks]
+
+
+def harmed_slices(
+    comparison: PopulationPair, examples: AuditedExamples, asked: SliceSettings
+) -> dict[str, Any]:
+    """Find the slices on which one compressed population fell, without images and a run."""
+    from scotoma.slices.features import features_of
+
+    features = features_of(examples, None, asked.features, comparison.dense.predicted)
+    return _search(_outcome(comparison, examples), examples, features, asked, 0)
 
 
 def _measured(run: Run) -> list[Path]:
@@ -99,23 +100,30 @@ def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]
     features = features_of(examples, None, run.config.slices.features)
     if not features.width:
         return {}
-    assert isinstance(run.config.source, ScoresSource)
-    lower = run.config.source.is_lower_better
+    score = run.config.source.score
+    assert score is not None
     return {
         variant.name: _search(
-            slice_question(table, lower_is_better=lower), examples, features, run.config
+            slice_question(table, lower_is_better=score.lower_is_better),
+            examples,
+            features,
+            run.config.slices,
+            run.config.population.seed,
         )
         for variant, table in score_pairs(run, examples, "find slices")
     }
 
 
 def _search(
-    outcome: Mapping[str, Any], examples: AuditedExamples, features: pl.DataFrame, config: Config
+    outcome: Mapping[str, Any],
+    examples: AuditedExamples,
+    features: pl.DataFrame,
+    asked: SliceSettings,
+    seed: int,
 ) -> dict[str, Any]:
     from scotoma.slices import SearchSettings, find_slices
     from scotoma.slices.features import WORK, conditions_together
 
-    asked = config.slices
     together, sets = conditions_together(features.width, features.height, asked.max_cross)
     arrays = ("outcome", "baseline")
     settings = SearchSettings.of(
@@ -128,7 +136,7 @@ def _search(
         limit=SHOWN,
         permutations=SHUFFLED,
         threads=1,  # variants are searched side by side
-        seed=config.population.seed,
+        seed=seed,
     )
     report = find_slices(
         features,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.config import Config
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
@@ -149,11 +149,11 @@ def skipped_steps(config: Config) -> frozenset[str]:
     >>> sorted(skipped_steps(config.model_copy(update={"variants": ["dense"]})))
     ['import_models', 'prune', 'quantize', 'robustness']
     """
-    if isinstance(config.source, PredictionsSource):
+    if config.source.has_answers:
         idle = {"import_models", "train", "prune", "quantize", "predict", "gather"}
         return frozenset(idle | ({"robustness"} if config.robustness is None else set()))
     internal = [v for v in config.resolved_variants if not v.made_elsewhere]
-    external = isinstance(config.source, OnnxSource)
+    external = config.source.has_models
     busy = {
         "import_models": external,
         "train": not external,

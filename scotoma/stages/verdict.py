@@ -9,8 +9,7 @@ from pathlib import Path
 from scotoma import progress
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
-from scotoma.config import DetectionsSource
-from scotoma.config.gate import ChangeRule, GateRules
+from scotoma.config.gate import GateRules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
@@ -42,7 +41,7 @@ def verdict(run: Run) -> list[Path]:
     run.fetch(run.previous)
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.class_rates, *previous]
-    if isinstance(run.config.source, DetectionsSource):
+    if run.config.source.boxes is not None:
         from scotoma.stages.external.precision import precision_file
 
         inputs.append(precision_file(run.root))
@@ -152,17 +151,14 @@ def _give_verdict(
 
 def _with_rates(folder: Mirror, audit: Audit, rules: GateRules) -> Audit:
     """The audit with the rates of single classes that its rules ask for."""
-    asked = [
-        (rule.metric, rule.over)
-        for rule in rules.rules
-        if isinstance(rule, ChangeRule) and rule.metric != "error" and rule.over != "all"
-    ]
-    if audit.class_rates is None or not asked:
+    if audit.class_rates is None:
         return audit
     import polars as pl
 
-    from scotoma.stages.measures.rates import MOST_JUDGED, with_class_rates
+    from scotoma.stages.measures.rates import MOST_JUDGED, class_rates_asked, with_class_rates
 
+    if not (asked := class_rates_asked(rules)):
+        return audit
     everyone = pl.col("group") == audit.groups[0].key
     wanted = pl.any_horizontal(
         (pl.col("metric") == metric) & (everyone if over == "classes" else ~everyone)

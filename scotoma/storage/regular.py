@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 from scotoma.errors import DataError
@@ -20,6 +20,7 @@ KINDS = {
     stat.S_IFBLK: "a device",
 }
 MOST_HOLES = 2**30  # bytes of a file that may be none on the disk
+BUFFER = 2**18  # bytes: lines of logs have thousands
 EXTENTS = 10_000  # of a file that are counted
 
 
@@ -46,7 +47,7 @@ def open_regular(path: str | Path) -> BufferedReader:
                     f"{printable(str(path))} must have its {facts.st_size:,} bytes on the disk, "
                     f"and has {held:,}: the others are holes; write the file again"
                 )
-        return os.fdopen(descriptor, "rb")
+        return BufferedReader(FileIO(descriptor), BUFFER)
     except BaseException:
         os.close(descriptor)
         raise

@@ -11,7 +11,6 @@ from typing import Any
 
 from scotoma import storage
 from scotoma.audit import GateResult
-from scotoma.config import OnnxSource
 from scotoma.config.registered import RegisteredModel
 from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
@@ -133,9 +132,7 @@ def _version(
 
 def _source(client: Any, run: Run, run_id: str, variants: Sequence[str]) -> str:
     """Where the models lie, a folder for each variant."""
-    source = run.config.source
-    if isinstance(source, OnnxSource) and source.registered is not None:
-        audited = source.registered
+    if (audited := run.config.source.registered) is not None:
         return str(client.get_model_version_download_uri(audited.name, audited.version))
     if run.uri:
         return storage.join(run.uri, "populations")

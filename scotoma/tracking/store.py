@@ -222,8 +222,8 @@ def _records(
     links = [f"- files of the audit: {escape_markdown(place)}", *pipeline.links()]
     for record in (whole, *variants):
         record.tags[NOTE] = "\n".join([record.tags[NOTE], *links])
-    trained = getattr(run.config.source, "recipe", None)
-    recipe = trained.model_dump(mode="json") if trained else {}
+    source = run.config.source
+    recipe = source.recipe.model_dump(mode="json") if source.trains else {}
     members = member_records(audit, recipe, manifests, date, tags)
     kinds = {variant.name: variant.kind for variant in audit.variants}
     for step, measured in workers_left(run).items():

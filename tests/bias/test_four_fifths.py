@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +65,13 @@ def test_the_page_shows_counts_intersections_and_the_unknown(applicants: Path) -
     assert "race and sex" in out
     assert "race=Black,sex=f" in out
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "race=White 1,000 600 60.0 [56.9, 63.0] 1 selected most" in " ".join(lines)
-    assert any(line.startswith("unknown 30 12 40.0") for line in lines)
+    half = 1.96 / np.sqrt(1000 * 0.6 * 0.4)  # of log(.6 / .4)
+    low, high = 100 / (1 + np.exp(-np.log(1.5) + np.array([half, -half])))
+    white = r"race=White 1,000 600 60\.00% \[([\d.]+), ([\d.]+)\] 1 selected most"
+    found = re.search(white, " ".join(lines))
+    assert found is not None
+    assert [float(end) for end in found.groups()] == pytest.approx([low, high], abs=0.02)
+    assert any(line.startswith("unknown 30 12 40.00%") for line in lines)
     assert "under 2% of the examples: not judged" in " ".join(lines)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from scotoma.comparison import align_reruns, mean_change
 from scotoma.config import load_config
-from scotoma.datasets import load_examples
 from scotoma.predictions import Predictions
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_variant
 from scotoma.run import Run, read_json
+from scotoma.sources.answers import baseline_errors
+from scotoma.sources.reading import load_examples
 from scotoma.stages.bias import bias
-from scotoma.stages.external.predictions import baseline_errors, complete
 from scotoma.stages.prepare import prepare
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ def written(home: Path, reruns: dict[str, int]) -> dict[str, np.ndarray]:
 
 def prepared(home: Path, files: str) -> Run:
     (home / "audit.yaml").write_text(CONFIG.format(files=files))
-    run = Run.create(home / "run", complete(load_config(home / "audit.yaml")))
+    run = Run.create(home / "run", load_config(home / "audit.yaml").completed())
     prepare(run)
     return run
 
@@ -110,7 +110,7 @@ def test_a_column_names_reruns_and_models_may_have_different_numbers(tmp_path: P
     run = prepared(tmp_path, "long.parquet")
     kept = Predictions.read(run.predictions("w4"))
     assert (kept.predicted[::2] == kept.predicted[1::2]).all()  # one rerun stands beside both
-    config = complete(load_config(tmp_path / "audit.yaml"))  # as `check` reads it
+    config = load_config(tmp_path / "audit.yaml").completed()  # as `check` reads it
     wrong = baseline_errors(config, load_examples(config).split("test"))
     assert wrong == pytest.approx(1 - right["bf16"].mean(axis=1))
 

@@ -15,10 +15,11 @@ from PIL import Image
 from scotoma import published
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
-from scotoma.datasets import AuditedExamples, decode_images, load_examples, survey_examples
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.run import Run
+from scotoma.sources.reading import load_examples, survey_examples
 from scotoma.stages.prepare import prepare
 from tests.commands import scotoma
 from tests.conftest import Storage

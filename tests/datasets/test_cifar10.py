@@ -9,10 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from scotoma.config import Cifar10Source, Config, parse_config
-from scotoma.datasets import cifar10, decode_images, load_examples, survey_examples
-from scotoma.datasets.cifar10 import CLASSES, load_cifar10
+from scotoma.config import Config, parse_config
+from scotoma.datasets import decode_images
 from scotoma.errors import DataError
+from scotoma.sources import cifar10
+from scotoma.sources.cifar10 import CLASSES, Cifar10Source, load_cifar10
+from scotoma.sources.reading import load_examples, survey_examples
 from tests.conftest import Storage
 
 CONFIG = """\

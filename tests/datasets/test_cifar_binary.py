@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from scotoma.config import Config, parse_config
 from scotoma.costs.images import look_at_images
-from scotoma.datasets import decode_images, load_examples, survey_examples
-from scotoma.datasets.cifar10 import CLASSES
+from scotoma.datasets import decode_images
 from scotoma.errors import DataError
+from scotoma.sources.cifar10 import CLASSES
+from scotoma.sources.reading import load_examples, survey_examples
 from tests.conftest import Storage
 
 PER_FILE = 20

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from scotoma.config import DigitsSource, default_config
-from scotoma.datasets import decode_images, load_examples
-from scotoma.datasets.digits import draw_digit, load_digits_s
+from scotoma.config import default_config
+from scotoma.datasets import decode_images
+from scotoma.sources.digits import DigitsSource, draw_digit, load_digits_s
+from scotoma.sources.reading import load_examples
 
 
 @pytest.fixture(scope="module")

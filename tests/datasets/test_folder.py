@@ -7,10 +7,11 @@ import pytest
 from PIL import Image
 
 from scotoma import storage
-from scotoma.config import Config, FolderSource, Split, parse_config
-from scotoma.datasets import decode_images, load_examples, survey_examples
-from scotoma.datasets.folder import load_folder
+from scotoma.config import Config, parse_config
+from scotoma.datasets import decode_images
 from scotoma.errors import DataError
+from scotoma.sources.folder import FolderSource, Split
+from scotoma.sources.reading import load_examples, survey_examples
 from tests.conftest import Storage
 
 TABLE = """\
@@ -59,14 +60,14 @@ def config(folder: Path) -> Config:
 
 def refused(folder: Path, **split: str) -> str:
     with pytest.raises(DataError) as caught:
-        load_folder(source(folder, **split))
+        source(folder, **split).read()
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_rows_are_joined_to_images_by_file_name(folder: Path) -> None:
-    table, _ = load_folder(source(folder))
+    table, _ = source(folder).read()
     assert table.select("example_id", "split", "face", "sex").rows() == [
         ("b.png", "train", "yes", "m"),
         ("a.png", "test", "no", "f"),
@@ -86,23 +87,23 @@ def test_images_arrive_in_the_order_of_the_table(folder: Path) -> None:
 
 
 def test_split_may_be_given_by_number_or_by_word(folder: Path) -> None:
-    table, _ = load_folder(source(folder, train="0", test="1"))
-    assert table.equals(load_folder(source(folder))[0])
+    table, _ = source(folder, train="0", test="1").read()
+    assert table.equals(source(folder).read()[0])
     words = TABLE.replace(",0,", ",learn,").replace(",1,", ",exam,")
     (folder / "table.csv").write_text(words)
-    table, _ = load_folder(source(folder, train="learn", test="exam"))
+    table, _ = source(folder, train="learn", test="exam").read()
     assert table["split"].to_list() == ["train", "test", "train", "test"]
 
 
 def test_a_column_called_split_may_say_the_split(folder: Path) -> None:
     (folder / "table.csv").write_text(TABLE.replace("part", "split"))
-    table, _ = load_folder(source(folder, column="split"))
+    table, _ = source(folder, column="split").read()
     assert table["split"].to_list() == ["train", "test", "train", "test"]
 
 
 def test_numbers_in_the_table_stay_as_they_are_written(folder: Path) -> None:
     (folder / "table.csv").write_text(TABLE.replace("yes", "007").replace("no", "1.50"))
-    assert load_folder(source(folder))[0]["face"].to_list() == ["007", "1.50", "1.50", "007"]
+    assert source(folder).read()[0]["face"].to_list() == ["007", "1.50", "1.50", "007"]
 
 
 def test_a_missing_table_is_refused(folder: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_missing_image_is_refused(folder: Path) -> None:
 
 def test_an_image_of_neither_split_may_be_missing(folder: Path) -> None:
     (folder / "pictures" / "d.png").unlink()
-    assert load_folder(source(folder))[0].height == 4
+    assert source(folder).read()[0].height == 4
 
 
 @pytest.mark.parametrize("name", ["", "sub", "A.png"])
@@ -182,13 +183,13 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
 
 def test_a_path_that_leaves_the_folder_and_comes_back_is_inside_it(folder: Path) -> None:
     (folder / "table.csv").write_text(TABLE.replace("a.png", "sub/../a.png"))
-    assert load_folder(source(folder))[0]["example_id"][1] == "a.png"
+    assert source(folder).read()[0]["example_id"][1] == "a.png"
 
 
 def test_a_folder_that_is_itself_a_link_is_fine(folder: Path) -> None:
     (folder / "pictures").rename(folder / "photos")
     (folder / "pictures").symlink_to(folder / "photos")
-    assert load_folder(source(folder))[0].height == 4
+    assert source(folder).read()[0].height == 4
 
 
 @pytest.mark.parametrize("name", ["a\0.png", "a" * 300 + ".png"], ids=["a zero byte", "too long"])
@@ -212,7 +213,7 @@ def test_the_join_tells_rows_and_images_apart(folder: Path) -> None:
     (folder / "pictures" / "e.png").unlink()
     for name in ("z.png", "Y.JPG", "notes.txt"):
         (folder / "pictures" / name).touch()
-    _, join = load_folder(source(folder), images=False)
+    _, join = source(folder).read(images=False)
     # Four rows of the two splits, d.png of neither; six images: a b d z Y and sub/c.
     assert (join.rows, join.images, join.matched) == (4, 6, 3)
     assert (join.rows_without_image, join.first_rows) == (1, ("e.png",))
@@ -249,7 +250,7 @@ def test_ids_that_match_no_image_are_refused(folder: Path) -> None:
 def test_an_image_without_suffix_is_found_by_its_row(folder: Path) -> None:
     (folder / "pictures" / "a.png").rename(folder / "pictures" / "a")
     (folder / "table.csv").write_text(TABLE.replace("a.png", "a"))
-    table, join = load_folder(source(folder))
+    table, join = source(folder).read()
     assert table["example_id"][1] == "a"
     assert join.images == 5
 
@@ -271,7 +272,7 @@ def test_a_link_that_leads_nowhere_is_no_image(folder: Path) -> None:
 def test_images_in_a_linked_folder_inside_are_found(folder: Path) -> None:
     (folder / "pictures" / "again").symlink_to(folder / "pictures" / "sub")
     (folder / "table.csv").write_text(TABLE.replace("sub/c.png", "again/c.png"))
-    assert load_folder(source(folder))[0]["example_id"][2] == "again/c.png"
+    assert source(folder).read()[0]["example_id"][2] == "again/c.png"
 
 
 @pytest.mark.parametrize("name", ["dog", "sub/dog"])
@@ -286,13 +287,13 @@ def test_an_empty_class_is_refused(folder: Path, name: str) -> None:
 def test_an_empty_class_that_rows_name_is_refused_by_its_rows(folder: Path) -> None:
     (folder / "pictures" / "sub" / "c.png").unlink()
     assert "1 of 4 rows of" in refused(folder)
-    _, join = load_folder(source(folder), images=False)
+    _, join = source(folder).read(images=False)
     assert join.first_rows == ("sub/c.png",)
 
 
 def test_what_hidden_folders_hold_is_nobody_s_business(folder: Path) -> None:
     (folder / "pictures" / ".cache" / "empty").mkdir(parents=True)
-    assert load_folder(source(folder))[0].height == 4
+    assert source(folder).read()[0].height == 4
 
 
 def test_a_broken_image_is_named_by_its_file(folder: Path) -> None:
@@ -319,17 +320,17 @@ def bucket(folder: Path, s3: Storage) -> FolderSource:
 
 
 def test_a_bucket_gives_the_examples_of_a_folder(folder: Path, bucket: FolderSource) -> None:
-    table, join = load_folder(source(folder))
+    table, join = source(folder).read()
     for places in (["images"], ["attributes"], ["images", "attributes"]):
         moved = {place: getattr(bucket, place) for place in places}
-        found, told = load_folder(source(folder).model_copy(update=moved))
+        found, told = source(folder).model_copy(update=moved).read()
         assert found.equals(table)
         assert told == join
 
 
 def refused_there(bucket: FolderSource) -> str:
     with pytest.raises(DataError) as caught:
-        load_folder(bucket)
+        bucket.read()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -420,6 +421,6 @@ def test_over_s3_names_are_paired_too(bucket: FolderSource, s3: Storage, folder:
     one, other = SPELLINGS[0]
     s3.put(f"own/pictures/{other}", (folder / "pictures" / "a.png").read_bytes())
     s3.put("own/table.csv", TABLE.replace("a.png", one).encode())
-    table, join = load_folder(bucket)
+    table, join = bucket.read()
     assert table["example_id"].to_list()[1] == other
     assert join.respelled == 1

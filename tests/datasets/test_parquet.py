@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.config import Config, ParquetSource, parse_config
-from scotoma.datasets import decode_images, load_examples, survey_examples
-from scotoma.datasets.parquet import load_parquet
+from scotoma.config import Config, parse_config
+from scotoma.datasets import decode_images
 from scotoma.errors import DataError
+from scotoma.sources.parquet import ParquetSource, load_parquet
+from scotoma.sources.reading import load_examples, survey_examples
 from tests.conftest import Storage
 
 CONFIG = """\

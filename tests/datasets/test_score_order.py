@@ -8,9 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scotoma.config import OnnxSource
-from scotoma.datasets.score_order import score_order
 from scotoma.errors import DataError
+from scotoma.sources.onnx import OnnxSource
 
 
 def order(
@@ -31,7 +30,7 @@ def order(
     )
     ids = names or [f"{place}.png" for place in range(len(labels))]
     table = pl.DataFrame({"example_id": ids, "label": labels})
-    found, note = score_order(table, source, "table.csv")
+    found, note = source.class_order(table, "table.csv")
     return list(found), note.sentence
 
 

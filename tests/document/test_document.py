@@ -12,15 +12,21 @@ import polars as pl
 import pytest
 
 from scotoma.document import (
+    Album,
+    Card,
     Chart,
     Column,
     Document,
     Facts,
+    Filter,
     Interval,
     Noted,
+    Pair,
+    Pictures,
     Section,
     Table,
     Unit,
+    Verbatim,
     show,
 )
 from scotoma.document.charts import drawings
@@ -75,7 +81,8 @@ DOCUMENT = Document(
         (Interval(1284.4, 9.0, math.inf), "percent", "+1,284.4% [+9.0, +∞]"),
         (Interval(0.004, 0.001, 0.0049), "rate", "0.40% [0.10, 0.49]"),
         (Interval(0.00004, 0.00001, 0.00005), "rate", "0.004% [0.001, 0.005]"),
-        (Interval(0.8124, math.nan, 0.9, reason="one model"), "number", "0.812 (one model)"),
+        (Interval(0.8124, math.nan, 0.9), "number", "0.812, at most 0.900"),
+        (Interval(0.8124, None, None, reason="one model"), "number", "0.812 (one model)"),
         (Interval(math.nan, reason="no negatives"), "rate", "no negatives"),
         (Interval(None), "rate", "undefined (no reason was recorded)"),
         (Interval(1234.5, 1100.25, 1300.0), "score", "1,234 [1,100, 1,300]"),
@@ -169,3 +176,53 @@ def test_notebooks_show_tables() -> None:
     shown = TABLE._repr_html_()
     assert "+23.34" in shown
     assert "<script" not in shown
+
+
+ALBUM = Album({"e1": b"GIF8", "strip": b"\x89PNG\r\n\x1a\n" + bytes(16)})
+PAIR = Pair(
+    f"cat: {HOSTILE}",
+    [
+        Card("CIE", "e1", [("dense", "cat 9/10", True)], HOSTILE, ALBUM.take("e1", HOSTILE)),
+        Card("Not a CIE", "e2", [("int8", "dog 3/10", False)], texts=[("Question", HOSTILE)]),
+    ],
+    sifted={"class": ["0", "2"]},
+)
+GALLERY = Pictures(
+    "gallery",
+    {"int8": [PAIR], "pruned": []},
+    Table("examples", "Examples", [Column("e", "Example")], [{"e": "e1"}]),
+    [Filter("class", "True class", [("0", "cat"), ("2", HOSTILE)])],
+    {"pruned": "Nothing changes."},
+)
+
+
+def test_pictures_and_text_to_copy_stand_on_a_page_as_what_they_are() -> None:
+    """Names are text in attributes too; the script that sifts comes only where it is needed."""
+    parts = [GALLERY, ALBUM.take("strip", "a strip"), Verbatim("card", "To copy", HOSTILE)]
+    facts = Facts([("", HOSTILE), ("CIE", "an example")], "The data", "data")
+    shown = Document("x", sections=[Section("s", "S", parts=[*parts, facts])])
+    page = html_page(shown, {"examples": "tables/examples.csv"})
+    assert "<script>alert" not in page
+    assert page.count('data-class="0 2"') == 1
+    assert page.count("data:image/gif;base64,R0lGOA==") == 1
+    assert 'href="tables/examples.csv"' in page
+    assert page.count('<input type="radio" name="pictures-gallery"') == 2
+    assert "The gallery: sifting" in page
+    assert "The gallery: sifting" not in html_page(DOCUMENT)
+    assert [table.id for table in shown.tables()] == ["examples"]
+    text = markdown_text(shown)
+    assert f"- {HOSTILE}" in text
+    assert "- **CIE**: an example" in text
+
+
+def test_a_table_that_shows_no_row_is_a_link_to_its_file() -> None:
+    shown = Document("x", sections=[Section("s", "S", parts=[replace(TABLE, most=0)])])
+    page = html_page(shown, {"groups": "tables/groups.csv"})
+    assert "<table" not in page
+    assert f"{TABLE.caption}: <a " in " ".join(page.split())
+
+
+def test_pages_that_belong_together_link_to_each_other() -> None:
+    page = html_page(Document("x", pages=[("a.html", "A"), ("b.html", HOSTILE)], page="b.html"))
+    assert page.count('aria-current="page"') == 1
+    assert 'href="a.html"' in page

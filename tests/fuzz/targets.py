@@ -21,19 +21,14 @@ from scotoma.commands.bias.table import BiasQuestion
 from scotoma.commands.shared.long_table import widened
 from scotoma.commands.shared.tables import numbers
 from scotoma.commands.tournament.runs import read_raw
-from scotoma.config import PredictionsSource, load_config, parse_config
+from scotoma.config import load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.config.model import CelebaSource, FolderSource, Split
 from scotoma.credentials import masked
-from scotoma.datasets.celeba import load_celeba
 from scotoma.datasets.cifar_binary import binary_files, load_binary
-from scotoma.datasets.example_table import load_example_table
 from scotoma.datasets.examples import AuditedExamples
-from scotoma.datasets.folder import load_folder
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
-from scotoma.datasets.parquet import load_parquet
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.detection.matching import outcomes
 from scotoma.inference import Network, Preprocessing
@@ -54,6 +49,10 @@ from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
 from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.sources.celeba import CelebaSource, load_celeba
+from scotoma.sources.folder import FolderSource, Split
+from scotoma.sources.parquet import load_parquet
+from scotoma.sources.predictions import PredictionsSource
 from scotoma.stages.external.records import facts_of_model
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
@@ -165,7 +164,7 @@ def path(data: bytes, folder: Path) -> object:
             lambda: load_config(Path(given)),
             lambda: load_rules(Path(given)),
             lambda: read_table(Path(given)),
-            lambda: load_example_table(PredictionsSource.model_construct(examples=given), {}),
+            lambda: PredictionsSource.model_construct(examples=given).examples_table({}),
             lambda: find_tables(given),
             lambda: load_parquet(given, "label"),
         )
@@ -182,7 +181,7 @@ def examples(name: str) -> Callable[[bytes, Path], object]:
         given = str(file(data, folder, name))
         source = PredictionsSource(kind="predictions", files="preds", examples=given)
         found = examples_from_source(
-            load_example_table(source, {}), parse_config(PARSED, "a.yaml"), given
+            source.examples_table({}), parse_config(PARSED, "a.yaml"), given
         )
         return found.labels, found.partition(), found.clusters
 
@@ -341,7 +340,7 @@ def attributes(data: bytes, folder: Path) -> object:
         kind="image_folder", images=str(folder / "images"), attributes=str(given),
         split=Split(column="split", train="0", test="1"),
     )  # fmt: skip
-    return load_folder(source)
+    return source.read()
 
 
 def celeba(data: bytes, folder: Path) -> object:

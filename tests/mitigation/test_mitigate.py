@@ -23,7 +23,6 @@ from scotoma.mitigation import decide
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.members.shards import shards
 from scotoma.stages.mitigation import apply_technique
 from scotoma.stages.mitigation.apply import Mitigated
@@ -235,7 +234,7 @@ def test_a_list_of_scores_gives_rules_what_one_score_gives_them(run: Run, tmp_pa
     table.drop("score").write_parquet(tmp_path / "lists.parquet")
     text = CONFIG.replace("preds.parquet", str(tmp_path / "lists.parquet"))
     text = text.replace("examples.csv", str(home / "examples.csv")).replace(": true", ": full")
-    own = Run.create(tmp_path / "run", complete(parse_config(text, "test")))
+    own = Run.create(tmp_path / "run", parse_config(text, "test").completed())
     prepare(own)
     one, lists = (member_outputs(each, "int8", features=False) for each in (run, own))
     margins = [np.diff(each)[..., 0].clip(-5, 5) for each in (one, lists)]
@@ -377,8 +376,8 @@ def test_onnx_models_decide_by_every_score_that_the_audit_kept(
     trained: Run, tmp_path: Path
 ) -> None:
     """Ten classes: the kept scores are the models' own, whatever the order of the files."""
-    from scotoma.config import OnnxSource
     from scotoma.predictions.scores import ScoreHeads, write_scores
+    from scotoma.sources.onnx import OnnxSource
 
     examples = AuditedExamples.read(trained.examples, images=False, split="test")
     source = OnnxSource(kind="onnx", models="models", images="pictures", attributes="table.csv")
@@ -405,8 +404,8 @@ def test_onnx_models_get_a_new_last_layer_on_features_of_their_own(
     """In a process apart, the members' files give the features that they give here."""
     import shutil
 
-    from scotoma.config import OnnxSource
     from scotoma.inference import Preprocessing
+    from scotoma.sources.onnx import OnnxSource
 
     ready = Preprocessing()
     source = OnnxSource.model_validate(

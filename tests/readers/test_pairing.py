@@ -25,8 +25,8 @@ def log(
             "example_id": str(n),
             "rerun": 0,
             "content_hash": f"c{row.get('example_id', n)}",
-            "prompt_hash": "p",
-            "target_hash": "t",
+            "prompt_hash": 1,
+            "target_hash": 2,
             "row": n,
         }
         for n, row in enumerate(rows)
@@ -140,7 +140,7 @@ def test_different_prompts_are_refused_by_the_first_and_their_number(tmp_path: P
     rows = [{"example_id": str(n), "prompt": f"{shared}Q{n}?"} for n in range(9)]
     other = [dict(row) for row in rows]
     for n in (4, 7):
-        other[n] |= {"prompt": f"{shared}Question {n}?", "prompt_hash": "other"}
+        other[n] |= {"prompt": f"{shared}Question {n}?", "prompt_hash": 3}
     one, two = log(rows, tmp_path), log(other, tmp_path, "w4a16")
     with pytest.raises(DataError) as refused:
         pair(one, two)
@@ -156,7 +156,7 @@ def test_different_prompts_are_refused_by_the_first_and_their_number(tmp_path: P
 
 def test_different_targets_are_refused(tmp_path: Path) -> None:
     rows = [{"example_id": str(n), "target": "1"} for n in range(3)]
-    other = [*rows[:2], rows[2] | {"target": "2", "target_hash": "other"}]
+    other = [*rows[:2], rows[2] | {"target": "2", "target_hash": 3}]
     with pytest.raises(DataError, match=r"1 of 3 targets differ, .* '2' \('1' against '2'\)"):
         pair(log(rows, tmp_path), log(other, tmp_path, "w4a16"))
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from scotoma.config import Robustness, default_config, parse_config
-from scotoma.datasets import AuditedExamples, load_examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
+from scotoma.sources.reading import load_examples
 from scotoma.stages.robustness.plan import suite_of
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST

@@ -22,12 +22,13 @@ from scotoma.audit import read_audit
 from scotoma.config import parse_config
 from scotoma.config.robustness import OtherTestSet
 from scotoma.corruptions import corrupt, profile
-from scotoma.datasets import AuditedExamples, decode_images, load_examples
+from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference import predict_members
 from scotoma.predictions import Predictions
 from scotoma.report import render
 from scotoma.run import Run
+from scotoma.sources.reading import load_examples
 from scotoma.stages.external.network import network_of
 from scotoma.stages.robustness.other_sets import set_pictures
 from scotoma.stages.robustness.plan import plan_of

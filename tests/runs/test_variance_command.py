@@ -116,7 +116,9 @@ def test_a_page_names_what_moves_and_how_far(table):
     moved = [line for line in lines if line.startswith("mixup      DP")]
     assert lines[lines.index(moved[1]) + 1].strip() == "mean lower; huge"
     assert "[" in moved[0]  # sigma has its interval
-    assert [line.split()[-1] for line in lines if line.startswith("noise      EOTP")][-1] == "higher"
+    assert [line.split()[-1] for line in lines if line.startswith("noise      EOTP")][
+        -1
+    ] == "higher"
 
 
 def test_without_a_base_nothing_is_compared_and_this_is_said(table):

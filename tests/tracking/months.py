@@ -10,7 +10,6 @@ import polars as pl
 from scotoma.config import load_config
 from scotoma.run import Run, checksums
 from scotoma.stages import perform
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.steps import groups
 
 __all__ = ["PROJECT", "month"]
@@ -50,7 +49,7 @@ def month(home: Path, number: int) -> Run:
             said = pl.DataFrame({"example_id": ids, "predicted": np.where(wrong, other, label)})
             said.write_csv(data / "preds" / variant / f"{model}.csv")
     (data / "audit.yaml").write_text(CONFIG.format(date=f"2027-{number:02d}"))
-    run = Run.create(home / "runs" / data.name, complete(load_config(data / "audit.yaml")))
+    run = Run.create(home / "runs" / data.name, load_config(data / "audit.yaml").completed())
     for step in (step for group in groups(run.config) for step in group):
         perform(step.name, run)
     checksums.seal(run.mirror)

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from scotoma.config import parse_config
-from scotoma.datasets import decode_images, load_examples
+from scotoma.datasets import decode_images
 from scotoma.mitigation.decide import fit
 from scotoma.mitigation.groups import training_groups
+from scotoma.sources.reading import load_examples
 from scotoma.training.engine import Member, Training, normalise
 from scotoma.training.technique import technique_task
 

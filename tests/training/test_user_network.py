@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from scotoma.config import Config, OnnxSource, PredictionsSource, parse_config
+from scotoma.config import Config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
 from scotoma.run import Run, read_json
+from scotoma.sources.onnx import OnnxSource
+from scotoma.sources.predictions import PredictionsSource
 from scotoma.stages.members.shards import Shard
 from scotoma.stages.prepare import prepare
 from scotoma.stages.train import train

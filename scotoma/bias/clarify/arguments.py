@@ -28,7 +28,8 @@ Ids = npt.NDArray[np.intp]
 class Case:
     """Checked arguments, and what several metrics need, computed once.
 
-    `times` says how many examples each row stands for where `merged` put some together.
+    `times` says how many examples each row stands for where `merged` put some together; `flips` is
+    the fliptest of `with_flips`.
     """
 
     d: Bools
@@ -40,6 +41,7 @@ class Case:
     labels: Ids | None
     clusters: Ids | None
     times: Array | None = None
+    flips: Fliptest | None = None
 
     @property
     def n(self) -> int:
@@ -107,15 +109,6 @@ class Case:
         index = self.d * classes + self.labels
         counts = np.bincount(index, minlength=2 * classes).reshape(2, classes)
         return counts.astype(np.float64), index
-
-    @cached_property
-    def flips(self) -> Fliptest:
-        """The fliptest of every member."""
-        from scotoma.bias.clarify.fliptest import fliptest  # SciPy's trees come with it
-
-        assert self.features is not None
-        assert self.p is not None
-        return fliptest(self.features, self.d, self.p)
 
 
 def read_case(
@@ -239,6 +232,21 @@ def _representatives(cases: Sequence[Case]) -> tuple[Ids, Ids]:
             return place[counts > 0], counts[counts > 0]
     _, rows, times = np.unique(key, return_index=True, return_counts=True)
     return rows, times
+
+
+def with_flips(*cases: Case) -> list[Case]:
+    """Cases of the same examples with the fliptest of their members, whose neighbours are the same.
+
+    Without features, predictions or one of the facets they are left as they are.
+    """
+    from scotoma.bias.clarify.fliptest import fliptest  # SciPy's trees come with it
+
+    first, predictions = cases[0], [case.p for case in cases if case.p is not None]
+    if first.features is None or not (predictions and first.both_facets):
+        return list(cases)
+    whole = fliptest(first.features, first.d, np.concatenate(predictions, axis=1))
+    parts = whole.split([case.members for case in cases])
+    return [replace(case, flips=own) for case, own in zip(cases, parts, strict=True)]
 
 
 def missing(name: str, case: Case) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,27 +18,34 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-# Masks over a facet's cells [y, p]: rows negative and positive labels, columns predictions.
-_TN, _FP, _FN, _TP = (np.eye(4)[i].reshape(2, 2) for i in range(4))
-_ALL = np.ones((2, 2))
+CELLS = ("TN", "FP", "FN", "TP")  # of a facet: [label, prediction], flat
+EVERYBODY = " ".join(CELLS)
 OUTCOMES = ("negative", "positive")
 FACETS = ("advantaged facet", "disadvantaged facet")
 MOST_NAMED = 3  # strata that are left out
+STEP = 1e-100  # of an imaginary example: its square is nothing, so that slopes are exact
+
+
+def _mask(names: str) -> Array:
+    """Which of a facet's cells are counted, shape (4,)."""
+    return np.array([cell in names.split() for cell in CELLS], np.float64)
 
 
 @dataclass(frozen=True)
 class CellRatio:
-    """A ratio of two sums of one facet's cells.
+    """A ratio of two sums of one facet's cells, which a metric compares between the facets.
 
     Attributes:
-        over: Mask of the cells in the numerator, [y, p].
+        over: Mask of the cells in the numerator, shape (4,).
         under: Mask of the cells in the denominator.
         named: What the denominator counts, for "undefined (no ... in the advantaged facet)".
+        compared: How that of facet a is compared with that of facet d.
     """
 
     over: Array
     under: Array
     named: str
+    compared: str
 
     @property
     def proportion(self) -> bool:
@@ -50,71 +58,24 @@ class CellRatio:
         return self.over, self.under - self.over if self.proportion else self.under
 
 
-# The rate that a metric compares, and whether it is that of a less that of d, or the reverse.
-_PREDICTED = CellRatio(_FP + _TP, _ALL, "examples")
-DIFFERENCES = {
-    "DPL": (CellRatio(_FN + _TP, _ALL, "examples"), "a - d"),
-    "DPPL": (_PREDICTED, "a - d"),
-    "DI": (_PREDICTED, "d / a"),
-    "AD": (CellRatio(_TN + _TP, _ALL, "examples"), "a - d"),
-    "RD": (CellRatio(_TP, _FN + _TP, "positive labels"), "a - d"),
-    "DAR": (CellRatio(_TP, _FP + _TP, "positive predictions"), "a - d"),
-    "DCA": (CellRatio(_FN + _TP, _FP + _TP, "positive predictions"), "a - d"),
-    "SD": (CellRatio(_TN, _TN + _FP, "negative labels"), "d - a"),
-    "DRR": (CellRatio(_TN, _TN + _FN, "negative predictions"), "d - a"),
-    "DCR": (CellRatio(_TN + _FP, _TN + _FN, "negative predictions"), "d - a"),
-    "TE": (CellRatio(_FN, _FP, "false positives"), "d - a"),
+RATIOS = {
+    name: CellRatio(_mask(over), _mask(under), named, compared)
+    for name, over, under, named, compared in (
+        ("DPL", "FN TP", EVERYBODY, "examples", "a - d"),
+        ("DPPL", "FP TP", EVERYBODY, "examples", "a - d"),
+        ("DI", "FP TP", EVERYBODY, "examples", "d / a"),
+        ("AD", "TN TP", EVERYBODY, "examples", "a - d"),
+        ("RD", "TP", "FN TP", "positive labels", "a - d"),
+        ("DAR", "TP", "FP TP", "positive predictions", "a - d"),
+        ("DCA", "FN TP", "FP TP", "positive predictions", "a - d"),
+        ("SD", "TN", "TN FP", "negative labels", "d - a"),
+        ("DRR", "TN", "TN FN", "negative predictions", "d - a"),
+        ("DCR", "TN FP", "TN FN", "negative predictions", "d - a"),
+        ("TE", "FN", "FP", "false positives", "d - a"),
+    )
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Function:
-    """A function of the counts: its value, and what an example more in a cell adds to it.
-
-    Attributes:
-        value: By member and stratum, shape (K, S); of all strata together (K, 1).
-        slope: Shape [member, stratum, facet, label, prediction], or what broadcasts to it.
-        slips: Divide as the reference implementation: 0/0 is 0, x/0 infinite, and two infinities
-            do not differ.
-    """
-
-    value: Array
-    slope: Array
-    slips: bool = False
-
-    def __sub__(self, other: Function) -> Function:
-        """Difference."""
-        with np.errstate(invalid="ignore"):
-            value = self.value - other.value
-        if self.slips:
-            value = np.where(np.isinf(self.value) & np.isinf(other.value), 0.0, value)
-        return Function(value, self.slope - other.slope, self.slips)
-
-    def __mul__(self, other: Function) -> Function:
-        """Product."""
-        slope = _wide(other.value) * self.slope + _wide(self.value) * other.slope
-        return Function(self.value * other.value, slope, self.slips)
-
-    def __truediv__(self, other: Function) -> Function:
-        """Quotient; nan where the divisor is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.asarray(self.value / other.value)
-            slope = (self.slope - _wide(value) * other.slope) / _wide(other.value)
-        none = other.value == 0
-        if self.slips:
-            value = np.where(none & (self.value == 0), 0.0, value)
-        else:
-            value = np.where(none, np.nan, value)
-        return Function(value, slope, self.slips)
-
-    def over(self, strata: Bools) -> Function:
-        """Sum over these strata, shape (S,)."""
-        value = np.where(strata, self.value, 0.0).sum(axis=1, keepdims=True)
-        return Function(value, np.where(_wide(strata), self.slope, 0.0), self.slips)
-
-
-def _wide(values: Array | Bools) -> Array | Bools:
-    return values[..., None, None, None]
+POSITIVE = {"CDDL": _mask("FN TP"), "CDDPL": _mask("FP TP")}  # outcomes compared within strata
+BENEFIT = np.array([1.0, 2.0, 0.0, 1.0])  # prediction - label + 1
 
 
 @dataclass(frozen=True)
@@ -124,7 +85,6 @@ class Measured:
     Attributes:
         values: Shape (K,); nan where undefined.
         influence: What an example of each cell moves, times n; the shape of the cells.
-        at_risk: Mask of the cells that enter, broadcastable to [facet, label, prediction].
         reason: Why values are nan, `undefined (...)`; empty otherwise.
         strata: Strata that enter, shape (S,); None where strata do not matter.
         note: Strata that do not enter, with their share of the examples; else empty.
@@ -132,7 +92,6 @@ class Measured:
 
     values: Array
     influence: Array
-    at_risk: Array
     reason: str = ""
     strata: Bools | None = None
     note: str = ""
@@ -158,7 +117,6 @@ def count_cells(
         Counts, shape (K, S, 2, 2, 2) [member, stratum, facet, label, prediction], and the flat
         index into them of each example on each member, shape (N, K).
 
-    >>> import numpy as np
     >>> yes, no = True, False
     >>> d, y, p = np.array([yes, no]), np.array([yes, yes]), np.array([[yes], [no]])
     >>> cells, index = count_cells(d, y, p)
@@ -196,58 +154,82 @@ def measure(
     Returns:
         The metric on each member. Its influences are meant for defined values only.
 
-    >>> import numpy as np
     >>> men, women = [[13900, 84], [3678, 2718]], [[8660, 10], [679, 433]]
     >>> cells = np.array([[[men, women]]])
     >>> measure("DI", cells).values.round(4), measure("TE", cells).values.round(3)
     (array([0.3294]), array([24.114]))
     """
-    conditional = name in ("CDDL", "CDDPL")
-    counted = cells if conditional else cells.sum(axis=1, keepdims=True)
-    divided = slips and name not in ("CI", "GE")
-
-    def count(mask: Array, facet: int | None = None) -> Function:
-        whole = np.zeros((2, 2, 2))
-        whole[slice(None) if facet is None else facet] = mask
-        return Function(np.einsum("ksgyp,gyp->ks", counted, whole), whole[None, None], divided)
-
-    at_risk, reason, note, entering = _ALL, "", "", None
-    if conditional:
+    entering, counted = usable, cells.reshape(*cells.shape[:2], 8)
+    if name not in POSITIVE:
+        entering, counted = None, counted.sum(axis=1, keepdims=True)
+    elif usable is None:
         entering = np.ones(cells.shape[1], bool) if slips else usable_strata(name, cells)
-        entering = entering if usable is None else usable
-        positive = _FN + _TP if name == "CDDL" else _FP + _TP
-        negative = _ALL - positive
-        gap = count(negative, 1) / count(negative) - count(positive, 1) / count(positive)
-        size = count(_ALL)
-        found = (size * gap).over(entering) / size.over(entering)
-        note = _left_out(name, cells, entering, strata)
-        if not size.over(entering).value.any():
-            reason, note = f"undefined ({note or 'no examples'})", ""
-    elif name == "CI":
-        found = (count(_ALL, 0) - count(_ALL, 1)) / count(_ALL)
-        reason = "" if cells.any() else "undefined (no examples)"
+    more = counted + 1j * STEP * np.eye(8)[:, None, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        over, under = _fraction(name, counted, entering, slips=slips)
+        whole = under.sum(axis=1)
+        values = over.sum(axis=1) / whole
+        up, down = (part.imag / STEP for part in _fraction(name, more, entering, slips=slips))
+        slope = (up - values[:, None] * down) * (counted.sum(axis=(1, 2)) / whole)[:, None]
+    reason, note = _reason(name, cells, entering, strata)
+    influence = np.moveaxis(slope, 0, -1).reshape(*slope.shape[1:], 2, 2, 2)
+    return Measured(values, influence, reason, entering, note)
+
+
+def _fraction(
+    name: str, counts: npt.NDArray[Any], entering: Bools | None, *, slips: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Numbers of shape (..., K, S) from counts of shape (..., K, S, 8).
+
+    The metric is the ratio of their sums over strata.
+    """
+
+    def ratio(over: npt.NDArray[Any], under: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        none = (under == 0) & (over == 0) if slips else under == 0
+        return np.where(none, 0.0 if slips else np.nan, over / under)
+
+    a, d = counts[..., :4], counts[..., 4:]
+    both = a + d
+    n = both.sum(axis=-1)
+    if entering is not None:
+        kinds = 1 - POSITIVE[name], POSITIVE[name]
+        negative, positive = (ratio(d @ kind, both @ kind) for kind in kinds)
+        return (np.where(entering, n * (negative - positive), 0.0), np.where(entering, n, 0.0))
+    if name == "CI":
+        value = (a - d).sum(axis=-1) / n
     elif name == "GE":
-        benefit = np.array([[1.0, 2.0], [0.0, 1.0]])
-        mean, square = count(benefit) / count(_ALL), count(benefit**2 / 2) / count(_ALL)
-        found = square / (mean * mean)
-        found = Function(found.value - 0.5, found.slope)
-        if not cells.any():
-            reason = "undefined (no examples)"
-        elif (mean.value == 0).any():
-            reason = "undefined (every example is a missed positive)"
+        mean = both @ BENEFIT / n
+        value = np.where(mean == 0, np.nan, both @ BENEFIT**2 / 2 / n / (mean * mean) - 0.5)
     else:
-        rate, compared = DIFFERENCES[name]
-        under = [count(rate.under, facet) for facet in (0, 1)]
-        a, d = (count(rate.over, facet) / under[facet] for facet in (0, 1))
-        found = d / a if compared == "d / a" else a - d if compared == "a - d" else d - a
-        reason = _empty_facet(np.hstack([one.value for one in under]), rate.named)
-        if compared == "d / a" and not reason:
-            reason = _empty_facet(count(rate.over, 0).value, "positive predictions")
-        at_risk = (rate.over + rate.under > 0).astype(np.float64)
-    n = cells.sum(axis=(1, 2, 3, 4))
-    with np.errstate(invalid="ignore"):
-        influence = _wide(n[:, None]) * found.slope
-    return Measured(found.value[:, 0], influence, at_risk, reason, entering, note)
+        rate = RATIOS[name]
+        of_a, of_d = (ratio(facet @ rate.over, facet @ rate.under) for facet in (a, d))
+        signed = {"a - d": of_a - of_d, "d - a": of_d - of_a}
+        if rate.compared == "d / a":
+            value = ratio(of_d, of_a)
+        else:  # two infinities do not differ in the reference implementation
+            value = np.where(np.isinf(of_a) & np.isinf(of_d), 0.0, signed[rate.compared])
+    return value, np.ones_like(value)
+
+
+def _reason(
+    name: str, cells: Array, entering: Bools | None, strata: Sequence[str]
+) -> tuple[str, str]:
+    """Why a metric is undefined for a member, and what to say beside it."""
+    if entering is not None:
+        note = _left_out(name, cells, entering, strata)
+        nobody = not cells[:, entering].any()
+        return (f"undefined ({note or 'no examples'})", "") if nobody else ("", note)
+    facets = cells.sum(axis=1).reshape(-1, 2, 4)
+    if name in RATIOS:
+        rate = RATIOS[name]
+        reason = _empty_facet(facets @ rate.under, rate.named)
+        if rate.compared == "d / a" and not reason:
+            reason = _empty_facet(facets[:, :1] @ rate.over, "positive predictions")
+        return reason, ""
+    if not cells.any():
+        return "undefined (no examples)", ""
+    missed = name == "GE" and (facets.sum(axis=1) @ BENEFIT == 0).any()
+    return "undefined (every example is a missed positive)" if missed else "", ""
 
 
 def usable_strata(name: str, cells: Array) -> Bools:

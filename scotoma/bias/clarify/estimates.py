@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.clarify.arguments import Case, merged, missing, read_case
-from scotoma.bias.clarify.cells import FACETS, measure, usable_strata
+from scotoma.bias.clarify.arguments import Case, merged, missing, read_case, with_flips
+from scotoma.bias.clarify.cells import FACETS, RATIOS, Bools, measure, usable_strata
 from scotoma.bias.clarify.distances import DISTANCES, distance, upper_bounds
-from scotoma.bias.clarify.scores import metric_scores
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
 from scotoma.numbers import (
@@ -21,22 +20,21 @@ from scotoma.numbers import (
     DENSE,
     FEW_EVENTS,
     Estimate,
+    Number,
+    Units,
     check_level,
     cluster_sums,
     few_runs,
-    flip_floor,
     of_variance,
-    ratio_influence,
     undefined,
 )
-from scotoma.numbers.influences import example_variance
 
 Array = npt.NDArray[np.float64]
 
 FEW = 10.0  # fewer examples that carry a metric are marked
 TOO_FEW = 5.0  # fewer leave a ratio without an interval
-RATIOS = ("DI", "DCA", "DCR", "TE")  # not bounded: a few examples in a denominator move them far
-UNBOUNDED = (*RATIOS, "GE")  # the others lie in [-1, 1]
+QUOTIENTS = ("DI", "DCA", "DCR", "TE")  # a few examples in a denominator move them far
+UNBOUNDED = (*QUOTIENTS, "GE")  # the others lie in [-1, 1]
 POST_TRAINING = tuple(name for name, row in METRICS.items() if row.stage == "post-training")
 ONE_ADVANTAGED = f"interval not estimable (one example in the {FACETS[0]})"
 BOUND_NOTE = "upper bound only: a distance is never negative, so no interval around it can hold 0"
@@ -97,8 +95,8 @@ def metric(
     if name in DISTANCES:
         return float(distance(name, case.label_counts[0], slips=slips))
     if name == "FT":
-        sign = -1.0 if slips else 1.0
-        return sign * float(case.flips.values[0]) if case.both_facets else math.nan
+        flips = with_flips(case)[0].flips
+        return math.nan if flips is None else float(flips.values[0]) * (-1 if slips else 1)
     return float(measure(name, case.cells, slips=slips).values[0])
 
 
@@ -161,13 +159,12 @@ def all_metrics(
     case = read_case(
         d=d, y=y, p=p, strata=strata, features=features, labels=labels, clusters=clusters
     )
-    wanted = list(only)
-    brief = merged(case)[0]
-    bounds = _bounds(wanted, case, level, seed)
+    wanted, (brief,) = list(only), merged(case)
+    apart = _distances([name for name in wanted if name in DISTANCES], case, level, seed)
     return {
-        name: _bounded(name, case, bounds[name], level)
-        if name in bounds
-        else _estimate(name, case if name == "FT" else brief, level)
+        name: apart[name]
+        if name in apart
+        else _estimate(name, with_flips(case)[0] if name == "FT" else brief, level)
         for name in wanted
     }
 
@@ -232,12 +229,11 @@ def metric_changes(
             f"{data[0]} describes the data, which compression does not change: "
             f"choose among {', '.join(POST_TRAINING)}"
         )
-    brief = merged(before, after)
-    answer = {}
-    for name in wanted:
-        was, now = (before, after) if name == "FT" else brief
-        answer[name] = _change(name, was, now, paired, level)
-    return answer
+    cases = merged(before, after)
+    return {
+        name: _change(name, with_flips(before, after) if name == "FT" else cases, paired, level)
+        for name in wanted
+    }
 
 
 def member_metrics(
@@ -301,30 +297,136 @@ def rows_per_cluster(clusters: npt.NDArray[np.intp] | None) -> float:
     return float((sizes**2).sum() / sizes.sum())
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """A metric as the mean of scores over examples (or clusters) and members.
+
+    Attributes:
+        values: The metric on each member, shape (K,), or on all together, shape (1,); nan where
+            undefined.
+        number: The mean of scores whose columns have their member's value as mean.
+        effects: What the other prediction for an example would move, mean over members, times N;
+            shape (N,) in rows of the case.
+        rows: Which rows of the case enter, shape (N,).
+        events: Effective events of the rarest part; nan for the metrics over strata.
+        reason: Why values are nan.
+        note: What to say beside the values.
+    """
+
+    values: Array
+    number: Number | None
+    effects: Array
+    rows: Bools
+    events: float
+    reason: str = ""
+    note: str = ""
+
+
+def _scored(
+    name: str,
+    case: Case,
+    axis: str = DENSE,
+    usable: Bools | None = None,
+    *,
+    together: bool = False,
+) -> _Scored:
+    """Score examples by a metric other than the distances.
+
+    Args:
+        name: A key of METRICS whose needs the case meets.
+        case: Checked arguments.
+        axis: Of its members.
+        usable: Strata that may enter CDDL and CDDPL, shape (S,); None for all that can.
+        together: Count the predictions of all members as if one had made them: the metric is then
+            defined where one of them has no denominator. FT has none and is left as it is.
+    """
+
+    def mean(influences: Array, values: Array) -> Number | None:
+        scores = cluster_sums(influences, case.clusters) * (case.n_clusters / case.n) + values
+        if np.isnan(values).any() or np.isnan(scores).any():
+            return None
+        return Units(len(scores), None, case.times).mean(scores, axis=axis, flip=None)
+
+    flips, everybody = case.flips, np.ones(case.d.shape, bool)
+    if name == "FT" and flips is None:
+        nothing = np.full(case.members, math.nan)
+        return _Scored(nothing, None, nothing, everybody, 0.0, _empty(case))
+    if flips is not None:
+        share = case.d.mean()
+        # On average over a facet: the share of its positive predictions or of its likes' votes.
+        effects = np.where(case.d, 1 / share, 1 / (1 - share))
+        number = mean(flips.influences, flips.values)
+        events = case.effective_events(flips.flips.sum(axis=1))
+        return _Scored(flips.values, number, effects, everybody, events)
+    cells, index = case.counted
+    counted = cells.mean(axis=0, keepdims=True) if together else cells
+    measured = measure(name, counted, strata=case.strata_names, usable=usable)
+    influence = np.broadcast_to(measured.influence, cells.shape)
+    effect = np.broadcast_to(np.diff(influence, axis=-1), cells.shape)
+    enters = RATIOS[name].over + RATIOS[name].under > 0 if name in RATIOS else np.ones(4, bool)
+    rows = np.asarray(case.shares[:, np.tile(enters, 2)].any(axis=1))
+    if measured.strata is not None and case.strata is not None:
+        rows &= measured.strata[case.strata]
+    return _Scored(
+        measured.values,
+        mean(influence.ravel().take(index), measured.values),
+        effect.ravel().take(index).mean(axis=1),
+        rows,
+        min((case.effective_events(case.shares @ part) for part in _parts(name)), default=math.nan),
+        measured.reason,
+        measured.note,
+    )
+
+
+def _empty(case: Case) -> str:
+    return f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
+
+
+def _parts(name: str) -> list[Array]:
+    """Masks of the kinds of examples that a metric cannot do without, shape (8,) each."""
+    if name == "GE":
+        return [np.tile([0.0, 1.0, 1.0, 0.0], 2)]
+    kinds = RATIOS[name].parts if name in RATIOS else [np.ones(4)] if name == "CI" else []
+    return [np.asarray(np.kron(facet, kind), np.float64) for kind in kinds for facet in np.eye(2)]
+
+
+def _one_more(name: str, case: Case) -> float:
+    """What a success and a failure more in each facet add to the variance of a difference."""
+    if name not in RATIOS or name == "DI" or not RATIOS[name].proportion:
+        return 0.0
+    facets = case.cells.sum(axis=1).mean(axis=0).reshape(2, 4) * (case.n_clusters / case.n)
+    s, n = facets @ RATIOS[name].over, facets @ RATIOS[name].under
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r, more = s / n, (s + 1) / (n + 2)
+        return float(np.maximum(more * (1 - more) / (n + 2) - r * (1 - r) / n, 0.0).sum())
+
+
+def _notes(events: float, *more: str) -> str:
+    return "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", *more]))
+
+
 def _estimate(name: str, case: Case, level: float) -> Estimate:
-    absent = missing(name, case)
-    data = METRICS[name].stage == "pre-training"
+    absent, data = missing(name, case), METRICS[name].stage == "pre-training"
     members = 0 if data else case.members
     if absent:
         return _not_computed(absent, case, members, level)
-    scored = metric_scores(name, replace(case, p=None) if data else case)
-    value = float(scored.values.mean())
-    note = "; ".join(filter(None, [FEW_EVENTS if scored.events < FEW else "", scored.note]))
+    case = replace(case, p=None) if data else case
+    scored = _scored(name, case)
+    value, events = float(scored.values.mean()), scored.events
     reason = scored.reason if math.isnan(value) else ""
-    if not reason and name in RATIOS and scored.events < TOO_FEW:
-        noun = "event" if round(scored.events) == 1 else "events"
-        reason = f"{scored.events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"
-        reason = f"interval not estimable ({reason})"
-    if not reason and np.isnan(scored.scores).any():
-        reason = ONE_ADVANTAGED
+    if not reason and name in QUOTIENTS and events < TOO_FEW:
+        noun = "event" if round(events) == 1 else "events"
+        needed = f"{events:.0f} effective {noun}, {TOO_FEW:.0f} are needed"
+        reason = f"interval not estimable ({needed})"
     known: dict[str, Any] = {
-        "n": scored.n, "members": members, "events": scored.events, "level": level, "note": note,
+        "n": case.clusters_among(scored.rows), "members": members, "events": events, "level": level,
+        "note": _notes(events, scored.note),
     }  # fmt: skip
-    if reason:
-        return undefined(reason, value=value, **known)
-    ratio, number = name == "DI", scored.number()
-    variance = (number.log() if ratio else number).variance
-    variance = replace(variance, total=variance.total + scored.extra)
+    if reason or scored.number is None:
+        return undefined(reason or ONE_ADVANTAGED, value=value, **known)
+    ratio = name == "DI"
+    variance = (scored.number.log() if ratio else scored.number).variance
+    variance = replace(variance, total=variance.total + _one_more(name, case))
     return of_variance(value, variance, scale="ratio" if ratio else "identity", **known)
 
 
@@ -333,44 +435,46 @@ def _not_computed(absent: str, case: Case, members: int, level: float) -> Estima
     return undefined(reason, n=case.n_clusters, members=members, level=level)
 
 
-def _bounds(names: Sequence[str], case: Case, level: float, seed: int) -> dict[str, float]:
-    """Upper bounds of the distances among these; nan without labels or facets."""
-    wanted = [name for name in names if name in DISTANCES]
-    if not wanted or case.labels is None or not case.both_facets:
-        return dict.fromkeys(wanted, math.nan)
+def _distances(names: Sequence[str], case: Case, level: float, seed: int) -> dict[str, Estimate]:
+    """The distances, each with its upper bound."""
+    if not names or case.labels is None:
+        return dict.fromkeys(names, _not_computed("labels", case, 0, level))
+    if not case.both_facets:
+        return dict.fromkeys(
+            names, undefined(_empty(case), n=case.n_clusters, members=0, level=level)
+        )
     counts, cells = case.label_counts
-    return upper_bounds(wanted, counts, clusters=case.clusters, cells=cells, level=level, seed=seed)
+    highs = upper_bounds(names, counts, clusters=case.clusters, cells=cells, level=level, seed=seed)
+    n, nan = case.n_clusters, math.nan
+    return {
+        name: Estimate(
+            float(distance(name, counts)), 0.0, high, n, 0, nan, nan, level, note=BOUND_NOTE
+        )
+        for name, high in highs.items()
+    }
 
 
-def _bounded(name: str, case: Case, high: float, level: float) -> Estimate:
-    if absent := missing(name, case):
-        return _not_computed(absent, case, 0, level)
-    counts = case.label_counts[0]
-    value = float(distance(name, counts))
-    if math.isnan(value):
-        facet = FACETS[int(counts.sum(axis=1).argmin())]
-        reason = f"undefined (no examples in the {facet})"
-        return undefined(reason, n=case.n_clusters, members=0, level=level)
-    nan = math.nan
-    return Estimate(value, 0.0, high, case.n_clusters, 0, nan, nan, level, note=BOUND_NOTE)
-
-
-def _change(name: str, before: Case, after: Case, paired: bool, level: float) -> Estimate:
+def _change(name: str, cases: list[Case], paired: bool, level: float) -> Estimate:
+    before, after = cases
     members = min(before.members, after.members)
     if absent := missing(name, before):
         return _not_computed(absent, before, members, level)
     usable = None
     if name == "CDDPL":  # of the same strata on both sides, or its change would be theirs
         usable = usable_strata(name, before.cells) & usable_strata(name, after.cells)
-    dense, compressed = (metric_scores(name, case, usable) for case in (before, after))
-    n, note = max(dense.n, compressed.n), dense.note
-    reason = dense.reason or compressed.reason
+
+    def sides(*, together: bool) -> tuple[_Scored, _Scored]:
+        axis = DENSE if paired else COMPRESSED
+        was = _scored(name, before, DENSE, usable, together=together)
+        return was, _scored(name, after, axis, usable, together=together)
+
+    dense, compressed = sides(together=False)
+    rows = dense.rows | compressed.rows
+    n, note, reason = before.clusters_among(rows), dense.note, dense.reason or compressed.reason
     if reason and max(before.members, after.members) > 1:
-        dense, compressed = (
-            metric_scores(name, case, usable, together=True) for case in (before, after)
-        )
         inner = reason.removeprefix("undefined (").removesuffix(")")
         note = f"all members counted together: {inner}"
+        dense, compressed = sides(together=True)
         reason = dense.reason or compressed.reason
     value = float(compressed.values.mean() - dense.values.mean())
     if math.isnan(value):
@@ -381,18 +485,14 @@ def _change(name: str, before: Case, after: Case, paired: bool, level: float) ->
             high=most,
         )  # fmt: skip
     moved = after.positive - before.positive
-    events = before.effective_events(np.abs(moved))
-    shared: dict[str, Any] = {
-        "n": n, "members": members, "events": events, "level": level,
-        "note": "; ".join(filter(None, [FEW_EVENTS if events < FEW else "", note])),
-    }  # fmt: skip
-    if np.isnan(dense.scores).any():
-        shared["note"] = "; ".join(filter(None, [shared["note"], few_runs(members)]))
-        return undefined(ONE_ADVANTAGED, value=value, **shared)
-    change = compressed.number(DENSE if paired else COMPRESSED) - dense.number()
+    events = before.effective_events(np.abs(moved) * rows)  # of those that enter
+    shared: dict[str, Any] = {"n": n, "members": members, "events": events, "level": level}
+    if dense.number is None or compressed.number is None:
+        note = _notes(events, note, few_runs(members))
+        return undefined(ONE_ADVANTAGED, value=value, note=note, **shared)
     squares = (dense.effects**2 + compressed.effects**2) / 2
-    variance = replace(change, floor=_floor(before, moved, squares)).variance
-    return of_variance(value, variance, **shared)
+    change = replace(compressed.number - dense.number, floor=_floor(before, moved, squares))
+    return of_variance(value, change.variance, note=_notes(events, note), **shared)
 
 
 def _floor(case: Case, moved: Array, squares: Array) -> float:
@@ -407,20 +507,13 @@ def _floor(case: Case, moved: Array, squares: Array) -> float:
         moved: By how much the share of members that predict each row positive changes, (N,).
         squares: Squared effect of the other prediction for each row, (N,).
     """
-    times = np.ones(case.d.shape) if case.times is None else case.times
-    floor = 0.0
+    units, floor = Units(len(moved), case.clusters, case.times), 0.0
     for rows in (facet & (squares > 0) for facet in (case.d, ~case.d)):
-        if not rows.any():
-            continue
-        change, n, each = moved[rows], times[rows].sum(), times[rows]
-        if case.clusters is not None:
-            ids = case.clusters[rows]
-            sums = cluster_sums(change, ids)[:, None], cluster_sums(np.ones(ids.shape), ids)
-            change = ratio_influence(*sums)[:, 0]
-            n, each = len(change), np.ones(change.shape)
-        share = times[rows].sum() / case.n
-        square = np.average(squares[rows], weights=times[rows])
-        floor += float(share**2 * square * flip_floor(*example_variance(change, n, each), n))
+        share = units.mean(moved, rows, flip=None)
+        if share.rows:
+            times = None if case.times is None else case.times[rows]
+            square = np.average(squares[rows], weights=times)
+            floor += (share.rows / case.n) ** 2 * float(square) * share.floored(1.0).floor
     return floor
 
 
@@ -445,8 +538,8 @@ def _of_members(name: str, case: Case, inflation: float) -> tuple[Array, Array]:
 
 def _flips_of_members(case: Case, inflation: float) -> tuple[Array, Array]:
     """The fliptest, whose influences are those of examples and not of cells."""
-    if not case.both_facets:
+    flips = with_flips(case)[0].flips
+    if flips is None:
         nothing = np.full(case.members, np.nan)
         return nothing, nothing
-    flips = case.flips
     return flips.values, np.sqrt(flips.influences.var(axis=0) * inflation / case.n)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +41,19 @@ class Fliptest:
         values: Shape (K,).
         influences: Of every example on every member, shape (N, K), times N; nan where a has a
             single row, so that leaving it out leaves nobody to compare with.
-        flips: Probability that a member of d is predicted otherwise by its neighbours, summed over
-            members of the population, shape (N,); 0 for a.
+        flips: Probability that a member of d is predicted otherwise by its neighbours, shape
+            (N, K); 0 for a.
     """
 
     values: Array
     influences: Array
     flips: Array
+
+    def split(self, members: list[int]) -> list[Fliptest]:
+        """The tests of populations of these sizes, whose members were tested together."""
+        ends = np.cumsum(members)[:-1]
+        parts = (np.split(own, ends, axis=-1) for own in (self.values, self.influences, self.flips))
+        return [Fliptest(*own) for own in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -106,32 +113,27 @@ def fliptest(features: npt.ArrayLike, d: Bools, p: Bools) -> Fliptest:
     influences[d] = (gap - values) * n / n_d
     moved = np.where(p[~d], without[1][of_a], without[0][of_a]) / n_d
     influences[~d] = -n * (moved - moved.mean(axis=0)) if n_a > 1 else np.nan
-    flips = np.zeros(n)
-    flips[d] = np.abs(gap).sum(axis=1)
+    flips = np.zeros(p.shape)
+    flips[d] = np.abs(gap)
     return Fliptest(values, influences, flips)
 
 
 def _distinct(x: Array) -> tuple[Array, Indices, Indices]:
     """Distinct rows, which of them each row is, and how often each occurs.
 
-    Rows are sorted by one number that equal rows share: `numpy.unique` by rows compares them as
-    records and takes ten times as long. Should other rows share a number too, all columns decide.
+    Rows are told apart by one number that equal rows share: `numpy.unique` by rows takes ten times
+    as long. Should other rows share a number too, all columns decide.
     """
     # Weights that no data set was made for; with no columns all rows are alike.
     key, weights = np.zeros(len(x)), np.random.default_rng(0).normal(size=(x.shape[1],))
     with np.errstate(over="ignore", invalid="ignore"):
         for place, weight in enumerate(weights):
             key += weight * x[:, place]
-    order = np.argsort(key)
-    ascending, first = x[order], np.ones(len(x), bool)
-    first[1:] = (ascending[1:] != ascending[:-1]).any(axis=1)
-    if (first[1:] & (key[order[1:]] == key[order[:-1]])).any():
-        order = np.lexsort(x.T)
-        ascending = x[order]
-        first[1:] = (ascending[1:] != ascending[:-1]).any(axis=1)
-    which = np.empty(len(x), np.intp)
-    which[order] = np.cumsum(first) - 1
-    return ascending[first], which, np.diff(np.flatnonzero(np.append(first, True)))
+    parts: dict[str, Any] = dict.fromkeys(("return_index", "return_inverse", "return_counts"), True)
+    _, first, which, times = np.unique(key, **parts)
+    if (x[first][which] != x).any():
+        _, first, which, times = np.unique(x, axis=0, **parts)
+    return x[first], which.ravel(), times
 
 
 class _Votes:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scotoma.commands.shared.tables import number
+from scotoma.document import show
 from scotoma.numbers import FEW_EVENTS, Estimate
 
 __all__ = ["conclude"]
@@ -68,8 +68,7 @@ def _decisions(rows: Sequence[Row]) -> Iterator[str]:
         extreme = min if metric == "selected" else max
         row = extreme(groups, key=lambda one: one["predicted"].value)
         one = row["predicted"]
-        value, low, high = (number(100 * x, 2) for x in (one.value, one.low, one.high))
-        parts.append(f"{what} {row['group']}, {value}% [{low}, {high}], n {one.n:,}")
+        parts.append(f"{what} {row['group']}, {show(one, 'rate').number}, n {one.n:,}")
     if parts:
         yield f"{'; '.join(parts)}."
 
@@ -83,8 +82,12 @@ def _known(estimate: Estimate) -> bool:
 
 
 def _rate(estimate: Estimate) -> str:
-    value, low, high = (number(100 * x, 2) for x in (estimate.value, estimate.low, estimate.high))
-    return f"error {value}% [{low}, {high}]"
+    return f"error {show(estimate, 'rate').number}"
+
+
+def _points(change: Estimate) -> str:
+    shown = show(change, "points")
+    return f"{shown.value} points [{shown.low}, {shown.high}]"
 
 
 def _pair(clarify: Sequence[Row], group: str) -> dict[str, Row]:
@@ -100,16 +103,12 @@ def _gap(pair: dict[str, Row], percent: str, groups: int) -> Iterator[str]:
     if "AD" not in pair or not _known(pair["AD"]["predicted"]):
         return
     gap, against = pair["AD"]["predicted"], pair["AD"]["advantaged"]
-    value, low, high = (number(100 * x, 2, "+") for x in (gap.value, gap.low, gap.high))
     sure = (
         f"shown at {percent}, not adjusted for choosing among {groups} groups"
         if gap.low > 0
         else f"not shown at {percent}, the interval includes 0"
     )
-    yield (
-        f"Its error is {value} points [{low}, {high}] above that of {against} (AD, n {gap.n:,}): "
-        f"{sure}."
-    )
+    yield (f"Its error is {_points(gap)} above that of {against} (AD, n {gap.n:,}): {sure}.")
 
 
 def _rise(groups: Sequence[Row]) -> str:
@@ -118,11 +117,10 @@ def _rise(groups: Sequence[Row]) -> str:
         return "No group's change against the baseline can be estimated."
     row = max(known, key=lambda row: row["absolute"].low)
     change = row["absolute"]
-    value, low, high = (number(100 * x, 2, "+") for x in (change.value, change.low, change.high))
     shown = "" if change.low > 0 else "; a rise is not shown"
     return (
-        f"Against the baseline, error rises most surely for {row['group']}: {value} points "
-        f"[{low}, {high}], n {change.n:,}{shown}."
+        f"Against the baseline, error rises most surely for {row['group']}: {_points(change)}"
+        f", n {change.n:,}{shown}."
     )
 
 
@@ -146,9 +144,8 @@ def _otherwise(pair: dict[str, Row]) -> Iterator[str]:
         yield f"None of {asked} metrics of outcomes shows the contrary."
         return
     _, name, one = max(contrary)
-    value, low, high = (number(x, 3) for x in (one.value, one.low, one.high))
     metric = METRICS[name]
     yield (
-        f"{name} says otherwise, {value} [{low}, {high}], since it asks: {metric.question} "
+        f"{name} says otherwise, {show(one, 'number').number}, since it asks: {metric.question} "
         f"({metric.sign})"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,12 @@ import numpy.typing as npt
 
 from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
 from scotoma.commands.bias.table import BiasQuestion, BiasTable
-from scotoma.commands.shared.tables import aside, number, shown
-from scotoma.document.lines import cropped_text, table_lines, wrapped
+from scotoma.document import Column, Document, Section, Table
 from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import quoted
 
-__all__ = ["format_four_fifths", "measure_four_fifths"]
+__all__ = ["four_fifths_document", "measure_four_fifths"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -70,50 +68,45 @@ def _table(
     }
 
 
-def format_four_fifths(name: str, measures: dict[str, Any]) -> Iterator[str]:
-    """Format the tables as lines of at most 80 columns.
+def four_fifths_document(name: str, measures: dict[str, Any]) -> Document:
+    """Lay out the tables.
 
     Args:
         name: What the table is called.
         measures: From `measure_four_fifths`.
     """
-    yield cropped_text(
+    return Document(
         f"{name}: {measures['examples']:,} examples, selected means "
-        f"{quoted(measures['positive'])}, intervals {100 * measures['level']:g}%"
-    )
-    yield from wrapped(
+        f"{quoted(measures['positive'])}, intervals {100 * measures['level']:g}%",
         "Ratio: a group's selection rate over that of the group selected most. Its interval treats "
         "that group as chosen beforehand. The rule of thumb asks for at least 4/5; a ratio below "
-        "it is not a legal finding."
+        "it is not a legal finding.",
+        [Section(table["models"], "", parts=[_shown(table)]) for table in measures["tables"]],
     )
-    for table in measures["tables"]:
-        yield ""
-        whose = "" if table["models"] == "predicted" else ", baseline models"
-        yield cropped_text(f"{' and '.join(table['columns'])}{whose}")
-        yield from table_lines(
-            ["group", "n", "selected", "rate %", "ratio"],
-            [*map(_cells, table["groups"]), _unknown(table["unknown"])],
-            right=1,
-        )
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    one = ImpactRatio(**row)
-    ratio = "" if one.ratio is None else shown(one.ratio)
-    estimates = [one.rate] if one.ratio is None else [one.rate, one.ratio]
-    notes = [STANDINGS[one.standing, one.certain], aside(estimates, *FEW_RUNS)]
-    return [
-        one.group,
-        f"{one.n:,}",
-        number(one.selected, 0 if one.selected == int(one.selected) else 1),
-        shown(one.rate, factor=100, digits=2),
-        "1" if one.standing == "highest" else ratio,
-        "; ".join(filter(None, notes)),
-    ]
+def _shown(table: dict[str, Any]) -> Table:
+    whose = "" if table["models"] == "predicted" else ", baseline models"
+    rows = [_row(ImpactRatio(**row)) for row in table["groups"]]
+    n, selected = table["unknown"]["examples"], table["unknown"]["selected"]
+    unknown = {"group": "unknown", "n": n, "selected": selected}
+    unknown |= {"rate": selected / n, "standing": "in no ratio"} if n else {}
+    return Table(
+        f"{table['models']}-{'-'.join(table['columns'])}",
+        f"{' and '.join(table['columns'])}{whose}",
+        (
+            Column("group", "group"),
+            Column("n", "n", "count"),
+            Column("selected", "selected", "count"),
+            Column("rate", "rate", "rate"),
+            Column("ratio", "ratio", "number"),
+            Column("standing", ""),
+        ),
+        [*rows, unknown],
+        known=FEW_RUNS,
+    )
 
 
-def _unknown(unknown: dict[str, Any]) -> list[str]:
-    n, selected = unknown["examples"], unknown["selected"]
-    rate = f"{100 * selected / n:.1f}" if n else ""
-    digits = 0 if selected == int(selected) else 1
-    return ["unknown", f"{n:,}", number(selected, digits), rate, "", "in no ratio" if n else ""]
+def _row(one: ImpactRatio) -> dict[str, Any]:
+    first = "1" if one.standing == "highest" else one.ratio
+    return vars(one) | {"ratio": first, "standing": STANDINGS[one.standing, one.certain]}

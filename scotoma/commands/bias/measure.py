@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.commands.bias.four_fifths import format_four_fifths, measure_four_fifths
-from scotoma.commands.bias.page import format_bias
+from scotoma.commands.bias.four_fifths import four_fifths_document, measure_four_fifths
+from scotoma.commands.bias.page import bias_document
 from scotoma.commands.bias.table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.shared.long_table import widened
+from scotoma.document.text import document_text
 from scotoma.jsonable import jsonable
 from scotoma.readers.tables import read_table
 
@@ -55,14 +56,14 @@ def run_bias(
         sys.stderr.writelines(f"{message}\n" for message in (*notes, *audited.messages))
     if four_fifths:
         measures = measure_four_fifths(audited, question)
-        lines = format_four_fifths(path.name, measures)
+        document = four_fifths_document(path.name, measures)
     else:
         measures = measure_bias(audited, question)
-        lines = format_bias(path.name, measures, everything=everything)
+        document = bias_document(path.name, measures, everything=everything)
     if as_json:
         sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write(document_text(document) + "\n")
 
 
 def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:

@@ -1,74 +1,65 @@
-"""What the bias command prints: rates by group, Clarify's metrics, the seven of the study."""
+"""What the bias command shows: rates by group, Clarify's metrics, the seven of the study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from scotoma.commands.bias.conclusions import conclude
-from scotoma.commands.shared.tables import aside, shown
-from scotoma.document.lines import cropped_text, table_lines, wrapped
+from scotoma.document import Column, Document, Section, Table, Unit
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
+
+__all__ = ["bias_document"]
 
 DECISIONS = ("fnr", "fpr", "selected")  # what a favourable outcome is about, before the error
 NAMES = {"fnr": "FNR", "fpr": "FPR"}
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row
+N = Column("n", "n", "count")
 
 Row = dict[str, Any]
 
 
-def format_bias(name: str, measures: dict[str, Any], *, everything: bool) -> Iterator[str]:
-    """Format the measures as lines of at most 80 columns, which end with the conclusions.
+def bias_document(name: str, measures: dict[str, Any], *, everything: bool) -> Document:
+    """Lay out the measures; the document ends with the conclusions.
 
     Args:
         name: What the table is called.
         measures: From `measure_bias`.
-        everything: Print every rate and metric, not only the errors of the groups.
+        everything: Show every rate and metric, not only the errors of the groups.
     """
-    yield from _head(name, measures)
-    yield ""
-    rows = _printed(measures, everything)
-    yield from _rates(measures, rows)
+    rows = _chosen(measures, everything)
+    sections = [Section("rates", "", parts=[_rates(measures, rows)])]
     if measures["baseline_models"]:
-        yield ""
-        yield from _changes(rows)
+        sections.append(Section("changes", "", parts=[_changes(rows)]))
     if everything and measures["clarify"]:
-        yield from _metrics(measures)
-    yield ""
-    for sentence in conclude(measures):
-        yield from wrapped(sentence, later="  ")
+        sections += _metrics(measures)
+    sections.append(Section("conclusions", "", conclude(measures)))
     if not everything:
-        yield ""
-        yield "--all prints every rate and metric."
+        sections.append(Section("more", "", ["--all prints every rate and metric."]))
+    return Document(*_head(name, measures), sections)
 
 
-def _metrics(measures: dict[str, Any]) -> Iterator[str]:
-    yield ""
-    yield from wrapped(
-        "The 21 metrics of Clarify: disadvantaged d, advantaged a; distances have upper bounds."
-    )
-    for (column, d, a), rows in groupby(
+def _metrics(measures: dict[str, Any]) -> Iterator[Section]:
+    pairs = groupby(
         measures["clarify"], lambda row: (row["column"], row["disadvantaged"], row["advantaged"])
-    ):
-        yield ""
-        yield cropped_text(f"{column}: d = {d}, a = {a}")
-        yield from _clarify(list(rows))
-    yield ""
-    what = "of the positive class" if measures["positive"] is not None else "mean over the classes"
-    yield from wrapped(
-        f"Metrics of the fixed-seed study, {what}: absolute values, so upper bounds only."
     )
-    for column, rows in groupby(measures["fairness"], lambda row: row["column"]):
-        table = list(rows)
-        yield ""
-        yield cropped_text(f"{column}: {', '.join(table[0]['groups'])}")
-        yield from _fairness(table)
-        yield from _signed(table)
+    yield Section(
+        "clarify",
+        "The 21 metrics of Clarify: disadvantaged d, advantaged a; distances have upper bounds.",
+        parts=[_clarify(*pair, list(rows)) for pair, rows in pairs],
+    )
+    what = "of the positive class" if measures["positive"] is not None else "mean over the classes"
+    columns = groupby(measures["fairness"], lambda row: row["column"])
+    yield Section(
+        "fairness",
+        f"Metrics of the fixed-seed study, {what}: absolute values, so upper bounds only.",
+        parts=[table for column, rows in columns for table in _fairness(column, list(rows))],
+    )
 
 
-def _head(name: str, measures: dict[str, Any]) -> Iterator[str]:
+def _head(name: str, measures: dict[str, Any]) -> tuple[str, str]:
     models, before = measures["models"], measures["baseline_models"]
     parts = [f"{measures['examples']:,} examples"]
     if measures["clusters"] != measures["examples"]:
@@ -79,110 +70,99 @@ def _head(name: str, measures: dict[str, Any]) -> Iterator[str]:
     if measures["positive"] is not None:
         parts.append(f"positive {quoted(measures['positive'])}")
     parts.append(f"intervals {100 * measures['level']:g}%")
-    yield from wrapped(f"{name}: {', '.join(parts)}")
-    if min(models, before or models) < FEWEST_RUNS:
-        yield "Few training runs: intervals cover another test set, not another training run."
-    else:
-        yield "Intervals cover another training run and another test set."
+    few = min(models, before or models) < FEWEST_RUNS
+    return f"{name}: {', '.join(parts)}", (
+        "Few training runs: intervals cover another test set, not another training run."
+        if few
+        else "Intervals cover another training run and another test set."
+    )
 
 
 def _models(count: int) -> str:
     return f"{count} model{'' if count == 1 else 's'}"
 
 
-def _plain(row: Row) -> bool:
-    return row["metric"] == "error" and row["class"] is None
-
-
-def _printed(measures: dict[str, Any], everything: bool) -> list[Row]:
-    """The rows that are printed; of decisions FNR, FPR and selection of every group come first."""
+def _chosen(measures: dict[str, Any], everything: bool) -> list[Row]:
+    """The rows that are shown; of decisions FNR, FPR and selection of every group come first."""
     rows: list[Row] = measures["subgroups"]
     if measures["positive"] is None:
-        return [row for row in rows if everything or _plain(row)]
+        plain = [row for row in rows if row["metric"] == "error" and row["class"] is None]
+        return rows if everything else plain
     order = (*DECISIONS, "error")
     return sorted(rows, key=lambda row: order.index(row["metric"]))
 
 
-def _metric(row: Row) -> str:
+def _named(row: Row, of: str) -> Row:
     metric = str(NAMES.get(row["metric"], row["metric"]))
-    return metric if row["class"] is None else f"{metric} of {row['class']}"
+    metric += "" if row["class"] is None else f" of {row['class']}"
+    return row | {"rate": metric, "n": row[of].n}
 
 
-def _rates(measures: dict[str, Any], rows: list[Row]) -> list[str]:
-    populations = ["baseline", "predicted"] if measures["baseline_models"] else ["predicted"]
-    cells = [
-        [row["group"], _metric(row), f"{row['predicted'].n:,}"]
-        + [shown(row[part], factor=100, digits=2) for part in populations]
-        + [aside((row[part] for part in populations), *SAID_ONCE)]
-        for row in rows
-    ]
-    titles = [f"{part} %" for part in populations]
-    return table_lines(["group", "rate", "n", *titles], cells, right=2)
+def _populations(rows: Sequence[Row], unit: Unit, end: str = "") -> list[Column]:
+    parts = [part for part in ("baseline", "predicted") if f"{part}{end}" in rows[-1]]
+    return [Column(f"{part}{end}", part, unit) for part in parts]
 
 
-def _changes(rows: list[Row]) -> list[str]:
-    cells = [
-        [
-            row["group"],
-            _metric(row),
-            f"{row['absolute'].n:,}",
-            shown(row["absolute"], factor=100, digits=2, sign="+"),
-            shown(row["relative"], digits=1, sign="+"),
-            aside([row["absolute"], row["relative"]], *SAID_ONCE),
-        ]
-        for row in rows
-    ]
-    return table_lines(["group", "rate", "n", "change, points", "relative, %"], cells, right=2)
+def _rates(measures: dict[str, Any], rows: list[Row]) -> Table:
+    columns = [Column("group", "group"), Column("rate", "rate"), N, *_populations(rows, "rate")]
+    named = [_named(row, "predicted") for row in rows]
+    return Table("rates", "", columns, named, stub=2, known=SAID_ONCE)
 
 
-def _clarify(rows: list[Row]) -> list[str]:
-    populations = [part for part in ("baseline", "predicted", "change") if part in rows[-1]]
-    cells = []
-    for row in rows:
-        estimates = [row[part] for part in populations if part in row]
-        n = "" if row["lacks"] else f"{estimates[-1].n:,}"
-        lacking = f"not computed (no {row['lacks']})" if row["lacks"] else ""
-        texts = [
-            "" if part not in row or lacking else shown(row[part], sign="+" * (part == "change"))
-            for part in populations
-        ]
-        note = lacking or aside(estimates, *SAID_ONCE)
-        if len(populations) == 1:
-            cells.append([row["metric"], row["title"], n, *texts, note])
-        else:
-            cells.append([row["metric"], n, *texts, note])
-    if len(populations) == 1:
-        return table_lines(["metric", "", "n", "value"], cells, right=2)
-    return table_lines(["metric", "n", *populations], cells, right=1)
-
-
-def _fairness(rows: list[Row]) -> list[str]:
-    parts = [part for part in ("baseline", "predicted") if part in rows[0]]
-    cells = [
-        [
-            f"fairness.{row['metric']}",  # Clarify has a DI, too
-            f"{row['predicted'].n:,}",
-            *(shown(row[part]) for part in parts),
-            aside((row[part] for part in parts), *SAID_ONCE),
-        ]
-        for row in rows
-    ]
-    return table_lines(["metric", "n", *parts], cells, right=1)
-
-
-def _signed(rows: list[Row]) -> Iterator[str]:
-    """What stands behind absolute differences of two groups, with its sign."""
-    signed = [row for row in rows if "predicted_signed" in row]
-    if not signed:
-        return
-    parts = [part for part in ("baseline", "predicted") if f"{part}_signed" in signed[0]]
-    cells = [
-        [f"fairness.{row['metric']}", f"{row['predicted_signed'].n:,}"]
-        + [shown(row[f"{part}_signed"], sign="+") for part in parts]
-        + [aside((row[f"{part}_signed"] for part in parts), *SAID_ONCE)]
-        for row in signed
-    ]
-    yield cropped_text(
-        f"signed: rate of {signed[0]['groups'][0]} minus that of {signed[0]['groups'][1]}"
+def _changes(rows: list[Row]) -> Table:
+    columns = (
+        Column("group", "group"),
+        Column("rate", "rate"),
+        N,
+        Column("absolute", "change, points", "points"),
+        Column("relative", "relative", "percent"),
     )
-    yield from table_lines(["metric", "n", *parts], cells, right=1)
+    named = [_named(row, "absolute") for row in rows]
+    return Table("changes", "", columns, named, stub=2, known=SAID_ONCE)
+
+
+def _clarify(column: str, d: str, a: str, rows: list[Row]) -> Table:
+    columns = _populations(rows, "number")
+    if "change" in rows[-1]:
+        columns.append(Column("change", "change", "change"))
+    last = columns[-1].key
+    shown = [
+        {"metric": row["metric"], "title": row["title"]}
+        | (
+            {"why": f"not computed (no {row['lacks']})"}
+            if row["lacks"]
+            else row | {"n": (row.get(last) or row["predicted"]).n}
+        )
+        for row in rows
+    ]
+    titles = [Column("title", "")] if len(columns) == 1 else []
+    return Table(
+        f"clarify-{column}-{d}-{a}",
+        f"{column}: d = {d}, a = {a}",
+        [Column("metric", "metric"), *titles, N, *columns, Column("why", "")],
+        shown,
+        stub=1 + len(titles),
+        known=SAID_ONCE,
+    )
+
+
+def _fairness(column: str, rows: list[Row]) -> Iterator[Table]:
+    """The metrics of a column, and what stands behind absolute differences of two groups."""
+    head = [Column("name", "metric"), N]
+    named = [row | {"name": f"fairness.{row['metric']}"} for row in rows]  # Clarify has a DI, too
+    yield Table(
+        f"fairness-{column}",
+        f"{column}: {', '.join(rows[0]['groups'])}",
+        [*head, *_populations(rows, "number")],
+        [row | {"n": row["predicted"].n} for row in named],
+        known=SAID_ONCE,
+    )
+    if signed := [row for row in named if "predicted_signed" in row]:
+        first, second = rows[0]["groups"]
+        yield Table(
+            f"signed-{column}",
+            f"signed: rate of {first} minus that of {second}",
+            [*head, *_populations(signed, "change", "_signed")],
+            [row | {"n": row["predicted_signed"].n} for row in signed],
+            known=SAID_ONCE,
+        )

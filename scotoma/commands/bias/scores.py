@@ -17,11 +17,12 @@ from scotoma.commands.shared.tables import check_compared, column, columns, numb
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
-from scotoma.document.lines import table_lines, wrapped
+from scotoma.document import Column, Document, Section, Table
+from scotoma.document.text import document_text
 from scotoma.errors import ConfigError
 from scotoma.inputs import Floats
 from scotoma.jsonable import jsonable
-from scotoma.numbers import Estimate
+from scotoma.numbers import FEW_RUNS
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 
@@ -112,8 +113,8 @@ def run_bias_of_scores(
         }
         sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
         return
-    lines = _lines(path.name, score, effects, table.height, compared=bool(before), lower=lower)
-    sys.stdout.write("\n".join(lines) + "\n")
+    shown = _document(path.name, score, effects, table.height, compared=bool(before), lower=lower)
+    sys.stdout.write(document_text(shown) + "\n")
 
 
 def _scores(table: pl.DataFrame, names: tuple[str, ...], label: str, score: str) -> Floats:
@@ -138,7 +139,7 @@ def _row(one: GroupScoreEffect, *, lower: bool, compared: bool) -> dict[str, Any
     }
 
 
-def _lines(
+def _document(
     name: str,
     score: str,
     effects: Sequence[GroupScoreEffect],
@@ -146,38 +147,29 @@ def _lines(
     *,
     compared: bool,
     lower: bool,
-) -> list[str]:
-    what = f"{score.replace('_', ' ')}" if "error" in score else f"score, {score} is better"
-    lines = [*wrapped(f"{name}: {rows:,} examples, mean {what}", later="  "), ""]
-    head = ["group", "n", "mean"]
-    head = ["group", "n", "baseline", "predicted", "worse, %"] if compared else head
+) -> Document:
+    what = score.replace("_", " ") if "error" in score else f"score, {score} is better"
+    columns = [Column("group", "group"), Column("n", "n", "count")]
+    columns += [Column("before", "baseline", "score")] if compared else []
+    columns += [Column("after", "predicted" if compared else "mean", "score")]
+    columns += [Column("worse", "worse", "percent")] if compared else []
     cells = [
-        (
-            one.group,
-            f"{one.score.n:,}",
-            *([_shown(one.score.before)] if compared else []),
-            _shown(one.score.after),
-            *([_shown(one.score.worsening(lower_is_better=lower), ".1f")] if compared else []),
-            "",
-        )
+        {
+            "group": one.group,
+            "n": one.score.n,
+            "before": one.score.before,
+            "after": one.score.after,
+            "worse": one.score.worsening(lower_is_better=lower) if compared else None,
+        }
         for one in effects
     ]
-    lines += table_lines(head, cells, right=1)
-    if not compared:
-        return lines
-    hit = affected(effects, higher_is_better=not lower)
-    names = [one.group for one in hit if one.group != effects[0].group]
-    text = (
-        f"The mean surely gets worse for {listed(names)}, adjusted for {len(effects)} groups."
-        if names
-        else f"No group's mean surely gets worse, adjusted for {len(effects)} groups."
-    )
-    return [*lines, "", *wrapped(text, later="  ")]
-
-
-def _shown(estimate: Estimate, digits: str = ".4g") -> str:
-    if not np.isfinite(estimate.value):
-        return "undefined"
-    if not np.isfinite(estimate.low):
-        return f"{estimate.value:{digits}}"
-    return f"{estimate.value:{digits}} [{estimate.low:{digits}}, {estimate.high:{digits}}]"
+    known = (*FEW_RUNS, "no interval")
+    sections = [Section("means", "", parts=[Table("means", "", columns, cells, known=known)])]
+    if compared:
+        hit = affected(effects, higher_is_better=not lower)
+        names = [one.group for one in hit if one.group != effects[0].group]
+        worse = f"The mean surely gets worse for {listed(names)}, adjusted"
+        none = "No group's mean surely gets worse, adjusted"
+        text = f"{worse if names else none} for {len(effects)} groups."
+        sections.append(Section("conclusion", "", [text]))
+    return Document(f"{name}: {rows:,} examples, mean {what}", sections=sections)

@@ -20,22 +20,20 @@ from scotoma.commands.check.forecast_groups import GroupForecast, forecast_group
 from scotoma.commands.check.forecast_scores import forecast_of_scores, read_scores
 from scotoma.commands.check.forecast_text import forecast_text, steps_text
 from scotoma.commands.shared.configuration import configuration, own_code
-from scotoma.config import Config, OnnxSource, PredictionsSource, ScoresSource
+from scotoma.config import Config
 from scotoma.config.newest import Newest
-from scotoma.config.sources import FileSource
 from scotoma.costs.estimate import AuditSize, StepCost, step_costs
 from scotoma.costs.images import ImageFacts, look_at_images
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.costs.measuring import AuditShape, measuring_cost, relative_speed
-from scotoma.datasets import AuditedExamples, Survey, survey_examples
+from scotoma.datasets import AuditedExamples
 from scotoma.datasets.memory import available_memory
-from scotoma.datasets.sources import image_place
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
 from scotoma.run.copies import folder_here
+from scotoma.sources.reading import Survey, survey_examples
 from scotoma.stages.inputs.newest import looked_at
-from scotoma.stages.members.shards import Shard
 from scotoma.stages.robustness.forecast import forecast_robustness
 from scotoma.stages.steps import skipped_steps
 
@@ -81,10 +79,10 @@ def print_forecast(
     wanted = configuration(path, deterministic=False, seed=None, data=data)
     seconds = TRIAL_S if trial else 0.0
     with looked_at(wanted) as (config, newest), own_code(config, path, allowed=allow_code):
-        if isinstance(config.source, ScoresSource):
+        if config.source.score is not None:
             forecast_of_scores(config, assumed_error, as_json=as_json)
             return
-        if assumed_error is None and not isinstance(config.source, PredictionsSource):
+        if assumed_error is None and not config.source.has_answers:
             assumed_error = ASSUMED
         forecast, complaint = _forecast(
             config, assumed_error, seconds, newest, groups=True, quiet=quiet
@@ -105,10 +103,10 @@ def require_sound(config: Config, *, network: bool = True) -> None:
         ScotomaError: What `scotoma check` would say.
     """
     with looked_at(config) as (resolved, newest):
-        if isinstance(resolved.source, ScoresSource):
+        if resolved.source.score is not None:
             read_scores(resolved)
             return
-        known = None if isinstance(resolved.source, PredictionsSource) else ASSUMED
+        known = None if resolved.source.has_answers else ASSUMED
         complaint = _forecast(
             resolved, known, 0.0, newest, groups=False, quiet=True, try_network=network
         )[1]
@@ -144,7 +142,7 @@ def print_dry_run(
         DataError: The data cannot be audited.
     """
     wanted = configuration(path, deterministic=deterministic, seed=seed, data=data, models=models)
-    if isinstance(wanted.source, PredictionsSource):
+    if wanted.source.has_answers:
         raise ConfigError(
             f"--dry-run estimates training, and source.kind {wanted.source.kind} trains nothing; "
             "run scotoma check"
@@ -182,8 +180,8 @@ def _forecast(
     error: float | NDArray[np.float64] | None = assumed_error
     steps: dict[str, StepCost] = {}
     with _bars(quiet=quiet) as bars:
-        if assumed_error is None and isinstance(config.source, PredictionsSource):
-            from scotoma.stages.external.predictions import baseline_errors
+        if assumed_error is None and config.source.has_answers:
+            from scotoma.sources.answers import baseline_errors
 
             bars.add_task("read predictions", total=None)
             error = baseline_errors(config, survey.examples.split("test"))
@@ -196,7 +194,7 @@ def _forecast(
                 tick=lambda done, total: bars.update(bar, completed=done, total=total),
             )
         network = NetworkCost(reason="left out: the data cannot be audited")
-        if isinstance(config.source, PredictionsSource):
+        if config.source.has_answers:
             network = NetworkCost(reason=NOT_RUN)
         elif not complaint and try_network:
             bars.add_task("time a few steps", total=None)
@@ -254,20 +252,17 @@ def _shape(config: Config, test: AuditedExamples) -> AuditShape:
 
 def _model_files(config: Config) -> dict[str, list[str]]:
     """Name the files of the external models of every variant, in order."""
-    if not isinstance(config.source, OnnxSource):
+    if not config.source.has_models:
         return {}
     needs("onnx", "train", "source.kind onnx")
-    from scotoma.stages.external.models import find_models
-
-    return find_models(config)
+    return config.source.models_found(config)
 
 
 def _bytes_of(config: Config, files: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Add the sizes of the external models of every variant."""
     totals = {}
     for variant, names in files.items():
-        assert isinstance(config.source, OnnxSource)
-        sizes = storage.list_files(storage.join(config.source.models, variant))
+        sizes = storage.list_files(storage.join(config.source.places["models"], variant))
         totals[variant] = sum(sizes[name] for name in names)
     return totals
 
@@ -281,11 +276,10 @@ def _network_cost(
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
-        from scotoma.stages.external.models import model_sources
         from scotoma.stages.external.network import network_of
 
-        only_first = Shard(0, range(1))
-        folder = folder_here(model_sources(config, only_first))
+        first_files = config.source.files_of_models(config, lambda variant: range(1))
+        folder = folder_here(first_files["models"])
         first = {variant: folder / variant / names[0] for variant, names in files.items()}
         network = network_of(config, size.outputs)
         cost = measure_models(network, images.shape, first, seconds=seconds)
@@ -299,10 +293,10 @@ def _network_cost(
 
 
 def _complaint(config: Config, survey: Survey) -> str:
-    if survey.join is None:
+    folder = config.source.image_folder()
+    if survey.join is None or folder is None:
         return ""
-    assert isinstance(config.source, FileSource)
-    return survey.join.complaint(survey.origin, image_place(config.source))
+    return survey.join.complaint(survey.origin, folder)
 
 
 def _size(config: Config, survey: Survey) -> AuditSize:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from scotoma.comparison.means import ScoreTable, score_table
-from scotoma.config import Config, ScoresSource
-from scotoma.datasets import survey_examples
+from scotoma.config import Config
 from scotoma.document.lines import table_lines, wrapped
 from scotoma.errors import ConfigError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.printable import printable
+from scotoma.sources.contract import Score
+from scotoma.sources.reading import survey_examples
 
 __all__ = [
     "ScoreForecast",
@@ -137,19 +138,19 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     """
     if assumed_error is not None:
         raise ConfigError("--assumed-error is for classes, and source.kind is scores; leave it out")
-    source = _source(config)
+    score = _score(config)
     content, groups = read_scores(config)
     if as_json:
         rows = [asdict(one) for one in groups]
         shown = content | {"power": POWER, "groups": rows}
         sys.stdout.write(json.dumps(jsonable(shown), indent=1, ensure_ascii=False) + "\n")
         return
-    unit = f" in {source.unit}" if source.unit else ""
-    better = "lower" if source.is_lower_better else "higher"
+    unit = f" in {score.unit}" if score.unit else ""
+    better = "lower" if score.lower_is_better else "higher"
     count = content["models"]
     lines = wrapped(
         f"{config.project}: {content['test']:,} test examples, {count} "
-        f"model{'' if count == 1 else 's'} of the baseline; {source.score_name}{unit}, {better} is "
+        f"model{'' if count == 1 else 's'} of the baseline; {score.name}{unit}, {better} is "
         "better",
         later="  ",
     )
@@ -165,7 +166,7 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
         for one in groups
     ]
     lines += ["", *table_lines(["group", "n", "mean", *names], table, right=1), ""]
-    ratio = "compressed / dense" if source.is_lower_better else "dense / compressed"
+    ratio = "compressed / dense" if score.lower_is_better else "dense / compressed"
     lines += wrapped(
         f"Per cent: the smallest rise of {ratio} of the mean that these very scores show with "
         f"{100 * POWER:.0f}% power, corrected for all {len(groups)} groups. A FAIL needs the "
@@ -176,9 +177,10 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _source(config: Config) -> ScoresSource:
-    assert isinstance(config.source, ScoresSource)
-    return config.source
+def _score(config: Config) -> Score:
+    score = config.source.score
+    assert score is not None
+    return score
 
 
 def read_scores(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
@@ -187,7 +189,7 @@ def read_scores(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
     Raises:
         DataError: They cannot be read.
     """
-    from scotoma.stages.external.predictions import supplied_scores
+    from scotoma.sources.answers import supplied_scores
 
     survey = survey_examples(config)
     examples, scores = supplied_scores(config, survey.examples.split("test"))
@@ -198,7 +200,7 @@ def read_scores(config: Config) -> tuple[dict[str, Any], list[ScoreForecast]]:
         )
         for variant in config.resolved_variants[1:]
     }
-    number, lower = len(partition.keys), _source(config).is_lower_better
+    number, lower = len(partition.keys), _score(config).lower_is_better
 
     def forecast(key: str, name: str, mask: Flags) -> ScoreForecast:
         worse: dict[str, float | None] = {}

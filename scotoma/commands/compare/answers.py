@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from scotoma.answers.admission import NO_ANSWER, NO_LABEL, speak_of_classes, unasked_chance
+from scotoma.answers.admission import speak_of_classes, unasked_chance
 from scotoma.answers.pair import Answers, Examples, NumberedClasses, Pair
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
-from scotoma.inputs import Codes
 
-__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "answered_names", "are_outcomes"]
+__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "are_outcomes"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 NO_LABELS = "logs say what is right, and hold no labels"
@@ -34,12 +33,6 @@ def admitted(compared: Sequence[ComparedLogs]) -> list[Pair]:
     )
     named = tables and all(_are_names(one.rows.table) for one in compared)
     return [_pair(one, tables=tables, named=named) for one in compared]
-
-
-def answered_names(pair: Pair, ids: Codes) -> pl.Series:
-    """The names of the classes of labels or answers, shape (N,); null where there is no answer."""
-    names = [None if one == NO_ANSWER else one.removesuffix(NO_LABEL) for one in pair.classes]
-    return pl.Series(names, dtype=pl.String)[ids]
 
 
 def are_outcomes(pair: Pair) -> bool:

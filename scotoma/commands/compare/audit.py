@@ -1,49 +1,42 @@
-"""From compared logs to an audit of predictions: tables, a configuration, a verdict."""
+"""From compared answers to a verdict: in memory, or by an audit in a folder."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import yaml
 
-from scotoma.answers.admission import is_label
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, check_language, is_label, unanswered_note
 from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import Pair
-from scotoma.audit import read_audit, read_gate
-from scotoma.commands.compare.answers import RIGHT, answered_names, are_outcomes
+from scotoma.answers.pair import Answers, Pair
+from scotoma.answers.values import MISSING
+from scotoma.audit import as_text, read_audit, read_gate
+from scotoma.audit.precision import MeasuredDetectors
+from scotoma.commands.compare.answers import RIGHT
 from scotoma.commands.compare.logs import ComparedLogs
-from scotoma.comparison.rows import SIDES
-from scotoma.config import Config, load_config
+from scotoma.config import load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
+from scotoma.config.measuring import SliceSettings
 from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError, DataError
-from scotoma.natural import natural_order
-from scotoma.run import Run
+from scotoma.inputs import Codes
+from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
-from scotoma.stages.external.predictions import complete
+from scotoma.stages.in_memory import DENSE, AnswersInMemory, gate_of
 from scotoma.stages.inputs.texts import texts_file, write_compared_notes
 from scotoma.stages.judging.terms import Judging
-from scotoma.stages.prepare import prepare
-from scotoma.stages.slices import slices
-from scotoma.stages.verdict import verdict
+from scotoma.stages.measures.rates import class_rates_asked
+from scotoma.stages.prepare import refuse_unfit_rules
 
-__all__ = [
-    "ComparedVerdict",
-    "audit_tables",
-    "judge_compared",
-    "judge_tables",
-    "write_audit",
-]
+__all__ = ["ComparedVerdict", "audit_answers", "judge_answers", "judge_compared", "write_audit"]
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 RULES = """\
@@ -69,7 +62,7 @@ GROUP_RULES = """\
 
 @dataclass(frozen=True)
 class ComparedVerdict:
-    """A verdict on compared logs.
+    """A verdict on compared answers.
 
     Attributes:
         content: gate.json.
@@ -92,12 +85,12 @@ def judge_compared(
     tracking: str,
     quiet: bool,
 ) -> ComparedVerdict:
-    """Judge compared logs by an audit of predictions.
+    """Judge compared logs.
 
     Args:
         compared: The original and each compressed model.
         pairs: Their answers, from `admitted`.
-        out: Folder of the run, whose inputs lie in `compared/`; None to leave no audit behind.
+        out: Folder of an audit, whose inputs lie in `compared/`; None to leave no audit behind.
         judging: Rules and day.
         positive: The answer that is the favourable outcome; empty for none.
         tracking: MLflow's server or database; empty to log nowhere.
@@ -106,54 +99,71 @@ def judge_compared(
     Raises:
         ScotomaError: What an audit of these answers refuses.
     """
+    answers = _together(compared, pairs)
+    if out is None:
+        return judge_answers(answers, judging, positive=positive)
 
     def write(folder: Path) -> Path:
-        path = _write(compared, pairs, folder, tracking=tracking, positive=positive)
-        notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
-        # The audit counts answers that are missing itself.
-        write_compared_notes(folder, [note for note in notes if note.rule != "unanswered"])
-        if out is not None:
-            _write_texts(compared, folder)
+        more: dict[str, Any] = {"tracking": {"uri": tracking or "off"}}
+        more["label"] = {"column": "label"} | ({"positive": positive} if positive else {})
+        reruns = pairs[0].examples.cluster is not None
+        path = write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
+        write_compared_notes(folder, answers.notes)
+        _write_texts(compared, folder)
         return path
 
-    if out is None:
-        return judge_tables(write, judging)
-    return audit_tables(write, out, judging, quiet=quiet)
+    return audit_answers(answers, write, out, judging, quiet=quiet)
 
 
-def judge_tables(write: Callable[[Path], Path], judging: Judging) -> ComparedVerdict:
-    """Judge tables of examples and predictions without leaving an audit behind.
+def judge_answers(
+    answers: AnswersInMemory,
+    judging: Judging,
+    *,
+    positive: str = "",
+    detectors: MeasuredDetectors | None = None,
+) -> ComparedVerdict:
+    """Judge answers without leaving an audit behind.
 
     Nobody will read its numbers, so that only those are measured which a rule asks for.
 
     Args:
-        write: Writes the tables into a folder, and returns the configuration of their audit.
+        answers: Of the original and each compressed model.
         judging: Rules and day.
+        positive: The answer that is the favourable outcome; empty for none.
+        detectors: AP and AR, where the examples are boxes.
     """
-    with tempfile.TemporaryDirectory(prefix="scotoma-") as folder:
-        path = write(Path(folder, "run", INPUTS))
-        run = Run.create(Path(folder, "run"), complete(load_config(path)))
-        rules = judging.rules or _rules(run.config)
-        Judging(rules, judging.as_of).leave(run)
-        asked = () if rules is None else rules.rules  # the default rules ask for none of these
-        levels = {rule.metric.partition(".")[0] for rule in asked if isinstance(rule, LevelRule)}
-        prepare(run)
-        divergence(run)
-        bias(run, clarify="clarify" in levels, run_to_run="fairness" in levels)
-        slices(run, search=any(isinstance(rule, SlicesRule) for rule in asked))
-        verdict(run)
-        return _verdict(run.path("gate.json"))
+    examples, rules = answers.examples, judging.rules or _rules(answers)
+    if rules is not None:
+        refuse_unfit_rules(rules, examples, scored=False)
+    asked = () if rules is None else rules.rules  # the default rules ask for none of these
+    levels = {rule.metric.partition(".")[0] for rule in asked if isinstance(rule, LevelRule)}
+    described = [*examples.attributes, *examples.features.columns]
+    searches = any(isinstance(rule, SlicesRule) for rule in asked)
+    audit = answers.audit(
+        positive=positive or None, clarify="clarify" in levels, run_to_run="fairness" in levels,
+        class_rates=rules is not None and bool(class_rates_asked(rules)),
+        slices=SliceSettings(features=described) if searches else None, detectors=detectors,
+        project="compare",
+    )  # fmt: skip
+    gate = gate_of(audit, rules, judging.as_of)
+    return ComparedVerdict(as_text(gate), gate.exit_code, audit.admission)
 
 
-def audit_tables(
-    write: Callable[[Path], Path], out: Path, judging: Judging, *, quiet: bool
+def audit_answers(
+    answers: AnswersInMemory,
+    write: Callable[[Path], Path],
+    out: Path,
+    judging: Judging,
+    *,
+    quiet: bool,
 ) -> ComparedVerdict:
-    """Audit tables of examples and predictions, in a folder with all that an audit leaves.
+    """Audit answers, in a folder with all that an audit leaves.
 
     What is refused leaves no folder that was not there before.
 
     Args:
-        write: As for `judge_tables`.
+        answers: Of the original and each compressed model.
+        write: Writes them into a folder, and returns the configuration of their audit.
         out: Folder of the run; what it reads lies in `compared/`.
         judging: Rules and day.
         quiet: Write nothing to stderr.
@@ -165,133 +175,162 @@ def audit_tables(
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
-        rules = judging.rules or _rules(config)
         run_configured(
-            complete(config), str(out), Judging(rules, judging.as_of), None,
-            as_json=False, quiet=quiet, step=None, silent=True,
+            config.completed(), str(out), Judging(judging.rules or _rules(answers), judging.as_of),
+            None, as_json=False, quiet=quiet, step=None, silent=True,
         )  # fmt: skip
     except (ConfigError, DataError):
         if not begun:
             shutil.rmtree(out, ignore_errors=True)
         raise
-    return _verdict(out / "gate.json")
+    path, admission = out / "gate.json", read_audit(out / "audit.json").admission
+    return ComparedVerdict(path.read_text(encoding="utf-8"), read_gate(path).exit_code, admission)
 
 
-def _verdict(path: Path) -> ComparedVerdict:
-    gate = read_gate(path)
-    audit = read_audit(path.with_name("audit.json"))
-    return ComparedVerdict(path.read_text(encoding="utf-8"), gate.exit_code, audit.admission)
-
-
-def _rules(config: Config) -> GateRules | None:
+def _rules(answers: AnswersInMemory) -> GateRules | None:
     """Rules for right and wrong, found and missed; an audit's own where answers are classes."""
-    if not {RIGHT, FOUND} & set(getattr(config.source, "classes", ())):
+    classes, attributes = answers.examples.classes, answers.examples.attributes
+    if not {RIGHT, FOUND} & {*classes}:
         return None
-    text = RULES + (GROUP_RULES if config.groups.attributes else "")
-    path = Path(str(getattr(config.source, "files", "")))
-    predicted = pl.scan_parquet(path, glob=False) if path.suffix == ".parquet" else None
-    if predicted is not None and path.is_file():
-        count = predicted.select(pl.col("predicted").null_count()).collect().item()
-        over = "groups" if config.groups.attributes else "all"
-        text += UNANSWERED.format(over=over) if count else ""
+    text = RULES + (GROUP_RULES if attributes else "")
+    if NO_ANSWER in classes:
+        text += UNANSWERED.format(over="groups" if attributes else "all")
     return parse_rules(text, "the rules")
 
 
-def _write(
-    compared: Sequence[ComparedLogs],
-    pairs: Sequence[Pair],
-    folder: Path,
-    *,
-    tracking: str,
-    positive: str,
-) -> Path:
-    """Write the tables and the configuration of an audit; see `judge_compared`.
-
-    Returns:
-        The configuration.
-    """
-    first, groups = pairs[0], pairs[0].examples.groups.values
-    tables = [
-        one.rows.table.with_columns(
-            pl.concat_str("task", pl.lit("/"), "example_id").alias("id"),
-            answered_names(pair, pair.labels).alias("label"),
-            *(own.alias(f"group {name}") for name, own in pair.examples.groups.values.items()),
-            *(
-                answered_names(pair, own.predicted[:, 0]).alias(side)
-                for side, own in zip(SIDES, (pair.dense, pair.compressed), strict=True)
-                if own is not None
-            ),
-        )
-        for one, pair in zip(compared, pairs, strict=True)
-    ]
-    common = tables[0].select("id").unique(maintain_order=True)
-    for table in tables[1:]:
-        common = common.join(table.select("id").unique(), on="id", maintain_order="left")
-    examples = (
-        tables[0]
-        .join(common, on="id", maintain_order="left")
-        .unique("id", keep="first", maintain_order=True)
-    )
+def _together(compared: Sequence[ComparedLogs], pairs: Sequence[Pair]) -> AnswersInMemory:
+    """Bring the answers of all models to the examples that all have answered."""
+    tables = [one.rows.table for one in compared]
+    named = pl.concat_str("task", pl.lit("/"), "example_id")
+    ids = [table.select(id=named)["id"] for table in tables]
+    rows = _common_rows(ids)
+    table, own = tables[0][rows[0]], ids[0].gather(rows[0])
     lengths = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
-    features = [name for name, own in lengths.items() if examples[own].n_unique() > 1]
-    tasks = [] if examples["task"].n_unique() < 2 or "task" in groups else ["task"]
-    sides = [(compared[0].models[0], "before", tables[0])]
-    sides += [(one.models[1], "after", table) for one, table in zip(compared, tables, strict=True)]
-    answers = [
-        table.join(common, on="id")
-        .select(
-            example_id=pl.col("id"), variant=pl.lit(name), model=pl.lit("0"),
-            rerun=pl.col(f"rerun_{side}").cast(pl.String), predicted=pl.col(side),
+    features = table.select(
+        pl.col("prompt_length").cast(pl.Float64).alias("prompt length"),
+        pl.col("prompt_script").fill_null(MISSING).alias("prompt script"),
+        pl.col("position").cast(pl.Float64),
+    ).drop(name for name, column in lengths.items() if table[column].n_unique() < 2)
+    groups = {} if table["task"].n_unique() < 2 else {"task": table["task"]}
+    if pairs[0].examples.cluster is not None:
+        again = pl.int_range(1, pl.len() + 1).over("id")
+        own = own.to_frame().select(pl.concat_str("id", pl.lit(MARK), again))["id"]
+    aligned = [pair.take(row) for pair, row in zip(pairs, rows, strict=True)]
+    for place, pair in enumerate(aligned):
+        values = {**pair.examples.groups.values}
+        values |= {name: column for name, column in groups.items() if name not in values}
+        aligned[place] = replace(
+            pair,
+            examples=replace(
+                pair.examples, ids=own, features=features,
+                groups=replace(pair.examples.groups, values=values),
+            ),
+        )  # fmt: skip
+    if DENSE in (names := [pair.compressed.variant for pair in aligned]):
+        raise ConfigError(
+            f"a compressed model must not be called {DENSE}, which the original is, got "
+            f"{', '.join(names)}; rename its log"
         )
-        .unique(["example_id", "rerun"], keep="first", maintain_order=True)
-        for name, side, table in sides
-    ]  # fmt: skip
-    classes = dict.fromkeys(name for pair in pairs for name in pair.classes if is_label(name))
-    return write_audit(
-        folder,
-        examples.select(
-            pl.col("id").alias("example_id"), "label", "position",
-            pl.col("prompt_length").alias("prompt length"),
-            pl.col("prompt_script").fill_null("(missing)").alias("prompt script"),
-            *(pl.col(f"group {name}") for name in groups),
-            *(pl.col(name).alias(f"group {name}") for name in tasks),
+    answers = AnswersInMemory.of(aligned)
+    dense, *others = answers.populations
+    assert aligned[0].dense is not None
+    told = [_admission(aligned[0], aligned[0].dense, DENSE)]
+    told += [_admission(pair, pair.compressed, pair.compressed.variant) for pair in aligned]
+    return replace(
+        answers,
+        populations=tuple(
+            replace(one, admission=notes) for one, notes in zip((dense, *others), told, strict=True)
         ),
-        pl.concat(answers),
-        list(classes) if are_outcomes(first) else natural_order(classes),
-        groups=[*groups, *tasks], features=[*features, "position"],
-        baseline=compared[0].models[0],
-        label={"column": "label"} | ({"positive": positive} if positive else {}),
-        tracking={"uri": tracking or "off"},
-    )  # fmt: skip
+        # Answers that are missing are told as the audit counts them.
+        notes=tuple(note for note in answers.notes if note.rule != "unanswered"),
+    )
+
+
+def _common_rows(ids: Sequence[pl.Series]) -> list[Codes]:
+    """Rows of each table by which all have the same examples, each equally often.
+
+    The rows of an example stand together; where they are fewer than elsewhere they are repeated.
+
+    >>> _common_rows([pl.Series("id", ["a", "b"]), pl.Series("id", ["b", "b", "a", "a"])])
+    [array([0, 0, 1, 1]), array([2, 3, 0, 1])]
+    """
+    if len(ids) == 1:
+        return [np.arange(len(ids[0]))]
+    sides = [
+        own.to_frame("id").with_row_index("row").group_by("id", maintain_order=True)
+        .agg(pl.col("row").first().alias(f"first {place}"), pl.len().alias(f"times {place}"))
+        for place, own in enumerate(ids)
+    ]  # fmt: skip
+    both = sides[0]
+    for side in sides[1:]:
+        both = both.join(side, on="id", maintain_order="left")
+    counts = both.select(pl.col("^times .*$")).unique()
+    known = {own: rerun_rows(own) for own in counts.rows()}
+    times = np.array([known[own] for own in both.select(counts.columns).iter_rows()], np.intp)
+    again = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    return [
+        np.repeat(both[f"first {place}"].to_numpy().astype(np.intp), times)
+        + again % np.repeat(both[f"times {place}"].to_numpy().astype(np.intp), times)
+        for place in range(len(ids))
+    ]
+
+
+def _admission(pair: Pair, side: Answers, name: str) -> tuple[AdmissionNote, ...]:
+    """Tell which answers of a population are no label, and how many are missing."""
+    labels = [one for one in pair.classes if is_label(one)]
+    codes, rows = np.unique(side.predicted, return_counts=True)
+    counts = {
+        pair.classes[code].removesuffix(NO_LABEL): int(times)
+        for code, times in zip(codes, rows, strict=True)
+        if pair.classes[code] != NO_ANSWER
+    }
+    # What dense says blocks every PASS, for it is what all are compared with.
+    blocked = "" if name == DENSE else name
+    notes = [
+        note.model_copy(update={"variant": blocked}) if note.blocks_pass else note
+        for note in check_language(side.variant, labels, counts)[1]
+    ]
+    return (*notes, *unanswered_note(pair.examples.unanswered(side), name))
 
 
 def write_audit(
-    folder: Path,
-    examples: pl.DataFrame,
-    predictions: pl.DataFrame,
-    classes: Sequence[str],
-    *,
-    groups: Sequence[str],
-    features: Sequence[str],
-    **more: Any,
+    answers: AnswersInMemory, folder: Path, baseline: str, *, reruns: bool = False, **more: Any
 ) -> Path:
     """Write the tables and the configuration of an audit of predictions.
 
     Args:
+        answers: Of the original and each compressed model.
         folder: For the files; it is made.
-        examples: `example_id`, `label`, `group NAME` for each group, and features.
-        predictions: `example_id`, `variant`, `model` and `predicted`.
-        classes: Names of the classes.
-        groups: Attributes; each value is a group.
-        features: Columns that may define slices beside them.
+        baseline: The original.
+        reruns: Whether the rows of a cluster are reruns of one example.
         **more: Other keys of the configuration.
 
     Returns:
         The configuration.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    examples.write_parquet(folder / "examples.parquet")
-    predictions.write_parquet(folder / "predictions.parquet")
+    examples, attributes = answers.examples, answers.examples.attributes
+    table, features = examples.table, examples.features
+    rerun = pl.int_range(pl.len()).over("example_id") if reruns else pl.lit(0)
+    ids = table["example_id"].str.replace(rf"{MARK}\d+$", "") if reruns else table["example_id"]
+    columns = {"example_id": ids, "label": table["label"]}
+    if examples.clusters is not None and not reruns:
+        columns["cluster"] = table["cluster"]
+    columns |= {f"group {name}": table[name] for name in attributes}
+    described = pl.DataFrame(columns | {one.name: one for one in features})
+    described.unique("example_id", keep="first", maintain_order=True).write_parquet(
+        folder / "examples.parquet"
+    )
+    names = [None if one == NO_ANSWER else one.removesuffix(NO_LABEL) for one in examples.classes]
+    written = [
+        pl.DataFrame({"example_id": ids}).with_columns(
+            variant=pl.lit(own.variant if place else baseline), model=pl.lit("0"),
+            rerun=rerun.cast(pl.String),
+            predicted=pl.Series(names, dtype=pl.String)[own.predicted[:, 0]],
+        )
+        for place, own in enumerate(answers.populations)
+    ]  # fmt: skip
+    pl.concat(written).write_parquet(folder / "predictions.parquet")
     config = {
         "version": 1,
         "project": "compare",
@@ -299,12 +338,13 @@ def write_audit(
             "kind": "predictions",
             "files": str((folder / "predictions.parquet").absolute()),
             "examples": str((folder / "examples.parquet").absolute()),
-            "classes": [*classes],
+            "classes": [*filter(is_label, examples.classes)],
         },
         "label": {"column": "label"},
-        "groups": {name: {"column": f"group {name}", "bins": "each"} for name in groups},
-        "slices": {"features": [*groups, *features]},
+        "groups": {name: {"column": f"group {name}", "bins": "each"} for name in attributes},
+        "slices": {"features": [*attributes, *features.columns]},
         "tracking": {"uri": "off"},
+        "baseline": baseline,
     } | more
     path = folder / "audit.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -12,19 +12,29 @@ import polars as pl
 from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.commands.compare.audit import ComparedVerdict, audit_tables, judge_tables, write_audit
+from scotoma.audit import write_part
+from scotoma.commands.compare.audit import (
+    ComparedVerdict,
+    audit_answers,
+    judge_answers,
+    write_audit,
+)
 from scotoma.commands.compare.groups import grouped, groupings, joined
 from scotoma.commands.compare.logs import Model
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
+from scotoma.datasets import AuditedExamples
+from scotoma.datasets.examples import FEATURES
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import BoxOutcomes, dealt_outcomes, outcomes
 from scotoma.detection.table import FOUND, GROUPING, MEASURED, MISSED, box_table
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Codes
+from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
 from scotoma.readers.boxes import read_detections, read_ground_truth
-from scotoma.stages.external.precision import precision_file, write_detectors
+from scotoma.stages.external.precision import detectors_of, precision_file
+from scotoma.stages.in_memory import DENSE, AnswersInMemory
 from scotoma.stages.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
@@ -147,9 +157,21 @@ def judged_boxes(
         judging: Rules and day.
         quiet: Write nothing to stderr.
     """
+    answers = _as_answers(compared)
+    first, *_ = compared.found
+    by_variant = {
+        (DENSE if name == first else name): [own] for name, own in compared.scores.items()
+    }
+    detectors = detectors_of(by_variant, compared.images, {}, compared.admission)
     if out is None:
-        return judge_tables(lambda folder: _write(compared, folder), judging)
-    return audit_tables(lambda folder: _write(compared, folder), out, judging, quiet=quiet)
+        return judge_answers(answers, judging, detectors=detectors)
+
+    def write(folder: Path) -> Path:
+        path = write_audit(answers, folder, first, cluster={"column": "cluster"})
+        write_part(precision_file(folder), detectors)
+        return path
+
+    return audit_answers(answers, write, out, judging, quiet=quiet)
 
 
 def _asked(question: BoxQuestion, table: pl.DataFrame) -> dict[str, GroupColumn]:
@@ -173,28 +195,21 @@ def _features(table: pl.DataFrame, values: Mapping[str, pl.Series]) -> pl.DataFr
     return pl.DataFrame({name: column for name, column in columns.items() if column.n_unique() > 1})
 
 
-def _write(compared: ComparedBoxes, folder: Path) -> Path:
-    """Write the tables and the configuration of an audit; see `judge_tables`."""
-    table, groups = compared.table, compared.groups.values
-    plain = [name for name in MEASURED if table[name].n_unique() > 1]
-    examples = table.select("example_id", "label", pl.col("image_id").alias("image id"), *plain)
-    examples = examples.with_columns(own.alias(f"group {name}") for name, own in groups.items())
-    predictions = pl.concat(
-        examples.select(
-            "example_id",
-            variant=pl.lit(name),
-            model=pl.lit("0"),
-            predicted=pl.Series(np.where(one.found, FOUND, MISSED)),
-        )
-        for name, one in compared.found.items()
+def _as_answers(compared: ComparedBoxes) -> AnswersInMemory:
+    """Boxes as examples, which detectors find or miss."""
+    table, groups, classes = compared.table, compared.groups.values, (FOUND, MISSED)
+    plain = [pl.col(name).cast(pl.Float64) for name in MEASURED if table[name].n_unique() > 1]
+    columns = [pl.lit("test").alias("split"), pl.col("image_id").alias("cluster")]
+    columns += [pl.struct(plain).alias(FEATURES)] if plain else []
+    examples = table.select("example_id", "label", *columns)
+    examples = examples.with_columns(own.alias(name) for name, own in groups.items())
+    ids = tuple(examples["example_id"])
+    return AnswersInMemory(
+        AuditedExamples(examples, classes, tuple(groups), ()),
+        tuple(
+            Predictions(
+                name if place else DENSE, (~one.found).astype(np.uint8)[:, None], ids, (0,), classes
+            )
+            for place, (name, one) in enumerate(compared.found.items())
+        ),
     )
-    first, *_ = compared.found
-    path = write_audit(
-        folder, examples, predictions, [FOUND, MISSED], groups=[*groups], features=plain,
-        baseline=first, cluster={"column": "image id"},
-    )  # fmt: skip
-    by_variant = {("dense" if name == first else name): [own] for name, own in (
-        compared.scores.items()
-    )}  # fmt: skip
-    write_detectors(precision_file(folder), by_variant, compared.images, {}, compared.admission)
-    return path

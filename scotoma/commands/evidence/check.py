@@ -9,7 +9,6 @@ from typing import Any
 
 from scotoma.audit import read_gate
 from scotoma.commands.evidence.write import audited_model
-from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError, DataError
 from scotoma.evidence.envelope import open_envelope, public_key
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
@@ -92,7 +91,7 @@ def check_evidence(
             f"{file_digest(model)[:12]}; do not release this file on it"
         )
     match = audited_model(run, digest)
-    if match is None and not isinstance(run.config.source, PredictionsSource):
+    if match is None and not run.config.source.has_answers:
         raise DataError(
             f"{evidence} speaks of SHA-256 {digest[:12]}, which no model of {run.place} has; do "
             "not trust it"

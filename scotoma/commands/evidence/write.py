@@ -10,7 +10,6 @@ from typing import Any
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.config import PredictionsSource
 from scotoma.errors import ConfigError
 from scotoma.evidence import Release
 from scotoma.evidence.card import card_section
@@ -108,7 +107,7 @@ def _release(finished: FinishedAudit, model: Path, variant: str | None) -> Relea
     match = audited_model(run, digest)
     rows = {one.name: one for one in audit.variants}
     if match is None:
-        if not isinstance(run.config.source, PredictionsSource):
+        if not run.config.source.has_answers:
             raise ConfigError(
                 f"--model {model} must be a model of the audit, got SHA-256 {digest[:12]}, which "
                 f"none of them has; name a file below {run.place}/populations, or audit this one"

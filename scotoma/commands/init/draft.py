@@ -36,9 +36,8 @@ from scotoma.commands.init.models import (
     variants_of,
 )
 from scotoma.commands.shared.tables import column, columns
-from scotoma.config import OnnxSource, parse_config
+from scotoma.config import parse_config
 from scotoma.config.label import Label
-from scotoma.datasets.score_order import score_order
 from scotoma.errors import ConfigError, DataError
 from scotoma.natural import natural_order
 from scotoma.predictions.patterns import find_tables
@@ -46,6 +45,7 @@ from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
+from scotoma.sources.onnx import OnnxSource
 from scotoma.storage.files import written
 
 __all__ = ["Draft", "draft", "run_init"]
@@ -252,7 +252,7 @@ def draft(
             )
         if models is not None:
             pairs = pl.DataFrame({"example_id": frame[key].cast(pl.String), "label": truth})
-            order = score_order(pairs.drop_nulls(), OnnxSource.model_validate(source), table.name)
+            order = OnnxSource.model_validate(source).class_order(pairs.drop_nulls(), table.name)
             notes.append(order[1].sentence)
     key = source.get("key", "example_id" if images is None else "image")
     if "numbered" in source:

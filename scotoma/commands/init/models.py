@@ -143,9 +143,7 @@ def model_input(config: Config, drafted: Mapping[str, Any]) -> tuple[dict[str, A
     Returns:
         Further keys of `source`, and lines that ask for what no file says.
     """
-    from scotoma.stages.external.model_input import with_model_input
-
-    source = with_model_input(config).source.model_dump(exclude_defaults=True)
+    source = config.completed().source.model_dump(exclude_defaults=True)
     read = {key: value for key, value in source.items() if key not in drafted and key != "kind"}
     pixels = read.get("preprocessing", {})
     if {"scale", "mean", "std"} & pixels.keys():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from scotoma import storage
-from scotoma.config import Config, DigitsSource, Kubeflow, OnnxSource
+from scotoma.config import Config, Kubeflow
 from scotoma.errors import MissingExtra, UnreachableError
 
 __all__ = ["require_inputs"]
@@ -26,22 +26,23 @@ def require_inputs(config: Config, kubeflow: Kubeflow, message: Callable[[str], 
     Raises:
         ScotomaError: What `scotoma check` would say of the data.
     """
+    from scotoma.pipelines.placing import places_read
+
     source = config.source
-    if isinstance(source, DigitsSource):
+    if not (places := places_read(config)):
         return
-    if isinstance(source, OnnxSource) and source.registered is not None:
+    if source.registered is not None:
         _unread(message, "the models are in MLflow's registry")
         return
     from scotoma.commands.check.forecast import require_sound
-    from scotoma.pipelines.placing import places_read
 
-    if not all(map(storage.is_remote, places_read(config).values())):
+    if not all(map(storage.is_remote, places.values())):
         _unread(message, "the data are on a volume of the cluster")
         return
 
     try:
         with _endpoint(kubeflow):
-            require_sound(config, network=isinstance(source, OnnxSource))
+            require_sound(config, network=source.has_models)
     except (UnreachableError, MissingExtra) as error:
         _unread(message, str(error))
 

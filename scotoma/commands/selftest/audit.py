@@ -21,7 +21,6 @@ from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.prepare import prepare
 from scotoma.stages.steps import STEPS
@@ -161,7 +160,7 @@ def _write(home: Path, audits: dict[str, PlantedAudit]) -> None:
 def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     """The audit and the verdict, by the steps of the pipeline in this process."""
     text = (CONFIG % seed).replace("FOLDER", str(home))
-    run = Run.create(home / "run", complete(parse_config(text, "selftest")))
+    run = Run.create(home / "run", parse_config(text, "selftest").completed())
     Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
     prepare(run)
     steps = list(STEPS)

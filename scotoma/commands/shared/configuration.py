@@ -37,7 +37,7 @@ def configuration(
     7
     """
     config = default_config() if path is None else load_config(path)
-    if models is not None and not hasattr(config.source, "recipe"):
+    if models is not None and not config.source.trains:
         raise ConfigError(
             f"--models sets how many members to train, and source.kind {config.source.kind!r} "
             "trains none; leave it out"
@@ -47,14 +47,8 @@ def configuration(
         population = config.population.model_copy(update=changed)
         config = config.model_copy(update={"population": population})
     if data is not None:
-        if not hasattr(config.source, "data"):
-            raise ConfigError(
-                f"--data replaces source.data, and source.kind {config.source.kind!r} has none; "
-                "leave it out, or use parquet, celeba, coco, imsitu, cifar10 or cifar10s"
-            )
         place = data if storage.is_remote(data) else str(Path(data).absolute())
-        source = config.source.model_copy(update={"data": place})
-        config = config.model_copy(update={"source": source})
+        config = config.model_copy(update={"source": config.source.with_data(place)})
     if deterministic:
         if config.population.identical:
             raise ConfigError(
@@ -75,5 +69,5 @@ def own_code(
         path: Its file, whose folder is searched for modules; None for this folder.
         allowed: Whether the user passed --allow-code.
     """
-    model = str(getattr(config.source, "model", ""))
-    return code_allowed(model, Path() if path is None else path.parent, allowed=allowed)
+    home = Path() if path is None else path.parent
+    return code_allowed(config.source.network, home, allowed=allowed)

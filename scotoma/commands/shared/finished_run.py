@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.config import ScoresSource
 from scotoma.errors import ConfigError
 from scotoma.run import Run, checksums
 
@@ -27,7 +26,7 @@ def open_run(place: str, *, scores: bool = False) -> Run:
             f"run {place} holds no config.yaml; name a folder that scotoma audit made"
         )
     run = Run.open(place)
-    if isinstance(run.config.source, ScoresSource) and not scores:
+    if run.config.source.score is not None and not scores:
         raise ConfigError(
             f"run {place} is an audit of scores, and this command reads classes; see report.html, "
             "audit.json and divergence.parquet there"

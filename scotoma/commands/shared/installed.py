@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scotoma import storage
-from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.config import Config
 from scotoma.errors import MissingExtra
 from scotoma.extras import home_of
 
@@ -23,7 +23,7 @@ def require_extras(config: Config, place: str) -> None:
     if storage.is_remote(place):
         home_of("boto3", "s3", "an s3:// address")
     try:
-        if not isinstance(config.source, OnnxSource | PredictionsSource):
+        if config.source.trains:
             home_of("torch", "train", "training")
     except MissingExtra:
         if not storage.exists(storage.join(place, "audit.json")):

@@ -22,7 +22,6 @@ from scotoma.commands.study.population import (
     resolved_variant,
 )
 from scotoma.commands.study.text import balance_lines, plan_lines
-from scotoma.config import CelebaSource
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
@@ -199,7 +198,7 @@ def _refuse_faces(run: Run, population: StudyPopulation, wishes: Wishes) -> None
     """Refuse images that are said to show faces, unless a legal basis is given."""
     if wishes.faces.strip():
         return
-    if isinstance(run.config.source, CelebaSource):
+    if run.config.source.shows_faces:
         raise ConfigError(
             'the source shows faces: give --faces "LEGAL BASIS"; CelebA is for non-commercial '
             "research alone"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scotoma import storage
 from scotoma._version import __version__
-from scotoma.config import Config, Kubeflow, OnnxSource
+from scotoma.config import Config, Kubeflow
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.gpu import missing_gpus
 from scotoma.run import Run, code_digest, write_json
@@ -44,7 +44,7 @@ def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None
     """
     audited = read_configuration(config)
     kubeflow = audited.kubeflow or Kubeflow()
-    trains = not isinstance(audited.source, OnnxSource)
+    trains = not audited.source.has_models
     gpu = kubeflow.training.gpu if trains else None
     tried = (
         _other_code(code),

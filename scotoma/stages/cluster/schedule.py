@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from scotoma import storage
-from scotoma.config import Config, OnnxSource
+from scotoma.config import Config
 from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
@@ -96,7 +96,7 @@ def _ingredients(
     config: Config, newest: str | None, rules: GateRules | None, sources: Sources
 ) -> dict[str, Any]:
     """All that an audit is made of; `newest` tells the version of registered models."""
-    registered = isinstance(config.source, OnnxSource) and config.source.registered is not None
+    registered = config.source.registered is not None
     keys = sorted({*sources.files} - ({"models"} if registered else set()))
     gate = rules.model_dump_json(exclude_unset=True) if rules else ""
     return {

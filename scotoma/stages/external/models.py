@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import onnx
 
-from scotoma import progress, storage
-from scotoma.config import Config, OnnxSource
+from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images
-from scotoma.errors import DataError
-from scotoma.inference.external import model_files, read_model
+from scotoma.inference.external import read_model
 from scotoma.inference.trials import trials
 from scotoma.machine import versions
 from scotoma.printable import printable
@@ -22,55 +19,11 @@ from scotoma.stages.external.records import facts_of_model, refuse_other_order
 from scotoma.stages.external.registered import models_here
 from scotoma.stages.members.files import members_of
 from scotoma.stages.members.shards import Shard
-from scotoma.storage import StampedFiles
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["copy_models", "find_models", "model_sources"]
+__all__ = ["copy_models"]
 
 TRIED = 4  # images that every model is run on before it is copied
-
-
-def find_models(config: Config) -> dict[str, list[str]]:
-    """List the names of the files of every variant, one a member.
-
-    Raises:
-        DataError: A folder is absent, their numbers are not those of the configuration, or models
-            that are paired have other names.
-    """
-    assert isinstance(config.source, OnnxSource)
-    place = config.source.models
-    files_by_variant = {v.name: model_files(place, v.name) for v in config.resolved_variants}
-    for variant in config.resolved_variants:
-        files, dense = files_by_variant[variant.name], files_by_variant["dense"]
-        asked = config.models_of(variant.name)
-        if len(files) != asked:
-            key = "population.models" if variant.models is None else "models"
-            raise DataError(
-                f"{storage.join(place, variant.name)} must hold {key} = {asked} models, got "
-                f"{len(files)}; correct the number, or add models"
-            )
-        if variant.derived_from:
-            for one, other in zip(files, dense, strict=True):
-                if one != other:
-                    raise DataError(
-                        f"models of {variant.name} are paired with dense ones by their file names, "
-                        f"got {printable(one)!r} and {printable(other)!r}; name both "
-                        "alike, or leave out `paired`"
-                    )
-    return files_by_variant
-
-
-def model_sources(config: Config, shard: Shard | None = None) -> StampedFiles:
-    """List the models of a shard, or of all, and the files beside them, which may hold weights."""
-    assert isinstance(config.source, OnnxSource)
-    place, names = config.source.models, []
-    for variant, files in find_models(config).items():
-        own = files if shard is None else [files[k] for k in members_of(config, variant, shard)]
-        beside = storage.list_files(storage.join(place, variant)).keys() - {*files}
-        if not storage.is_remote(place):
-            beside = {name for name in beside if Path(place, variant, name).is_file()}
-        names += [f"{variant}/{name}" for name in (*own, *sorted(beside))]
-    return StampedFiles(place, tuple(names))
 
 
 def copy_models(run: Run, shard: Shard) -> None:
@@ -79,9 +32,9 @@ def copy_models(run: Run, shard: Shard) -> None:
     External data are put into the copies.
     """
     config = models_here(run)
-    models, source = find_models(config), config.source
-    folder = folder_here(model_sources(config, shard))
-    assert isinstance(source, OnnxSource)
+    models, source = config.source.models_found(config), config.source
+    own = source.files_of_models(config, lambda name: members_of(config, name, shard))["models"]
+    folder = folder_here(own)
     examples = AuditedExamples.read(run.examples, split="test")
     shown = examples.pictured
     images = decode_images(replace(shown, table=shown.table.head(TRIED)))
@@ -95,7 +48,9 @@ def copy_models(run: Run, shard: Shard) -> None:
                 called = f"{name}/{files[index]}"
                 model = read_model(folder / called, network, (height, width))
                 if not examples.several:
-                    refuse_other_order(folder / called, examples.classes, source, printable(called))
+                    refuse_other_order(
+                        folder / called, examples.classes, source.known_classes, printable(called)
+                    )
                 path = run.member(name, index)
                 with written(path) as temporary:
                     onnx.save_model(model, temporary)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scotoma.config import Config, OnnxSource
+from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
-from scotoma.inference import Network, Preprocessing
+from scotoma.inference import Network
 
 __all__ = ["labels_network", "network_of"]
 
@@ -20,12 +20,4 @@ def labels_network(config: Config, examples: AuditedExamples) -> Network:
 
 def network_of(config: Config, classes: int) -> Network:
     """What the members of an audit are run as."""
-    if not isinstance(config.source, OnnxSource):
-        return Network(config.source.model, classes, deterministic=config.deterministic)
-    asked = config.source.preprocessing
-    mean, std = ((a, b, c) for a, b, c in (asked.mean, asked.std))
-    ready = Preprocessing(asked.scale, mean, std, asked.layout, asked.channels)
-    return Network(
-        "onnx", classes, ready, deterministic=config.deterministic, limits=config.limits,
-        output=config.source.output,
-    )  # fmt: skip
+    return config.source.run_as(config, classes)

@@ -7,25 +7,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.config import PredictionsSource
 
 __all__ = ["named_images", "picture_files"]
 
 PICTURE_BYTES = 4_000_000  # of an image of the gallery; a larger one is left out
 
 
-def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> dict[str, bytes]:
+def named_images(folder: str, names: Mapping[str, str | None]) -> dict[str, bytes]:
     """Images that the table of examples names, from the folder that it lies in.
 
     Args:
-        source: Where the table is.
+        folder: Where the table is.
         names: Example id to the name of its image, relative to the table's folder.
 
     Returns:
         Content by example id; without those that are absent, too large for a page, or named by a
         path that leads out of the folder.
     """
-    files = picture_files(source, names.values())
+    files = picture_files(folder, names.values())
     plain = {example_id: posixpath.normpath(name or "..") for example_id, name in names.items()}
     kept = {name for name in files.names if storage.exists(files.place(name))}
     return {
@@ -35,9 +34,8 @@ def named_images(source: PredictionsSource, names: Mapping[str, str | None]) -> 
     }
 
 
-def picture_files(source: PredictionsSource, names: Iterable[str | None]) -> storage.StampedFiles:
+def picture_files(folder: str, names: Iterable[str | None]) -> storage.StampedFiles:
     """List the images of these names that a page may show; see `named_images`."""
-    folder = source.examples.rpartition("/")[0]
     shown: dict[str, None] = {}
     for name in names:
         plain = posixpath.normpath(name or "..")

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from scotoma.answers.note import AdmissionNote
+from scotoma.audit import read_part, write_part
 from scotoma.audit.precision import MeasuredDetectors
-from scotoma.audit.reading import read_part
-from scotoma.config import DetectionsSource, PredictionsSource
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
+from scotoma.detection.table import BoxReading
 from scotoma.errors import DataError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
-from scotoma.run import Run, write_json
+from scotoma.run import Run
 from scotoma.run.folder import INPUTS
 
-__all__ = ["measure_detectors", "precision_file", "read_detectors", "write_detectors"]
+__all__ = ["detectors_of", "measure_detectors", "precision_file", "read_detectors"]
 
 
 def precision_file(folder: Path) -> Path:
@@ -30,17 +30,15 @@ def precision_file(folder: Path) -> Path:
     return folder / "precision.json"
 
 
-def write_detectors(
-    path: Path,
+def detectors_of(
     scores: Mapping[str, Sequence[DetectionScores]],
     images: int,
     paired: Mapping[str, bool],
     notes: Iterable[AdmissionNote],
-) -> None:
-    """Write what changes between the first population and each other.
+) -> MeasuredDetectors:
+    """Measure what changes between the first population and each other.
 
     Args:
-        path: The file.
         scores: Scores of each detector by variant, the dense one first; none for no change.
         images: How many images there are.
         paired: Whether members of a variant derive from dense ones.
@@ -56,12 +54,12 @@ def write_detectors(
         for name in others
     }
     told = [note.as_dict() for note in dict.fromkeys(notes)]
-    write_json(path, jsonable({"precision": rows, "admission": told}), indent=None)
+    return MeasuredDetectors.model_validate(jsonable({"precision": rows, "admission": told}))
 
 
 def read_detectors(run: Run) -> MeasuredDetectors | None:
     """Read AP and AR of the detectors of a run, and notes; None where it audits no detectors."""
-    if not isinstance(run.config.source, PredictionsSource):
+    if not run.config.source.has_answers:
         return None
     for folder in (run.root, run.path(INPUTS)):
         path = precision_file(folder)
@@ -73,14 +71,14 @@ def read_detectors(run: Run) -> MeasuredDetectors | None:
 
 def measure_detectors(
     run: Run,
-    tables: Sequence[PredictionTable],
+    boxes: BoxReading,
     supplied: Mapping[str, tuple[str, Sequence[str]]],
 ) -> None:
     """Measure and write AP and AR of the detectors of a run, and whether dense ones are admitted.
 
     Args:
         run: The run.
-        tables: The files of detections; where a model has several, there is no AP.
+        boxes: What counts as found. Where a model has several files, there is no AP.
         supplied: Variant to what the files call it, and its models in the order of the members.
 
     Raises:
@@ -88,14 +86,13 @@ def measure_detectors(
     """
     from scotoma.comparison.boxes import box_chance_note
 
-    source, limits = run.config.source, run.config.limits
-    assert isinstance(source, DetectionsSource)
+    limits = run.config.limits
     files: dict[tuple[str, str], list[PredictionTable]] = {}
-    for table in tables:
+    for table in run.config.source.tables():
         key = table.from_name.get("variant", ""), table.from_name.get("model", "0")
         files.setdefault(key, []).append(table)
-    truth = read_ground_truth(ground_truth_here(source.examples), limits=limits)
-    groups, known = image_groups(truth.images), {"iou": source.iou, "least_score": source.min_score}
+    truth = read_ground_truth(ground_truth_here(boxes.truth), limits=limits)
+    groups, known = image_groups(truth.images), {"iou": boxes.iou, "least_score": boxes.least_score}
     scores: dict[str, list[DetectionScores]] = {name: [] for name in supplied}
     found: list[Flags] = []
     dealt: dict[str, list[Flags]] = {}
@@ -110,8 +107,8 @@ def measure_detectors(
             scores[name].append(detection_scores(truth, detections, groups=groups))
             if name == "dense":
                 found.append(outcomes(truth, detections, **known).found)
-                for way, boxes in dealt_outcomes(truth, detections, **known).items():
-                    dealt.setdefault(way, []).append(boxes)
+                for way, hits in dealt_outcomes(truth, detections, **known).items():
+                    dealt.setdefault(way, []).append(hits)
     if len(numbered) > 1:
         (one, other), how = list(numbered.values())[:2], [way or "as the truth" for way in numbered]
         raise DataError(
@@ -125,4 +122,5 @@ def measure_detectors(
         notes += [] if chance is None else [chance]
     paired = {variant.name: variant.paired for variant in run.config.resolved_variants}
     alone = all(len(scores[name]) == len(models) for name, (_, models) in supplied.items())
-    write_detectors(precision_file(run.root), scores if alone else {}, truth.images, paired, notes)
+    detectors = detectors_of(scores if alone else {}, truth.images, paired, notes)
+    write_part(precision_file(run.root), detectors)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.config import OnnxSource, Variant
+from scotoma.config import Variant
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.hugging_face import CONFIG, class_names, in_words_of_labels, read_json_file
@@ -55,20 +55,22 @@ def facts_of_model(
     }
 
 
-def refuse_other_order(path: Path, classes: Sequence[str], source: OnnxSource, called: str) -> None:
+def refuse_other_order(
+    path: Path, classes: Sequence[str], named: Sequence[str], called: str
+) -> None:
     """Refuse a model whose own `id2label` has the classes in another order.
 
     Args:
         path: The model.
         classes: In the order in which scores are read.
-        source: Its `classes`, if it names any, overrule the file.
+        named: Classes that the source names; if there are any, they overrule the file.
         called: What messages call the model.
 
     Raises:
         DataError: The order is another.
     """
-    named = class_names(read_json_file(path.parent / CONFIG))
-    own = in_words_of_labels(named, set(classes)) if named and not source.classes else None
+    said = class_names(read_json_file(path.parent / CONFIG))
+    own = in_words_of_labels(said, set(classes)) if said and not named else None
     if own is not None and own != list(classes):
         raise DataError(
             f"{called} must have the classes in the order of the dense models, "
@@ -79,7 +81,7 @@ def refuse_other_order(path: Path, classes: Sequence[str], source: OnnxSource, c
 
 def manifests(run: Run) -> list[Path]:
     """Name what says of external models how they are stored; nothing of others."""
-    if not isinstance(run.config.source, OnnxSource):
+    if not run.config.source.has_models:
         return []
     return [run.population(one.name) / "manifest.json" for one in run.config.resolved_variants]
 
@@ -91,7 +93,7 @@ def _members(run: Run, variant: str) -> list[dict[str, Any]]:
 
 def weights_of(run: Run, variant: Variant) -> dict[str, Any]:
     """Return `sparsity` and `bits` of a variant: as made here, or measured; None where unknown."""
-    if isinstance(run.config.source, OnnxSource):
+    if run.config.source.has_models:
         stored = [one.get("weights", {}) for one in _members(run, variant.name)]
         bits = {one.get("bits") for one in stored}
         zeros = [one.get("sparsity") for one in stored]
@@ -99,7 +101,7 @@ def weights_of(run: Run, variant: Variant) -> dict[str, Any]:
             "sparsity": None if None in zeros else sum(zeros) / len(zeros),
             "bits": bits.pop() if len(bits) == 1 else None,
         }
-    if hasattr(run.config.source, "recipe"):
+    if run.config.source.trains:
         return {"sparsity": variant.sparsity, "bits": variant.bits}
     return {"sparsity": None, "bits": variant.bits if variant.made_elsewhere else None}
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from scotoma import progress, storage
-from scotoma.config import Config, OnnxSource
+from scotoma.config import Config
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_record, write_json
 from scotoma.run.mirror import local_folder
@@ -37,10 +37,9 @@ def registry_of(config: Config, place: str) -> str:
     here = Run(root, config, place if storage.is_remote(place) else "")
     if uri := tracking_uri(here, dict(os.environ)):
         return uri
-    assert isinstance(config.source, OnnxSource)
     raise ConfigError(
-        f"source.models {config.source.models} is asked of MLflow, which is off or not named; name "
-        "the server in tracking.uri or MLFLOW_TRACKING_URI"
+        f"source.models {config.source.registered} is asked of MLflow, which is off or not named; "
+        "name the server in tracking.uri or MLFLOW_TRACKING_URI"
     )
 
 
@@ -56,7 +55,6 @@ def download_models(config: Config, place: str, folder: Path) -> None:
         ConfigError: As of `registry_of`.
         DataError: They cannot be had, or are not laid out as source.kind onnx wants them.
     """
-    assert isinstance(config.source, OnnxSource)
     assert config.source.registered is not None
     names = [variant.name for variant in config.resolved_variants]
     download_model(config.source.registered, names, folder, registry_of(config, place))
@@ -71,9 +69,9 @@ def fetch_models(run: Run) -> list[Path]:
     Raises:
         ScotomaError: As of `download_models`; what was there before stays.
     """
-    if not isinstance(run.config.source, OnnxSource) or run.config.source.registered is None:
+    if run.config.source.registered is None:
         return []
-    record, models = run.path(RECORD), run.config.source.models
+    record, models = run.path(RECORD), str(run.config.source.registered)
     run.fetch(record)
     known = read_record(record)
     files = {run.path(MODELS, name): digest for name, digest in known.get("files", {}).items()}
@@ -99,7 +97,7 @@ def fetch_models(run: Run) -> list[Path]:
 
 def models_here(run: Run) -> Config:
     """The run's configuration with its models in a folder of this machine."""
-    if not isinstance(run.config.source, OnnxSource) or run.config.source.registered is None:
+    if run.config.source.registered is None:
         return run.config
     run.mirror.fetch_folder(MODELS)
     source = run.config.source.model_copy(update={"models": str(run.path(MODELS))})

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scotoma import progress
-from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.config import Config
 from scotoma.datasets.parts import ExamplesPart, part_digest
-from scotoma.datasets.sources import source_files
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine, read_sources, write_sources
@@ -41,17 +40,9 @@ def look(config: Config, known: Sources) -> Sources:
 
 
 def _files_read(config: Config) -> tuple[dict[str, StampedFiles], dict[str, str]]:
-    """The files that an audit reads, but registered models; see `source_files`."""
-    files, remarks = source_files(config)
-    if isinstance(config.source, PredictionsSource):
-        from scotoma.stages.external.predictions import prediction_sources
-
-        files["files"] = prediction_sources(config.source)
-    if isinstance(config.source, OnnxSource) and config.source.registered is None:
-        from scotoma.stages.external.models import model_sources
-
-        files["models"] = model_sources(config)
-    return files, remarks
+    """The files that an audit reads, but registered models."""
+    files, remarks = config.source.files_read(config)
+    return files | config.source.files_of_models(config), remarks
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class Changed:
     def since_last_look(cls, run: Run) -> Changed:
         """Look at every file that the audit reads; those that nobody wrote to are not read."""
         config = run.config
-        if isinstance(config.source, OnnxSource):
+        if config.source.has_models:
             from scotoma.stages.external.registered import models_here
 
             config = models_here(run)

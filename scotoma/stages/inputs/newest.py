@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.config import Config, OnnxSource, PredictionsSource
+from scotoma.config import Config
 from scotoma.config.newest import Newest, at_newest
 from scotoma.run.mirror import Mirror
 
@@ -37,7 +37,7 @@ def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
         DataError: There is nothing, or it cannot be looked up.
     """
     resolved_config, newest = _resolved(config, place)
-    return _complete(resolved_config), newest
+    return resolved_config.completed(), newest
 
 
 def with_variants(config: Config) -> Config:
@@ -49,30 +49,17 @@ def with_variants(config: Config) -> Config:
     Raises:
         ScotomaError: The files cannot be read, or do not hold what the configuration names.
     """
-    if not isinstance(config.source, PredictionsSource):
+    if not config.source.has_answers:
         return config
-    completed = _complete(at_newest(config)[0])
-    assert isinstance(completed.source, PredictionsSource)
-    source = config.source.model_copy(update={"classes": completed.source.classes})
+    completed = at_newest(config)[0].completed()
+    source = config.source.model_copy(update={"classes": completed.source.known_classes})
     return completed.model_copy(update={"source": source})
-
-
-def _complete(config: Config) -> Config:
-    if isinstance(config.source, OnnxSource):
-        from scotoma.stages.external.model_input import with_model_input
-
-        return with_model_input(config)
-    if not isinstance(config.source, PredictionsSource):
-        return config
-    from scotoma.stages.external.predictions import complete  # Polars comes with it
-
-    return complete(config)
 
 
 def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
     known = _known(place)
     config, name = at_newest(config, known.name)
-    asked = config.source.registered if isinstance(config.source, OnnxSource) else None
+    asked = config.source.registered
     if asked is None or not asked.alias:
         return config, name if name is None else Newest(name)
     if known.asked != str(asked):
@@ -87,7 +74,7 @@ def _resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
 def looked_at(config: Config) -> Iterator[tuple[Config, Newest | None]]:
     """Resolve as `resolved` does, without a run; registered models stay until the block ends."""
     complete, newest = resolved(config, "")
-    if not isinstance(complete.source, OnnxSource) or complete.source.registered is None:
+    if complete.source.registered is None:
         yield complete, newest
         return
     from scotoma.stages.external.registered import download_models

@@ -14,7 +14,6 @@ from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
-from scotoma.config import ScoresSource
 from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS, holm
@@ -43,7 +42,7 @@ def assemble(run: Run, examples: AuditedExamples) -> Audit:
     """Put every number of the audit together; none depends on the clock, machine or a path."""
     config, test = run.config, examples.split("test")
     sources = read_sources(run.mirror)
-    scored = isinstance(config.source, ScoresSource)
+    scored = config.source.score is not None
     content = audited_header(
         test,
         examples.split("train"),
@@ -175,8 +174,8 @@ def _classified(run: Run) -> dict[str, Any]:
 
 def _scored(run: Run) -> dict[str, Any]:
     """What is measured where every example has a number of each model."""
-    source = run.config.source
-    assert isinstance(source, ScoresSource)
+    score = run.config.source.score
+    assert score is not None
     section = read_part(run.section("bias"), ScoredSection)
     means = {name: getattr(section, name) for name in ScoredMeans.model_fields}
     parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
@@ -187,9 +186,9 @@ def _scored(run: Run) -> dict[str, Any]:
         "answers": section.answers,
         "scores": {
             **means,
-            "name": source.score_name,
-            "unit": source.unit,
-            "lower_is_better": source.is_lower_better,
+            "name": score.name,
+            "unit": score.unit,
+            "lower_is_better": score.lower_is_better,
             "examples": read_part(run.section("divergence"), dict[str, tuple[ChangedScore, ...]]),
             "shown": SHOWN,
         },

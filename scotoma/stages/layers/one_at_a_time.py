@@ -17,7 +17,7 @@ from scotoma import progress
 from scotoma.audit import GateResult, write_part
 from scotoma.audit.base import Quantity
 from scotoma.audit.layers import LayerFlips, VariantLayers, VariantsLayers
-from scotoma.config import OnnxSource, PredictionsSource, Variant
+from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.divergence.tables import flip_rate
 from scotoma.errors import DataError
@@ -78,7 +78,7 @@ def write_layers(run: Run, gate: GateResult) -> list[Path]:
 def _comparable(run: Run, variant: Variant) -> bool:
     """Whether layers of a variant could be compressed one at a time, if its models allow it."""
     source, mitigation = run.config.source, run.config.mitigation
-    if isinstance(source, PredictionsSource):
+    if source.has_answers:
         return False
     heads = mitigation is not None and mitigation.heads
     return not heads and variant.kind in ("int8", "prune", "onnx")
@@ -154,7 +154,7 @@ def _compared(run: Run, variant: Variant) -> VariantLayers:
 def _opened(
     run: Run, variant: Variant, network: Network, folder: Path, process: IsolatedProcess
 ) -> TrainedLayers | ExternalLayers:
-    if isinstance(run.config.source, OnnxSource):
+    if run.config.source.has_models:
         from scotoma.stages.layers.external import external_layers
 
         return external_layers(run, variant, network, folder, process)

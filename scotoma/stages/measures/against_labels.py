@@ -3,99 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scotoma.answers.admission import is_label
-from scotoma.answers.groups import Groups
 from scotoma.bias import tally
 from scotoma.datasets import AuditedExamples
 from scotoma.impact import class_impact
-from scotoma.numbers import ChangeEvidence
+from scotoma.numbers import ChangeEvidence, Units, Words
 from scotoma.predictions import Predictions
-from scotoma.stages.measures.accuracy import RISK_LIMITS, PopulationAccuracy
-from scotoma.stages.measures.gaps import Gaps
+from scotoma.stages.measures.gaps import gap_rows
 from scotoma.stages.measures.pairs import PopulationPair
 from scotoma.stages.measures.rates import MOST_CLASS_ROWS, RateTable
+from scotoma.verdict.one_model import one_model_trap
 
-__all__ = ["AgainstLabels", "without_labels"]
+__all__ = ["RISK_LIMITS", "AgainstLabels"]
 
-
-def without_labels() -> dict[str, Any]:
-    """Give the sections of an audit whose examples have no labels: all are empty."""
-    empty: dict[str, Any] = {part: {} for part in ("accuracy", "classes", "subgroups", "gaps")}
-    return empty | {"one_model": RISK_LIMITS | {"variants": {}}, "class_rates": 0}
+RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AgainstLabels:
-    """The dense population beside the labels, to compare compressed ones with.
+    """The labels of an audit, which its populations are compared with.
 
     Attributes:
         examples: The test examples.
-        partition: Their groups.
         positive: Id of the favourable class; None where the configuration names none.
-        dense: Accuracy of the dense population.
-        gaps: Its errors under every contrast of groups.
-        table: How the rates are numbered.
         comparisons: Number of compressed variants.
+        advantaged: Attribute to the value that its others are compared with.
         seed: Draws models for the one-model trap.
         folder: Where the rates of single classes are left that are too many for audit.json; None to
             leave none.
+        most_class_rows: Rates of single classes that the section holds; of more it holds none.
     """
 
     examples: AuditedExamples
-    partition: Groups
     positive: int | None
-    dense: PopulationAccuracy
-    gaps: Gaps
-    table: RateTable
     comparisons: int
-    seed: int
-    folder: Path | None
+    advantaged: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    folder: Path | None = None
+    most_class_rows: int = MOST_CLASS_ROWS
 
-    @classmethod
-    def of(
-        cls,
-        examples: AuditedExamples,
-        positive: int | None,
-        dense: Predictions,
-        advantaged: Mapping[str, str],
-        *,
-        comparisons: int,
-        seed: int,
-        folder: Path | None,
-    ) -> AgainstLabels:
-        """Measure the dense population; arguments as the attributes."""
-        partition = examples.partition()
-        return cls(
-            examples=examples,
-            partition=partition,
-            positive=positive,
-            dense=PopulationAccuracy.of(dense, examples, positive),
-            gaps=Gaps(examples, advantaged, dense.predicted),
-            table=RateTable(partition.keys, examples.classes, positive),
-            comparisons=comparisons,
-            seed=seed,
-            folder=folder,
-        )
+    def accuracy(self, predictions: Predictions) -> dict[str, Any]:
+        """Mean top-1 accuracy of a population with its interval, and that of each member."""
+        correct = predictions.predicted == self.examples.labels[:, None]
+        top1 = Units.of(len(correct), self.examples.clusters).mean(correct)
+        words = Words("hit", "examples", "the test split")
+        return {"top1": top1.rate(words), "members": correct.mean(axis=0)}
 
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population, and leave its rates in the folder."""
-        paired, name = comparison.paired, comparison.compressed.variant
-        known = self._evidence(comparison)
+        examples, paired = self.examples, comparison.paired
+        dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
+        known: dict[str, Any] = {
+            "n_classes": len(examples.classes), "paired": paired, "clusters": examples.clusters,
+        }  # fmt: skip
+        masks, labels = examples.partition().masks, examples.labels
+        moments = tally(labels, dense, compressed, masks, positive=self.positive, **known)
+        rates = ChangeEvidence.of_tally(moments)
         if self.folder is not None and not self._whole:
-            (self.folder / name).mkdir()
-            for place, frame in enumerate(self.table.frames(name, known)):
-                frame.write_parquet(self.folder / name / f"{place:04d}.parquet")
-        accuracy = PopulationAccuracy.of(comparison.compressed, self.examples, self.positive)
+            own = self.folder / comparison.compressed.variant
+            own.mkdir()
+            for place, frame in enumerate(self._table.frames(own.name, rates)):
+                frame.write_parquet(own / f"{place:04d}.parquet")
+        with np.errstate(invalid="ignore"):  # errors of every member: the first rate of a group
+            errors = [own[:, 0] / moments.rows[:, :1]
+                      for own in (moments.dense, moments.compressed)]  # fmt: skip
         return {
-            "accuracy": accuracy.top1,
-            "classes": self._classes(comparison),
-            "subgroups": list(self.table.rows(known, with_classes=self._whole)),
-            "gaps": self.gaps.under(comparison.compressed.predicted, paired=paired),
-            "one_model": accuracy.one_model_risk(self.dense, paired=paired, seed=self.seed),
+            "classes": [
+                {"class": name} | {key: own for key, own in vars(row).items() if key != "class_id"}
+                for name, row in zip(
+                    examples.classes, class_impact(dense, compressed, labels, **known), strict=True
+                )
+                if is_label(name)
+            ],
+            "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
+            "gaps": gap_rows(examples, self.advantaged, dense, compressed, paired=paired),
+            "one_model": one_model_trap(*errors, paired=paired, seed=self.seed, **RISK_LIMITS),
         }
 
     def rates(self, variant: str) -> list[Path]:
@@ -103,48 +92,16 @@ class AgainstLabels:
         assert self.folder is not None
         return [] if self._whole else sorted((self.folder / variant).iterdir())
 
-    def sections(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """Put the measures of all variants together, by part."""
-        parts: dict[str, Any] = {
-            part: {name: measures[part] for name, measures in variants.items()}
-            for part in ("accuracy", "classes", "subgroups", "gaps", "one_model")
-        }
-        return parts | {
-            "accuracy": {"dense": self.dense.top1} | parts["accuracy"],
-            "one_model": RISK_LIMITS | {"variants": parts["one_model"]},
-            "class_rates": 0 if self._whole else self.comparisons * self.table.class_rows,
-        }
+    @property
+    def class_rates(self) -> int:
+        """Rates of single classes that audit.json has no room for."""
+        return 0 if self._whole else self.comparisons * self._table.class_rows
+
+    @cached_property
+    def _table(self) -> RateTable:
+        return RateTable(self.examples.partition().keys, self.examples.classes, self.positive)
 
     @property
     def _whole(self) -> bool:
         """Whether audit.json has room for the rates of single classes."""
-        return self.comparisons * self.table.class_rows <= MOST_CLASS_ROWS
-
-    def _evidence(self, comparison: PopulationPair) -> ChangeEvidence:
-        """Sum up every rate of every group."""
-        moments = tally(
-            self.examples.labels,
-            comparison.dense.predicted,
-            comparison.compressed.predicted,
-            self.partition.masks,
-            positive=self.positive,
-            n_classes=len(self.examples.classes),
-            paired=comparison.paired,
-            clusters=self.examples.clusters,
-        )
-        return ChangeEvidence.of_tally(moments)
-
-    def _classes(self, comparison: PopulationPair) -> list[dict[str, Any]]:
-        impact = class_impact(
-            comparison.dense.predicted,
-            comparison.compressed.predicted,
-            self.examples.labels,
-            n_classes=len(self.examples.classes),
-            clusters=self.examples.clusters,
-            paired=comparison.paired,
-        )
-        return [
-            {"class": name} | {key: own for key, own in vars(row).items() if key != "class_id"}
-            for name, row in zip(self.examples.classes, impact, strict=True)
-            if is_label(name)
-        ]
+        return self.comparisons * self._table.class_rows <= self.most_class_rows

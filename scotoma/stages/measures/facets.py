@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.groups import Groups
 from scotoma.datasets import AuditedExamples
 from scotoma.group_keys import group_key, parse_group_key
 
-__all__ = ["FacetPair", "facet_pairs", "facet_rows", "strata_of"]
+__all__ = ["REST", "FacetPair", "facet_pairs", "facet_rows", "groups_of", "strata_of"]
 
 REST = "the rest"
 
@@ -36,6 +37,12 @@ class FacetPair:
     strata: NDArray[np.intp] | None
 
 
+def groups_of(groups: Groups, attribute: str) -> dict[str, NDArray[np.bool_]]:
+    """Key of each group that one attribute forms to its members, shape (N,)."""
+    own = zip(groups.by_key.items(), groups.attributes, strict=True)
+    return {key: mask for (key, mask), of in own if of == (attribute,)}
+
+
 def facet_pairs(
     examples: AuditedExamples,
     advantaged: Mapping[str, str] | None = None,
@@ -57,21 +64,19 @@ def facet_pairs(
     """
     groups, pairs = examples.partition(), []
     for attribute, strata in zip(examples.attributes, strata_of(examples), strict=True):
-        own = [
-            (key, mask)
-            for key, of, mask in zip(groups.keys, groups.attributes, groups.masks, strict=True)
-            if of == (attribute,)
-        ]
+        own = groups_of(groups, attribute)
         if advantaged and attribute in advantaged:
             favoured = group_key([(attribute, advantaged[attribute])])
-            others = [key for key, _ in own if key != favoured]
+            others = [key for key in own if key != favoured]
             d = others[0] if len(others) == 1 else REST
             pairs.append(FacetPair(attribute, d, favoured, ~groups.mask(favoured), strata))
         elif len(own) == 2:
-            (rare, mask), (common, _) = sorted(own, key=lambda group: _frequency(group, training))
+            (rare, mask), (common, _) = sorted(
+                own.items(), key=lambda group: _frequency(group, training)
+            )
             pairs.append(FacetPair(attribute, rare, common, mask, strata))
         elif len(own) > 2:
-            pairs += [FacetPair(attribute, key, REST, mask, strata) for key, mask in own]
+            pairs += [FacetPair(attribute, key, REST, mask, strata) for key, mask in own.items()]
     return pairs
 
 

@@ -12,13 +12,13 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.config.label import Label
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
-from scotoma.stages.measures.accuracy import constant_members, own_digest
-from scotoma.stages.measures.against_labels import AgainstLabels, without_labels
+from scotoma.stages.measures.against_labels import RISK_LIMITS, AgainstLabels
+from scotoma.stages.measures.answers import constant_members, own_digest, unanswered_rows
 from scotoma.stages.measures.clarify import ClarifyMetrics
 from scotoma.stages.measures.pairs import PopulationPair, as_examples, as_wrong
+from scotoma.stages.measures.rates import MOST_CLASS_ROWS
 from scotoma.stages.measures.run_to_run import FairnessOfRuns, LabelRows
 from scotoma.stages.measures.several_labels import WholeExamples
-from scotoma.stages.measures.unanswered import unanswered_rows
 
 __all__ = ["Harms"]
 
@@ -40,6 +40,7 @@ class Harms:
         clarify: Whether Clarify's metrics are asked for.
         run_to_run: Whether fairness from run to run is.
         detectors: Whether the examples are boxes that detectors find, whose chance is no label's.
+        most_class_rows: Rates of single classes that the section holds; of more it holds none.
     """
 
     examples: AuditedExamples
@@ -54,6 +55,7 @@ class Harms:
     clarify: bool = True
     run_to_run: bool = True
     detectors: bool = False
+    most_class_rows: int = MOST_CLASS_ROWS
 
     @property
     def positive(self) -> int | None:
@@ -61,69 +63,72 @@ class Harms:
         name = self.label.positive
         return None if name is None else self.examples.classes.index(str(name))
 
-    @property
-    def _of_labels(self) -> str:
-        return self.label.attribute if self.label.columns else ""
-
     @cached_property
     def _outcomes(self) -> ClarifyMetrics:
         return ClarifyMetrics(
             self.examples, self.positive, self.seed, self.advantaged, self.training, self.features,
-            self._of_labels,
+            self.label.attribute if self.label.columns else "",
         )  # fmt: skip
 
     @cached_property
-    def _before(self) -> list[Any]:
-        return self._outcomes.metrics(self.dense.predicted) if self.clarify else []
+    def _outcomes_of_dense(self) -> list[Any]:
+        return self._outcomes.metrics(self.dense.predicted)
 
     @cached_property
     def _whole(self) -> WholeExamples | None:
-        if not self._of_labels:
-            return None
-        return WholeExamples(self.label, self.examples, self.dense)
+        return WholeExamples(self.label, self.examples, self.dense) if self.label.columns else None
 
     @cached_property
     def _runs(self) -> FairnessOfRuns:
-        whole = self._whole
-        rows = None
+        whole, rows = self._whole, None
         if whole is not None:
-            rows = LabelRows(self._of_labels, tuple(whole.names), whole.codes)
+            rows = LabelRows(self.label.attribute, tuple(whole.names), whole.codes)
         return FairnessOfRuns(self.examples, self.positive, self.dense.predicted, rows)
 
     @cached_property
     def _labelled(self) -> AgainstLabels | None:
         if not self.examples.labelled:
             return None
-        return AgainstLabels.of(
-            self.examples, self.positive, self._counted(self.dense), self.advantaged,
-            comparisons=self.comparisons, seed=self.seed, folder=self.folder,
+        return AgainstLabels(
+            examples=self.examples, positive=self.positive, comparisons=self.comparisons,
+            advantaged=self.advantaged, seed=self.seed, folder=self.folder,
+            most_class_rows=self.most_class_rows,
         )  # fmt: skip
 
     def _counted(self, predictions: Predictions) -> Predictions:
         wrong = as_wrong(predictions.predicted, self.examples, self.positive)
         return replace(predictions, predicted=wrong)
 
+    def _alone(self, own: Predictions) -> dict[str, Any]:
+        """Measure one population, the dense one too."""
+        outcomes, asked, labelled = self._outcomes, self.clarify, self._labelled
+        return {
+            "admission": own.admission,
+            "answers": own_digest(own, self.examples),
+            "collapsed": list(constant_members(own, self.examples.known_labels)),
+            "members": outcomes.members(own.predicted) if asked else [],
+            "selection": outcomes.selection(own.predicted) if asked else [],
+        } | ({} if labelled is None else {"accuracy": labelled.accuracy(self._counted(own))})
+
     def measures(self, comparison: PopulationPair) -> dict[str, Any]:
         """Measure one compressed population."""
-        members, outcomes = comparison.compressed, self._outcomes
-        judged = replace(
-            comparison, dense=self._counted(comparison.dense), compressed=self._counted(members)
-        )
-        dense, compressed = comparison.dense.predicted, members.predicted
-        return {
-            "labelled": None if self._labelled is None else self._labelled.measures(judged),
+        dense, compressed = comparison.dense, comparison.compressed
+        beside: dict[str, Any] = {
             "unanswered": unanswered_rows(comparison),
-            "whole": None if self._whole is None else self._whole.measures(comparison),
-            "run_to_run": self._runs.of_compressed(compressed) if self.run_to_run else [],
-            "members": outcomes.members(compressed) if self.clarify else [],
-            "selection": outcomes.selection(compressed) if self.clarify else [],
-            "clarify": outcomes.models(self._before, dense, compressed, paired=comparison.paired)
-            if self.clarify
-            else [],
-            "admission": members.admission,
-            "answers": own_digest(members, self.examples),
-            "collapsed": list(constant_members(members, self.examples.known_labels)),
-        }
+            "run_to_run": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
+            "clarify": self._outcomes.models(
+                self._outcomes_of_dense, dense.predicted, compressed.predicted,
+                paired=comparison.paired,
+            ) if self.clarify else [],
+        }  # fmt: skip
+        if self._labelled is not None:
+            judged = replace(
+                comparison, dense=self._counted(dense), compressed=self._counted(compressed)
+            )
+            beside |= self._labelled.measures(judged)
+        if self._whole is not None:
+            beside["whole"] = self._whole.measures(comparison)
+        return beside | self._alone(compressed)
 
     def rates(self, variants: Mapping[str, Any]) -> list[Path]:
         """Name the files that `measures` has left, in order; without labels there are none."""
@@ -140,40 +145,38 @@ class Harms:
             variants: Name of each compressed variant to its `measures`.
             notes: What was told of the answers before.
         """
+        every = {"dense": self._alone(self.dense), **variants}
+        whole, labelled = self._whole, self._labelled
 
         def each(part: str) -> dict[str, Any]:
-            return {name: measures[part] for name, measures in variants.items()}
+            return {name: own[part] for name, own in every.items() if part in own}
 
-        whole, labelled, dense = self._whole, self._labelled, self.dense
-        parts = without_labels() if labelled is None else labelled.sections(each("labelled"))
+        def some(part: str) -> dict[str, Any]:
+            return {name: rows for name, rows in each(part).items() if rows}
+
+        def lines(part: str) -> list[Any]:
+            return [line for own in each(part).values() for line in own]
+
         # Who says why nobody can ask has been asked.
         asks = not self.detectors and all(note.rule != "chance" for note in notes)
         of_label = None if whole is None else whole.codes
-        parts["admission"] = [
-            *notes,
-            *dense.admission,
-            *(note for own in each("admission").values() for note in own),
-            *(as_examples(self.examples).chance(dense, strata=of_label) if asks else ()),
-        ]
-        parts["answers"] = {"dense": own_digest(dense, self.examples)} | each("answers")
-        parts["unanswered"] = {name: rows for name, rows in each("unanswered").items() if rows}
-        if whole is not None:
-            parts["labels"] = whole.sections(each("whole"))
-        parts["run_to_run"] = {}
-        if self.examples.attributes and self.run_to_run:
-            parts["run_to_run"] = {"dense": self._runs.of_dense()} | each("run_to_run")
-        outcomes, asked = self._outcomes, self.clarify
-        selection = {"dense": outcomes.selection(dense.predicted) if asked else []}
-        parts["clarify"] = {
-            "questions": outcomes.guide(),
-            "data": outcomes.data() if asked else [],
-            "variants": each("clarify"),
-            "members": {"dense": outcomes.members(dense.predicted) if asked else []}
-            | each("members"),
-            "selection": {k: rows for k, rows in (selection | each("selection")).items() if rows},
-        }
-        parts["collapsed"] = [
-            *constant_members(dense, self.examples.known_labels),
-            *(line for lines in each("collapsed").values() for line in lines),
-        ]
-        return parts
+        chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
+        runs = bool(self.examples.attributes) and self.run_to_run
+        return {
+            **{
+                part: each(part) for part in ("accuracy", "classes", "subgroups", "gaps", "answers")
+            },
+            "one_model": RISK_LIMITS | {"variants": each("one_model")},
+            "class_rates": 0 if labelled is None else labelled.class_rates,
+            "admission": [*notes, *lines("admission"), *chance],
+            "unanswered": some("unanswered"),
+            "run_to_run": {"dense": self._runs.of_dense()} | each("run_to_run") if runs else {},
+            "clarify": {
+                "questions": self._outcomes.guide(),
+                "data": self._outcomes.data() if self.clarify else [],
+                "variants": each("clarify"),
+                "members": each("members"),
+                "selection": some("selection"),
+            },
+            "collapsed": lines("collapsed"),
+        } | ({} if whole is None else {"labels": whole.sections(each("whole"))})

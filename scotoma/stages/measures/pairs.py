@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scotoma import progress
 from scotoma.answers.admission import is_label
 from scotoma.answers.pair import Examples, Pair
-from scotoma.config import PredictionsSource, ScoresSource
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
@@ -161,7 +160,7 @@ def read_test_examples(run: Run) -> AuditedExamples:
 def as_answered(run: Run, examples: AuditedExamples) -> AuditedExamples:
     """Add the classes of missing answers, and of those that are no label, where there are some."""
     source, path = run.config.source, run.predictions("dense")
-    imported = isinstance(source, PredictionsSource) and not isinstance(source, ScoresSource)
+    imported = source.has_answers and source.score is None
     if not (imported and path.exists()):
         return examples
     classes = PredictionFile.open(path).classes

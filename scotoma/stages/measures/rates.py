@@ -18,6 +18,7 @@ from scotoma.bias.counting import RateMetric, metrics
 from scotoma.bias.rate_table import WHATS, rate_columns
 from scotoma.bias.results import GroupChange
 from scotoma.bias.subgroup import change_at
+from scotoma.config.gate import ChangeRule, GateRules
 from scotoma.errors import DataError
 from scotoma.numbers import ChangeEvidence
 from scotoma.run.mirror import Mirror
@@ -29,6 +30,7 @@ __all__ = [
     "MOST_JUDGED",
     "RateTable",
     "change_row",
+    "class_rates_asked",
     "with_class_rates",
     "write_numbers",
     "write_rates",
@@ -141,17 +143,17 @@ def write_numbers(path: Path, audit: Audit, class_rates: Path) -> Audit:
 
 def change_row(change: GroupChange, class_name: str | None) -> dict[str, Any]:
     """Give a change as a row of `subgroups`."""
-    return {
-        "group": change.group,
-        "metric": change.metric,
-        "class": class_name,
-        "dense": change.dense,
-        "compressed": change.compressed,
-        "relative": change.relative,
-        "absolute": change.absolute,
-        "relative_variance": change.relative_variance,
-        "absolute_variance": change.absolute_variance,
-    }
+    own = {name: part for name, part in vars(change).items() if name != "class_id"}
+    return own | {"class": class_name}
+
+
+def class_rates_asked(rules: GateRules) -> list[tuple[str, str]]:
+    """List the metric and groups of every rule that asks for rates of single classes."""
+    return [
+        (rule.metric, rule.over)
+        for rule in rules.rules
+        if isinstance(rule, ChangeRule) and rule.metric != "error" and rule.over != "all"
+    ]
 
 
 def with_class_rates(

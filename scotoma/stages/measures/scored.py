@@ -11,13 +11,14 @@ import polars as pl
 from scotoma import progress
 from scotoma.answers.digest import answers_digest
 from scotoma.answers.note import AdmissionNote
-from scotoma.config import ScoresSource, Variant
+from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import first_difference
 from scotoma.numbers import Estimate, Variance
 from scotoma.predictions import ScoredExamples
 from scotoma.run import Run
+from scotoma.sources.contract import Score
 
 if TYPE_CHECKING:
     from scotoma.comparison.means import MeanChange, ScoreTable
@@ -31,7 +32,7 @@ NOTHING = Variance(np.nan, np.nan, np.nan, np.nan, np.nan)
 
 def is_scored(run: Run) -> bool:
     """Whether the examples of a run have scores instead of classes."""
-    return isinstance(run.config.source, ScoresSource)
+    return run.config.source.score is not None
 
 
 def score_pairs(
@@ -77,7 +78,7 @@ def mean_sections(run: Run, examples: AuditedExamples) -> dict[str, Any]:
     from scotoma.comparison.quantiles import quantile_change
 
     groups = examples.partition()
-    lower = _source(run).is_lower_better
+    lower = _score(run).lower_is_better
     variants: dict[str, Any] = {}
     means: dict[str, list[dict[str, Any]]] = {}
     quantiles: dict[str, list[dict[str, Any]]] = {}
@@ -136,7 +137,7 @@ def changed_scores(run: Run, examples: AuditedExamples) -> tuple[pl.DataFrame, d
         A row for each variant and example: `example_id`, `variant`, `dense` and `compressed` (means
         over members) and `worse`; and the first examples of each variant, as `ChangedScore`.
     """
-    sign = 1.0 if _source(run).is_lower_better else -1.0
+    sign = 1.0 if _score(run).lower_is_better else -1.0
     frames, first = [], {}
     for variant, table in score_pairs(run, examples, "score divergence"):
         dense, compressed = table.before.mean(axis=1), table.after.mean(axis=1)
@@ -177,7 +178,7 @@ def slice_question(table: ScoreTable, *, lower_is_better: bool) -> dict[str, Any
     }
 
 
-def _source(run: Run) -> ScoresSource:
-    source = run.config.source
-    assert isinstance(source, ScoresSource)
-    return source
+def _score(run: Run) -> Score:
+    score = run.config.source.score
+    assert score is not None
+    return score

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scotoma import progress
-from scotoma.config import PredictionsSource
-from scotoma.config.model import OnnxSource
 from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions, ScoresFile
@@ -48,9 +46,9 @@ def member_outputs(run: Run, variant: str, *, features: bool) -> NDArray[np.floa
             "dfr fits one layer to one label, and this audit has several; take thresholds, offsets "
             "or ensemble"
         )
-    if features and isinstance(run.config.source, OnnxSource):
+    if features and run.config.source.has_models:
         return np.stack(list(_external_features(run, variant)))
-    if isinstance(run.config.source, PredictionsSource | OnnxSource):
+    if not run.config.source.trains:
         if features:
             raise DataError(
                 "dfr needs the last layer's inputs, and this audit has predictions and no model; "

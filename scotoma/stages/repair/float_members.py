@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from scotoma.config import OnnxSource, Variant
+from scotoma.config import Variant
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, Preprocessing
 from scotoma.inference.external import image_input
@@ -63,7 +63,7 @@ def float_members(
     """
     count = run.config.models_of(variant.name)
     base = held_members(run, variant.derived_from, count)
-    if isinstance(run.config.source, OnnxSource):
+    if run.config.source.has_models:
         random = np.random.Generator(np.random.Philox(key=[run.config.population.seed, STREAM]))
         some = random.permutation(len(choosing))[:EXTERNAL_IMAGES]
         ready = as_taken(base[0], network)(np.ascontiguousarray(choosing[some]))

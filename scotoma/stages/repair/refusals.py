@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scotoma.config import OnnxSource, PredictionsSource
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.stages.mitigation.refusals import compressed_variant, refuse_heads
@@ -46,7 +45,7 @@ def repairable(run: Run, name: str | None) -> Variant:
         ConfigError: No such variant, or not one of int8.
     """
     config = run.config
-    if isinstance(config.source, PredictionsSource):
+    if config.source.has_answers:
         raise ConfigError(
             "repair quantizes models again, and this audit has predictions alone; audit the ONNX "
             "models with source.kind: onnx"
@@ -84,13 +83,13 @@ def repairable(run: Run, name: str | None) -> Variant:
 
 
 def _fits(config: Config, variant: Variant) -> bool:
-    if isinstance(config.source, OnnxSource):
+    if config.source.has_models:
         return variant.kind == "onnx" and bool(variant.derived_from)
     return variant.kind == "int8"
 
 
 def _why_not(config: Config, variant: Variant) -> str:
-    if isinstance(config.source, OnnxSource):
+    if config.source.has_models:
         return ", whose models are not paired with dense ones (paired: true)"
     return f", which is {variant.kind}"
 

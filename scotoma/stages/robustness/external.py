@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.config import Config, PredictionsSource
+from scotoma.config import Config
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inputs import Array, Codes
 from scotoma.predictions.external import PredictionRequest, read_external
-from scotoma.predictions.patterns import files_of_tables, find_tables
+from scotoma.predictions.patterns import files_of_tables
 from scotoma.predictions.reruns import example_of_row
 from scotoma.predictions.tables import PredictionTable, models_by_variant, read_columns
 from scotoma.printable import nearest, printable
@@ -25,7 +25,7 @@ from scotoma.robustness.plan import CorruptedCondition
 from scotoma.run import Run
 from scotoma.run.records import read_record
 from scotoma.run.sources import Sources, examine
-from scotoma.stages.external.predictions import reruns_an_example, supplied_reruns
+from scotoma.sources.answers import reruns_an_example, supplied_reruns
 from scotoma.stages.robustness.files import corrupted_file
 from scotoma.storage.files import written
 
@@ -200,15 +200,7 @@ def _pattern(config: Config) -> str:
 
 
 def _tables(config: Config) -> list[PredictionTable]:
-    assert isinstance(config.source, PredictionsSource)
-    source = config.source
-    return find_tables(
-        _pattern(config),
-        source.id_column,
-        called=CALLED,
-        option="robustness.files",
-        predicted=source.predicted,
-    )
+    return config.source.tables(_pattern(config), CALLED, "robustness.files")
 
 
 def imported_models(run: Run, members: Mapping[str, int]) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.robustness.plan import refuse_impossible, suite_of
 from scotoma.robustness.planted import smallest_contrast
-from scotoma.stages.external.predictions import supplied_models
+from scotoma.sources.answers import supplied_models
 from scotoma.stages.robustness.external import find_conditions
 from scotoma.stages.robustness.other_sets import set_pictures
 

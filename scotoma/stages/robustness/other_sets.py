@@ -13,8 +13,8 @@ import polars as pl
 from scotoma import progress, storage
 from scotoma.config.robustness import OtherTestSet
 from scotoma.datasets import AuditedExamples
-from scotoma.datasets.folder import SUFFIXES, read_images
 from scotoma.datasets.image_decoding import decode_rows, image_shape
+from scotoma.datasets.image_files import SUFFIXES, read_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.inputs import Ints

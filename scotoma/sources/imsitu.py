@@ -4,18 +4,60 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
+from pydantic import Field
 
+from scotoma import storage
+from scotoma.config.limits import ReaderLimits
 from scotoma.datasets.coco_labels import GENDER, caption_gender
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.sources.annotated import (
+    ONE_GENDER,
+    AnnotatedSource,
+    SplitName,
+    refuse_absent_annotations,
+)
+from scotoma.sources.contract import FolderPlace
+from scotoma.untrusted import table_apart
 
-__all__ = ["situations"]
+__all__ = ["ImsituSource", "situations"]
 
+IMAGES = "of500_images_resized"
 AGENT = "agent"
 AGAIN = "download it again from its authors"
+
+
+class ImsituSource(AnnotatedSource):
+    """ImSitu as its authors publish it: what somebody does in an image, and who."""
+
+    kind: Literal["imsitu"]
+    data: FolderPlace = Field(
+        description="Folder or s3:// prefix of of500_images_resized, imsitu_space.json and "
+        "SPLIT.json."
+    )
+    train: SplitName = Field("train", description="Split that members are trained on.")
+    test: SplitName = Field("test", description="Split that is audited.")
+    one_gender: bool = Field(False, description=ONE_GENDER.format("agents"))
+
+    def image_folder(self) -> str:
+        return storage.join(self.data, IMAGES)
+
+    def annotation_files(self) -> list[str]:
+        return [f"{self.train}.json", f"{self.test}.json", "imsitu_space.json"]
+
+    def read_split(self, name: str, limits: ReaderLimits) -> pl.DataFrame:
+        file, space = (storage.join(self.data, f"{part}.json") for part in (name, "imsitu_space"))
+        for part in (name, "imsitu_space"):
+            place = storage.join(self.data, f"{part}.json")
+            refuse_absent_annotations(place, f"{self.data} must hold {part}.json")
+        with storage.at_hand(file) as path, storage.at_hand(space) as nouns:
+            larger = max(path, nouns, key=lambda one: one.stat().st_size)
+            return table_apart(
+                situations, path, nouns, file, space, path=larger, called=file, limits=limits
+            )
 
 
 def situations(path: Path, space: Path, called: str, space_called: str) -> pl.DataFrame:

@@ -7,23 +7,62 @@ Each list may be a text file of the authors (`list_attr_celeba.txt`) or a table 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
+from pydantic import Field
 
 from scotoma import storage
-from scotoma.config import CelebaSource
-from scotoma.datasets.folder import image_files, read_images
+from scotoma.config.recipe import Recipe
+from scotoma.datasets.image_files import image_files, read_images
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.sources.contract import FolderPlace, NetworkName, SourceTable, needed_columns
+from scotoma.sources.pictures import ImageFiles, Square, image_size
 
-__all__ = ["celeba_files", "image_folder", "load_celeba"]
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+    from scotoma.datasets.image_size import ImageSize
+
+__all__ = ["CelebaSource", "celeba_files", "image_folder", "load_celeba"]
 
 ATTRIBUTES, PARTITION, IDENTITY = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
 PLACES = ("", "Anno/", "Eval/")
 # Mirrors have the folder twice.
 IMAGES = ("img_align_celeba/img_align_celeba", "img_align_celeba", "Img/img_align_celeba")
 SPLITS = {"0": "train", "1": "validation", "2": "test"}
+
+
+class CelebaSource(ImageFiles):
+    """CelebA as its authors publish it: aligned faces, 40 attributes, their partition."""
+
+    kind: Literal["celeba"]
+    trains: ClassVar[bool] = True
+    shows_faces: ClassVar[bool] = True
+    model: NetworkName = "resnet18"
+    data: FolderPlace = Field(
+        description="Folder or s3:// prefix of img_align_celeba and the lists."
+    )
+    size: Square = 128
+    recipe: Recipe = Recipe()
+
+    @property
+    def image_size(self) -> ImageSize | None:
+        return image_size(self.size)
+
+    def image_folder(self) -> str:
+        return image_folder(self.data, storage.list_files(self.data))
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        table, join = load_celeba(self, needed_columns(config)[1], images=images)
+        return SourceTable(table, storage.join(self.data, ATTRIBUTES), join)
+
+    def named_files(
+        self, names: list[str], remark: str
+    ) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
+        own = storage.StampedFiles(self.data, tuple(celeba_files(self.data, names)))
+        return {"data": own}, {"data": remark}
 
 
 def load_celeba(

@@ -9,23 +9,38 @@ five classes are those of the authors' published code.
 from __future__ import annotations
 
 import hashlib
+import posixpath
+import re
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
 from scotoma import storage
-from scotoma.config import Cifar10Source
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.datasets.cifar_binary import binary_files, load_binary
+from scotoma.config.recipe import Recipe
+from scotoma.datasets.cifar_binary import SIDE, binary_files, load_binary, read_files
 from scotoma.datasets.image_decoding import decode_rows
-from scotoma.datasets.parquet import named_classes, read_shards
 from scotoma.datasets.png import grey_of, grey_pngs
-from scotoma.datasets.select_examples import refuse_empty_labels
-from scotoma.datasets.text_columns import absent_column
+from scotoma.datasets.text_columns import absent_column, refuse_empty_labels
 from scotoma.errors import DataError
+from scotoma.sources.contract import (
+    FolderPlace,
+    LookedAt,
+    NetworkName,
+    Source,
+    SourceFiles,
+    SourceTable,
+    needed_columns,
+)
+from scotoma.sources.parquet import named_classes, read_shards, split_files
 
-__all__ = ["load_cifar10"]
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
+__all__ = ["Cifar10Source", "load_cifar10"]
 
 CLASSES = (
     "airplane",
@@ -41,9 +56,41 @@ CLASSES = (
 )
 COLOURED = ("automobile", "cat", "dog", "horse", "truck")  # the others are mostly grey
 STYLES = ("colour", "grey")
+OF_IMAGES = re.compile(r"(train|test|data_batch).*\.(parquet|bin)")
 MADE = ("style", "exposure", "source_id")
 CHUNK = 4096  # images made grey at a time
 MADE_WITH_SEED = b"CIFAR-10S 20"  # of who is rare: the data are the same for every audit
+
+
+class Cifar10Source(Source):
+    """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
+
+    kind: Literal["cifar10", "cifar10s"]
+    trains: ClassVar[bool] = True
+    model: NetworkName = "resnet8"
+    data: FolderPlace = Field(
+        description="Folder or s3:// prefix of train*.parquet and test*.parquet."
+    )
+    skew: float = Field(
+        0.95, gt=0.5, lt=1, description="cifar10s: share of a class's majority style in training."
+    )
+    recipe: Recipe = Recipe()
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        label, _ = needed_columns(config)
+        table = load_cifar10(self, label, images=images, limits=config.limits)
+        return SourceTable(table, self.data)
+
+    def files_read(self, config: Config) -> SourceFiles:
+        binary = read_files(self.data, storage.list_files(self.data))
+        own = split_files(self.data).values() if not binary else [binary]
+        names = tuple(name for names in own for name in names)
+        return SourceFiles({"data": storage.StampedFiles(self.data, names)}, {})
+
+    def stored_images(self, config: Config) -> LookedAt:
+        listed = storage.list_files(self.data).items()
+        sizes = [size for name, size in listed if OF_IMAGES.fullmatch(posixpath.basename(name))]
+        return LookedAt((SIDE, SIDE), sum(sizes))
 
 
 def load_cifar10(

@@ -1,9 +1,10 @@
-"""Read images in Parquet files, as the Hugging Face hub lays them out."""
+"""Images in Parquet files, as the Hugging Face hub lays them out."""
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -11,23 +12,79 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
+from pydantic import Field
 
 from scotoma import storage
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.config.recipe import Recipe
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.sources.contract import (
+    FolderPlace,
+    LookedAt,
+    NetworkName,
+    Source,
+    SourceFiles,
+    SourceTable,
+    needed_columns,
+)
+from scotoma.sources.pictures import Orientation, Size, image_size
+from scotoma.storage import StampedFiles
 from scotoma.unreadable import UNREADABLE
 from scotoma.untrusted import read_apart, table_apart
 
-__all__ = ["Shards", "load_parquet", "named_classes", "read_shards", "split_files"]
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+    from scotoma.datasets.image_size import ImageSize
+
+__all__ = ["ParquetSource", "Shards", "load_parquet", "named_classes", "read_shards", "split_files"]
 
 PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
 SPLITS = ("train", "test")
 IMAGES = ("image", "img")
+OF_IMAGES = re.compile(r"(train|test).*\.parquet")
 OURS = ("split", "image")  # what the audit calls its own columns, beside example_id
 READERS = 8  # objects downloaded at a time
+
+
+class ParquetSource(Source):
+    """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
+
+    kind: Literal["parquet"]
+    trains: ClassVar[bool] = True
+    model: NetworkName = "resnet8"
+    data: FolderPlace = Field(
+        description="Folder or s3:// prefix of train*.parquet and test*.parquet."
+    )
+    size: Size = None
+    orientation: Orientation = "exif"
+    recipe: Recipe = Recipe()
+
+    @property
+    def image_size(self) -> ImageSize | None:
+        return image_size(self.size, upright=self.orientation == "exif")
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        label, wanted = needed_columns(config)
+        table = load_parquet(self.data, label, wanted, images=images, limits=config.limits)
+        return SourceTable(table, self.data)
+
+    def files_read(self, config: Config) -> SourceFiles:
+        names = [name for own in split_files(self.data).values() for name in own]
+        return SourceFiles({"data": StampedFiles(self.data, tuple(names))}, {})
+
+    def stored_images(self, config: Config) -> LookedAt:
+        listed = storage.list_files(self.data)
+        sizes = {n: b for n, b in listed.items() if OF_IMAGES.fullmatch(posixpath.basename(n))}
+        smallest = min(sizes, key=lambda name: sizes[name])
+        with storage.at_hand(storage.join(self.data, smallest)) as path:
+            table = table_apart(_first, path, path=path, called=self.data, limits=config.limits)
+        images = table.to_series()
+        images = images.struct.field("bytes") if images.dtype.is_nested() else images
+        return LookedAt(images[0] if len(images) else None, sum(sizes.values()))
 
 
 @dataclass(frozen=True)
@@ -276,6 +333,13 @@ def _holds_images(kind: pl.DataType | None) -> bool:
     if isinstance(kind, pl.Struct):
         return any(field.name == "bytes" and field.dtype == pl.Binary for field in kind.fields)
     return kind == pl.Binary
+
+
+def _first(path: Path) -> pl.DataFrame:
+    """Read the first image of a file."""
+    table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    column = next(name for name in IMAGES if name in table.collect_schema())
+    return table.select(column).head(1).collect()
 
 
 def _unreadable(called: str, error: BaseException) -> str:

@@ -13,10 +13,6 @@
     const shown = pairs.filter((pair) => !pair.hidden).length;
     document.getElementById("filtered").textContent = `${shown} of ${pairs.length} examples`;
     for (const list of document.querySelectorAll(".pairs")) enter(list);
-    if (!wanted.some(([, value]) => value)) return;
-    for (const more of document.querySelectorAll("#gallery ~ details[open] details.deep")) {
-      more.open = true; // what matches may stand among the others
-    }
   };
 
   // One pair of a list is in the tab order; from it the arrow keys lead to the others.

@@ -1,4 +1,4 @@
-"""Read the user's own images: a folder and a table of attributes, joined by file name."""
+"""Read images that are files of their own, and tables beside them."""
 
 from __future__ import annotations
 
@@ -11,102 +11,18 @@ from pathlib import Path
 import polars as pl
 
 from scotoma import storage
-from scotoma.config import FolderSource, OnnxSource, Split
-from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.datasets.join import Join, join_images, spelled_as_files
+from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.tables import refuse_doubled, scan_table
+from scotoma.readers.tables import scan_table
 from scotoma.untrusted import table_apart
 
-__all__ = ["SUFFIXES", "attributes_table", "image_files", "load_folder", "read_images"]
+__all__ = ["SUFFIXES", "attributes_table", "image_files", "read_images"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif")
 READERS = 16  # objects read at a time: what a request waits for is the network
 CHUNK = 1024  # images a part of the column
 IMAGE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
-
-
-def load_folder(
-    source: FolderSource | OnnxSource, *, images: bool = True, limits: ReaderLimits = LIMITS
-) -> tuple[pl.DataFrame, Join]:
-    """Read the attributes and the image files they name.
-
-    Args:
-        source: Folder or `s3://` prefix, CSV and split.
-        images: Whether to read the files. If not, rows without image are counted, not refused.
-        limits: Memory and time for reading the CSV.
-
-    Returns:
-        One row an image of the train or test split: `example_id` (the value of the key column
-        `image`, as a plain path), `split`, every other column of the CSV as text, and `image`
-        (encoded bytes, and the name as `path`) if `images` is set. Beside it how table and folder
-        match.
-
-    Raises:
-        DataError: The CSV or the folder cannot be read, the key or split column is absent, a row
-            has no image, a folder in the folder is empty, or a path leads out of it.
-    """
-    table = attributes_table(source.attributes, limits)
-    asked = source.split
-    own = None if asked is None else asked.column
-    for column, role in ((source.key, "key"), (own, "split")):
-        if column is None:
-            continue
-        if column not in table.columns:
-            raise DataError(
-                f"{role} column {column!r} is not in {source.attributes}; it has "
-                f"{', '.join(map(printable, table.columns))}"
-            )
-        refuse_doubled(column, table.columns, source.attributes)
-    if source.key != "image":
-        table = table.drop("image", strict=False).rename({source.key: "image"})
-    for ours in ({"example_id", "split"} & set(table.columns)) - {own}:
-        raise DataError(f"column {ours!r} in {source.attributes} has a reserved name; rename it")
-    split = pl.lit("test") if asked is None else _split(asked)
-    # One image has one name, or it would be two examples: ./40.png is 40.png.
-    image = pl.Series([name and posixpath.normpath(name) for name in table["image"].fill_null("")])
-    table = table.with_columns(image.cast(pl.String).alias("image"), split.alias("split"))
-    audited = pl.col("split").is_not_null()
-    files, empty = image_files(
-        source.images, table.filter(audited)["image"].to_list(), source.attributes
-    )
-    table, respelled = spelled_as_files(table, "image", files)
-    rows = table.filter(audited)
-    names = rows["image"].to_list()
-    named = set(map(posixpath.normpath, names))
-    join = join_images(
-        names,
-        [name for name in files if name.lower().endswith(SUFFIXES) or name in named],
-        elsewhere=table.filter(pl.col("split").is_null())["image"].to_list(),
-        respelled=respelled,
-    )
-    rows = rows.rename({"image": "example_id"})
-    complaint = join.complaint(source.attributes, source.images)
-    if complaint and images:
-        raise DataError(complaint)
-    if empty and not complaint:
-        raise DataError(
-            f"folder {printable(empty)!r} in {source.images} is empty, so its class has no image; "
-            "add its images, or remove it"
-        )
-    if not images:
-        return rows, join
-    return rows.with_columns(read_images(source.images, names)), join
-
-
-def _split(asked: Split) -> pl.Expr:
-    """Say to which split a row belongs; null to none."""
-    value = pl.col(asked.column)
-    split = (
-        pl.when(value == str(asked.train))
-        .then(pl.lit("train"))
-        .when(value == str(asked.test))
-        .then(pl.lit("test"))
-    )
-    if asked.calibrate is None:
-        return split
-    return split.when(value == str(asked.calibrate)).then(pl.lit("calibrate"))
 
 
 def attributes_table(uri: str, limits: ReaderLimits) -> pl.DataFrame:

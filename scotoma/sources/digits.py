@@ -10,21 +10,53 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
-from scotoma.config import DigitsSource
+from scotoma.config.recipe import Recipe
 from scotoma.extras import home_of
+from scotoma.sources.contract import LookedAt, NetworkName, Source, SourceFiles, SourceTable
+from scotoma.storage import StampedFiles
 
-__all__ = ["digits_file", "load_digits_s"]
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
+__all__ = ["DigitsSource", "digits_file", "load_digits_s"]
 
 STYLES = ("plain", "styled")
 TRAIN_SHARE = 0.5
 TRAINED_OF_DIM = 1200  # of 1,797 digits: the rest is the test set, in both styles
 DIM = 0.35  # of the ink
 MADE_WITH_SEED = 20  # of the split and of who is rare: the data are the same for every audit
+
+
+class DigitsSource(Source):
+    """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
+
+    kind: Literal["digits-s"] = "digits-s"
+    trains: ClassVar[bool] = True
+    model: NetworkName = "tiny-convnet"
+    skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
+    styled: Literal["paper", "dim", "inverted"] = Field(
+        "paper",
+        description="The second style: blue paper, ink of 0.35 of its strength, or black on white.",
+    )
+    recipe: Recipe = Recipe()
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        table = load_digits_s(self)
+        return SourceTable(table if images else table.drop("image"), self.kind)
+
+    def files_read(self, config: Config) -> SourceFiles:
+        return SourceFiles({self.kind: StampedFiles.one(str(digits_file()))}, {})
+
+    def stored_images(self, config: Config) -> LookedAt:
+        encoded = load_digits_s(self)["image"].struct.field("bytes")
+        return LookedAt(encoded[0], sum(encoded.bin.size()))
 
 
 def load_digits_s(source: DigitsSource) -> pl.DataFrame:

@@ -1,0 +1,147 @@
+"""Images that are published with annotations: one table of both splits, joined with files."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import polars as pl
+from pydantic import Field
+
+from scotoma import storage
+from scotoma.config.recipe import Recipe
+from scotoma.datasets.coco_labels import GENDER
+from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
+from scotoma.datasets.join import join_images, spelled_as_files
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.sources.contract import FolderPlace, NetworkName, SourceTable
+from scotoma.sources.pictures import ImageFiles, Square, image_size
+
+if TYPE_CHECKING:
+    from scotoma.config.limits import ReaderLimits
+    from scotoma.config.model import Config
+    from scotoma.datasets.image_size import ImageSize
+
+__all__ = ["ONE_GENDER", "AnnotatedSource", "SplitName", "refuse_absent_annotations"]
+
+SplitName = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]
+ONE_GENDER = (
+    "Leave out images whose {} name no gender, or women and men, as the fixed-seed study does."
+)
+
+
+class AnnotatedSource(ImageFiles):
+    """A folder of images, and JSON that says of each split what they show."""
+
+    trains: ClassVar[bool] = True
+
+    data: FolderPlace
+    model: NetworkName = "resnet18"
+    train: SplitName
+    test: SplitName
+    one_gender: bool = False
+    size: Square = 128
+    recipe: Recipe = Recipe()
+
+    @property
+    def image_size(self) -> ImageSize | None:
+        return image_size(self.size)
+
+    def annotations(self) -> str:
+        """What messages call the annotations."""
+        return self.data
+
+    def annotation_files(self) -> list[str]:
+        """The annotations that are read, relative to `data`."""
+        raise NotImplementedError
+
+    def folders_of_images(self) -> tuple[str, ...]:
+        """Folders below `image_folder` whose images are to have rows."""
+        return ("",)
+
+    def read_split(self, name: str, limits: ReaderLimits) -> pl.DataFrame:
+        """Read a split: one row an image, `example_id` its path below `image_folder`."""
+        raise NotImplementedError
+
+    def joined(self, table: pl.DataFrame, limits: ReaderLimits) -> pl.DataFrame:
+        """The table with columns that the user adds."""
+        return table
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        """Read annotations of both splits, and the image files that they name.
+
+        Raises:
+            DataError: A file cannot be read or does not hold what it should, an image is absent,
+                the splits have different categories, or no image names one gender where that is
+                asked for.
+        """
+        parts = [
+            self.read_split(name, config.limits).with_columns(pl.lit(split).alias("split"))
+            for split, name in (("train", self.train), ("test", self.test))
+        ]
+        self._refuse_other_columns(*map(set, (part.columns for part in parts)))
+        table = self.joined(pl.concat(parts, how="vertical_relaxed"), config.limits)
+        folder = self.image_folder()
+        files, _ = image_files(folder, table["example_id"].to_list(), "the annotations")
+        table, respelled = spelled_as_files(table, "example_id", files)
+        everyone = table["example_id"].to_list()
+        notes: tuple[str, ...] = ()
+        if self.one_gender:
+            table, notes = self._of_one_gender(table)
+        names, named, below = table["example_id"].to_list(), {*everyone}, self.folders_of_images()
+        pictures = [
+            name
+            for name in files
+            if name in named or (name.lower().endswith(SUFFIXES) and name.startswith(below))
+        ]
+        join = join_images(names, pictures, elsewhere=everyone, respelled=respelled)
+        if images:
+            if complaint := join.complaint(self.annotations(), folder):
+                raise DataError(complaint)
+            table = table.with_columns(read_images(folder, names))
+        return SourceTable(table, self.annotations(), join, notes)
+
+    def named_files(
+        self, names: list[str], remark: str
+    ) -> tuple[dict[str, storage.StampedFiles], dict[str, str]]:
+        below = posixpath.relpath(self.image_folder(), self.data)
+        pictures = [posixpath.normpath(posixpath.join(below, name)) for name in names]
+        own = (*self.annotation_files(), *dict.fromkeys(pictures))
+        return {"data": storage.StampedFiles(self.data, own)}, {"data": remark}
+
+    def _refuse_other_columns(self, train: set[str], test: set[str]) -> None:
+        """Refuse a category that only one of the splits knows."""
+        if lone := sorted(train ^ test):
+            here, there = (self.train, self.test) if lone[0] in train else (self.test, self.train)
+            what = "captions" if lone[0] == GENDER else f"a category {printable(lone[0])!r}"
+            raise DataError(
+                f"both splits of {printable(self.annotations())} must have the same categories "
+                f"and captions, got {what} in {printable(here)} and none in {printable(there)}; "
+                "export both alike"
+            )
+
+    def _of_one_gender(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """Keep images that name one gender, and say how many do not."""
+        if GENDER not in table.columns:
+            raise DataError(
+                "source.one_gender reads captions, and there is no "
+                f"annotations/captions_{printable(self.train)}.json in {printable(self.data)}; "
+                "add the captions, or leave one_gender out"
+            )
+        kept = table.filter(pl.col(GENDER).is_not_null())
+        if not (left := table.height - kept.height):
+            return kept, ()
+        return kept, (
+            f"{left:,} of {table.height:,} images name no gender, or women and men, and are left "
+            "out",
+        )
+
+
+def refuse_absent_annotations(place: str, rule: str) -> None:
+    """Refuse annotations that are not there."""
+    if not storage.exists(place):
+        raise DataError(
+            f"source.data {printable(rule)}, and does not; put the annotations there, or name "
+            "other splits in source.train and source.test"
+        )

@@ -1,0 +1,198 @@
+"""What did external models say of each example, as their files hold it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.answers.note import AdmissionNote, reading_note
+from scotoma.datasets.examples import AuditedExamples
+from scotoma.errors import DataError
+from scotoma.predictions.external import ExternalPredictions, PredictionRequest, read_external
+from scotoma.predictions.reruns import example_of_row, join_reruns, rerun_rows, with_reruns
+from scotoma.predictions.tables import models_by_variant, reruns_by_variant
+from scotoma.readers.tables import encoding_notes
+from scotoma.sources.variants import names_in_files
+
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
+__all__ = [
+    "Supplied",
+    "answers",
+    "audited_reruns",
+    "baseline_errors",
+    "left_out",
+    "reruns_an_example",
+    "supplied_models",
+    "supplied_reruns",
+    "supplied_scores",
+]
+
+Supplied: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]  # variant, model, its reruns
+
+
+def supplied_reruns(config: Config) -> dict[str, dict[str, list[str]]]:
+    """List what the files of predictions hold, once for all that ask: each file is read for it.
+
+    Args:
+        config: As `complete` leaves it.
+
+    Returns:
+        What the files call a variant, to model to the names of its reruns.
+
+    Raises:
+        DataError: See `reruns_by_variant`.
+    """
+    return reruns_by_variant(config.source.tables(), config.limits)
+
+
+def reruns_an_example(config: Config, supplied: Supplied) -> int:
+    """How many rows each example takes: 1 unless a model that is audited was evaluated again."""
+    reruns = audited_reruns(config, supplied).values()
+    return rerun_rows(len(own) for models in reruns for own in models.values())
+
+
+def audited_reruns(config: Config, supplied: Supplied) -> dict[str, dict[str, Sequence[str]]]:
+    """The models that are audited and their reruns, by what the files call the variant."""
+    return {
+        called: dict(list(supplied[called].items())[: config.models_of(name)])
+        for name, called in names_in_files(config).items()
+    }
+
+
+def left_out(config: Config, supplied: Supplied) -> list[AdmissionNote]:
+    """Tell what the files hold and the audit does not take."""
+    names = names_in_files(config)
+    notes = list(encoding_notes((one.place for one in config.source.tables()), config.limits))
+    if others := [name for name in supplied if name not in names.values()]:
+        sentence = f"source.files also holds {', '.join(map(repr, others))}, not audited"
+        notes.append(reading_note("source.files", sentence))
+    notes += [
+        reading_note(
+            called,
+            f"of {len(supplied[called])} models of {called!r} the first {models} by name are "
+            "audited",
+            name,
+        )
+        for name, called in names.items()
+        if len(supplied[called]) > (models := config.models_of(name))
+    ]
+    return notes
+
+
+def answers(
+    config: Config, examples: AuditedExamples, supplied: Supplied
+) -> Iterator[tuple[str, ExternalPredictions]]:
+    """What the models of each variant predict, or score, a column a model.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples, a row for each rerun.
+        supplied: From `supplied_reruns`.
+    """
+    source, ids, reruns = config.source, examples.ids, audited_reruns(config, supplied)
+    rows = reruns_an_example(config, supplied)
+    asked = PredictionRequest(
+        {
+            called: [again for own in models.values() for again in own]
+            for called, models in reruns.items()
+        },
+        ids if rows == 1 else list(map(example_of_row, ids[::rows])),
+        examples.classes,
+        config.keep_scores is True,
+        config.label.threshold,
+        config.limits,
+        config.label.several,
+        "" if source.score is None else source.score.column,
+        config.keeps_every_score,
+        left_out=_without_label(config, examples, rows),
+    )
+    if asked.every_score and rows > 1:
+        raise DataError(
+            f"keep_scores full is for one answer to an example, and source.files has {rows} "
+            "reruns; choose true or false"
+        )
+    said = read_external(source.tables(), asked)
+    clusters = None if examples.clusters is None else examples.clusters[::rows]
+    for name, called in names_in_files(config).items():
+        own = source.judged(said[called], name, config, asked.ids, clusters)
+        yield name, join_reruns(own, reruns[called], rows)
+
+
+def _without_label(config: Config, examples: AuditedExamples, rows: int) -> frozenset[str]:
+    """Ids of examples that were left out since they have no label; read only where there are."""
+    column = config.label.column
+    if column is None or not any(note.subject == column for note in examples.admission):
+        return frozenset()
+    held = examples.ids if rows == 1 else map(example_of_row, examples.ids[::rows])
+    return frozenset(config.source.table(config, images=False).table["example_id"]) - {*held}
+
+
+def supplied_scores(
+    config: Config, examples: AuditedExamples
+) -> tuple[AuditedExamples, dict[str, NDArray[np.float64]]]:
+    """Read the scores of every variant without a run.
+
+    Args:
+        config: Of an audit of scores, as `complete` leaves it.
+        examples: Its test examples.
+
+    Returns:
+        The examples, a row for each rerun; and by variant the scores of its models, shape (N, K).
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    supplied = supplied_reruns(config)
+    repeated = with_reruns(examples, reruns_an_example(config, supplied))
+    found = answers(config, repeated, supplied)
+    return repeated, {name: said.predicted for name, said in found}
+
+
+def baseline_errors(config: Config, examples: AuditedExamples) -> NDArray[np.float64] | None:
+    """How often the models of the baseline err on each example.
+
+    Args:
+        config: As `complete` leaves it.
+        examples: The test examples.
+
+    Returns:
+        Shares of the models, each the mean over its reruns, shape (N,); None where examples have
+        no labels.
+
+    Raises:
+        DataError: See `read_external`.
+    """
+    if not examples.labelled:
+        return None
+    called = names_in_files(config)["dense"]
+    tables = config.source.tables()
+    models = list(audited_reruns(config, supplied_reruns(config))[called].values())
+    asked = PredictionRequest(
+        {called: [again for reruns in models for again in reruns]}, examples.ids, examples.classes,
+        threshold=config.label.threshold, limits=config.limits, labels=config.label.several,
+        left_out=_without_label(config, examples, 1),
+    )  # fmt: skip
+    wrong = read_external(tables, asked)[called].predicted != examples.labels[:, None]
+    each = np.split(wrong, np.cumsum(list(map(len, models)))[:-1], axis=1)
+    shares: NDArray[np.float64] = np.mean([own.mean(axis=1) for own in each], axis=0)
+    return shares
+
+
+def supplied_models(config: Config, members: Mapping[str, int]) -> dict[str, list[str]]:
+    """List the models that the files of an audit hold.
+
+    Args:
+        config: As `complete` leaves it.
+        members: Variant to how many of its models are asked for.
+
+    Returns:
+        By what files call a variant, its first models in natural order.
+    """
+    tables = config.source.tables()
+    supplied, named = models_by_variant(tables, config.limits), names_in_files(config)
+    return {named[name]: supplied[named[name]][:count] for name, count in members.items()}

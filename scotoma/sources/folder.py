@@ -1,0 +1,176 @@
+"""The user's own images: a folder and a table of attributes, joined by file name."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import polars as pl
+from pydantic import Field
+
+from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.config.recipe import Recipe
+from scotoma.config.variants import Frozen
+from scotoma.datasets.image_files import SUFFIXES, attributes_table, image_files, read_images
+from scotoma.datasets.image_size import ImageSize
+from scotoma.datasets.join import Join, join_images, spelled_as_files
+from scotoma.errors import DataError
+from scotoma.printable import printable
+from scotoma.readers.tables import refuse_doubled
+from scotoma.sources.contract import FilePlace, FolderPlace, NetworkName, SourceTable
+from scotoma.sources.pictures import ImageFiles, Orientation, Size, image_size
+from scotoma.storage import StampedFiles
+
+if TYPE_CHECKING:
+    from scotoma.config.model import Config
+
+__all__ = ["FolderSource", "Split", "TabledImages"]
+
+
+class Split(Frozen):
+    """Which column says where a row belongs, and by which values."""
+
+    column: str
+    train: str | int
+    test: str | int
+    calibrate: str | int | None = Field(
+        None, description="Rows that int8-static is calibrated on; else rows of `train`."
+    )
+
+
+class TabledImages(ImageFiles):
+    """A folder of images and a CSV of attributes, which it names `images` and `attributes`."""
+
+    may_have_several_labels: ClassVar[bool] = True
+
+    images: FolderPlace = Field(description="Folder or s3:// prefix of image files.")
+    attributes: FilePlace = Field(description="CSV with one row per image.")
+    key: str = Field(
+        "image", min_length=1, description="Column of `attributes` with the name of the image."
+    )
+    split: Split | None = Field(None, description="Without it every row is a test example.")
+
+    @property
+    def split_column(self) -> str | None:
+        return None if self.split is None else self.split.column
+
+    def image_folder(self) -> str:
+        return self.images
+
+    def table(self, config: Config, *, images: bool) -> SourceTable:
+        table, join = self.read(images=images, limits=config.limits)
+        return SourceTable(table, self.attributes, join)
+
+    def read(
+        self, *, images: bool = True, limits: ReaderLimits = LIMITS
+    ) -> tuple[pl.DataFrame, Join]:
+        """Read the attributes and the image files they name.
+
+        Args:
+            images: Whether to read the files. If not, rows without image are counted, not refused.
+            limits: Memory and time for reading the CSV.
+
+        Returns:
+            One row an image of the train or test split: `example_id` (the value of the key column
+            as a plain path), `split`, every other column of the CSV as text, and `image` (encoded
+            bytes, and the name as `path`) if `images` is set. Beside it how table and folder match.
+
+        Raises:
+            DataError: The CSV or the folder cannot be read, the key or split column is absent, a
+                row has no image, a folder in the folder is empty, or a path leads out of it.
+        """
+        table = attributes_table(self.attributes, limits)
+        own = self.split_column
+        for column, role in ((self.key, "key"), (own, "split")):
+            if column is None:
+                continue
+            if column not in table.columns:
+                raise DataError(
+                    f"{role} column {column!r} is not in {self.attributes}; it has "
+                    f"{', '.join(map(printable, table.columns))}"
+                )
+            refuse_doubled(column, table.columns, self.attributes)
+        if self.key != "image":
+            table = table.drop("image", strict=False).rename({self.key: "image"})
+        for ours in ({"example_id", "split"} & set(table.columns)) - {own}:
+            raise DataError(f"column {ours!r} in {self.attributes} has a reserved name; rename it")
+        # One image has one name, or it would be two examples: ./40.png is 40.png.
+        image = pl.Series(
+            [name and posixpath.normpath(name) for name in table["image"].fill_null("")]
+        )
+        table = table.with_columns(
+            image.cast(pl.String).alias("image"), _split(self.split).alias("split")
+        )
+        audited = pl.col("split").is_not_null()
+        files, empty = image_files(
+            self.images, table.filter(audited)["image"].to_list(), self.attributes
+        )
+        table, respelled = spelled_as_files(table, "image", files)
+        rows = table.filter(audited)
+        names = rows["image"].to_list()
+        named = set(map(posixpath.normpath, names))
+        join = join_images(
+            names,
+            [name for name in files if name.lower().endswith(SUFFIXES) or name in named],
+            elsewhere=table.filter(pl.col("split").is_null())["image"].to_list(),
+            respelled=respelled,
+        )
+        rows = rows.rename({"image": "example_id"})
+        complaint = join.complaint(self.attributes, self.images)
+        if complaint and images:
+            raise DataError(complaint)
+        if empty and not complaint:
+            raise DataError(
+                f"folder {printable(empty)!r} in {self.images} is empty, so its class has no "
+                "image; add its images, or remove it"
+            )
+        if not images:
+            return rows, join
+        return rows.with_columns(read_images(self.images, names)), join
+
+    def named_files(
+        self, names: list[str], remark: str
+    ) -> tuple[dict[str, StampedFiles], dict[str, str]]:
+        images = StampedFiles(self.images, tuple(dict.fromkeys(names)))
+        table = StampedFiles.one(self.attributes)
+        return {"attributes": table, "images": images}, {"images": remark}
+
+
+class FolderSource(TabledImages):
+    """The user's own images: a folder and a table of attributes, joined by file name."""
+
+    kind: Literal["image_folder", "train"]
+    trains: ClassVar[bool] = True
+    model: NetworkName = "tiny-convnet"
+    split: Split
+    size: Size = None
+    orientation: Orientation = "exif"
+    recipe: Recipe = Recipe()
+
+    @property
+    def image_size(self) -> ImageSize | None:
+        """What is made of every image.
+
+        >>> FolderSource(
+        ...     kind="train", images="faces", attributes="faces.csv", size=64,
+        ...     split={"column": "part", "train": 0, "test": 2},
+        ... ).image_size
+        ImageSize(height=64, width=64, crop=1.0, fit='cut', resample='bilinear', upright=True)
+        """
+        return image_size(self.size, upright=self.orientation == "exif")
+
+
+def _split(asked: Split | None) -> pl.Expr:
+    """Say to which split a row belongs; null to none."""
+    if asked is None:
+        return pl.lit("test")
+    value = pl.col(asked.column)
+    split = (
+        pl.when(value == str(asked.train))
+        .then(pl.lit("train"))
+        .when(value == str(asked.test))
+        .then(pl.lit("test"))
+    )
+    if asked.calibrate is None:
+        return split
+    return split.when(value == str(asked.calibrate)).then(pl.lit("calibrate"))
