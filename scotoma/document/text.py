@@ -47,15 +47,10 @@ def section_lines(section: Section) -> list[str]:
     for sentence in section.answer:
         lines += wrapped(sentence, later="  ")
     for part in section.parts:
-<<<<<<< 934eed43
-        if isinstance(part, Table):
-            lines += [*_lines(part.caption), *text_table(part), *_lines(part.note)]
-            lines += [""] if part is not section.parts[-1] else []
-=======
         table = part.table if isinstance(part, Chart) else part
         if isinstance(table, Table):
             lines += [*_lines(table.caption), *text_table(table), *_lines(table.note)]
->>>>>>> 6e7d11d1b30c0290ae32f56b5ff29e4b31570f53
+            lines += [""] if part is not section.parts[-1] else []
         elif isinstance(part, Facts):
             lines += _lines(part.title)
             for term, text in part.rows:
