@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scotoma.audit.document import Audit
+from scotoma.audit.document import Audit, AuditedVariant
 from scotoma.audit.frontier import FrontierRow
 from scotoma.audit.gate import GateResult
 from scotoma.audit.layers import VariantLayers
 from scotoma.audit.reviewed import ReviewedAudit
 from scotoma.audit.study import StudyResult
 
-__all__ = ["Beside", "Findings", "People"]
+__all__ = ["Beside", "Findings", "People", "in_focus"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,16 @@ class Findings:
     def name(self, key: str) -> str:
         """What readers call a group; what is no key of one stays as it is."""
         return self.audit.group_names.get(key, key)
+
+
+def in_focus(audit: Audit, gate: GateResult | None) -> AuditedVariant:
+    """Pick the variant that a reader sees first: of the worst verdict, the most compressed."""
+    verdicts = {} if gate is None else {v.name: v.verdict for v in gate.variants}
+    grave = ("PASS", "UNSURE", "FAIL")
+
+    def weight(variant: AuditedVariant) -> tuple[int, float]:
+        verdict = verdicts.get(variant.name, "PASS")
+        bits = 32 if variant.bits is None else variant.bits  # for the order alone
+        return grave.index(verdict), -bits * (1 - (variant.sparsity or 0))
+
+    return max(audit.compressed, key=weight)

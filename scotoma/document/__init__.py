@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.document.cells import Cell, Interval, Noted, Shown, Unit, show
+from scotoma.document.cells import Cell, Interval, Noted, Shown, Unit, complement, show
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.document.pictures import Album, Card, Filter, Pair, Picture, Pictures
 
@@ -25,5 +25,6 @@ __all__ = [
     "Table",
     "Unit",
     "Verbatim",
+    "complement",
     "show",
 ]

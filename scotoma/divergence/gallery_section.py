@@ -1,0 +1,295 @@
+"""Which examples change? Each beside an unchanged one of its class, as a section and as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scotoma.audit import Audit
+from scotoma.audit.document import AuditedVariant, GalleryCard, GalleryPair
+from scotoma.audit.findings import Findings
+from scotoma.divergence.example_texts import Texts
+from scotoma.divergence.section import beyond_noise
+from scotoma.document import (
+    Album,
+    Card,
+    Cell,
+    Column,
+    Document,
+    Filter,
+    Pair,
+    Pictures,
+    Section,
+    Table,
+    show,
+)
+from scotoma.group_keys import group_key
+
+__all__ = ["gallery_documents", "gallery_section"]
+
+Gallery = Mapping[str, Sequence[GalleryPair]]
+
+ON_PAGE = 8  # pairs of a variant on the audit's page
+ON_A_PAGE = 100  # pairs on each page of a folder of pages
+ATTRIBUTES = 20  # of a card that are shown: two hundred would fill the page
+FLIPS = {
+    "broken": "right to wrong",
+    "mended": "wrong to right",
+    "moved": "wrong to another wrong",
+}
+
+
+def gallery_section(
+    findings: Findings, images: Mapping[str, bytes], remark: str = ""
+) -> Section | None:
+    """The examples that change most; None where examples have scores.
+
+    Args:
+        findings: What the page is made from.
+        images: Encoded images by example id; empty shows cards without images.
+        remark: A sentence about the images.
+    """
+    audit = findings.audit
+    if audit.scores is not None:
+        return None
+    names = sorted((v.name for v in audit.compressed), key=lambda name: name != findings.focus)
+    texts = Texts(findings.beside.texts)
+    shown = {name: audit.gallery[name][:ON_PAGE] for name in names}
+    class_words = "" if audit.labelled else " (by the dense models)"
+    return Section(
+        "gallery",
+        "Which examples change?",
+        [
+            beyond_noise(findings),
+            f"Most changed first, each beside an unchanged example of the same class{class_words}. "
+            f"Beside a label: how many models give it.{f' {remark}' if remark else ''}",
+        ],
+        [_pictures(audit, shown, images, texts, audit.gallery)],
+        link="Examples",
+    )
+
+
+def gallery_documents(
+    audit: Audit, gallery: Gallery, images: Mapping[str, bytes], remark: str = ""
+) -> dict[str, Document]:
+    """The pairs of every variant as pages, a hundred each.
+
+    Args:
+        audit: The audit.
+        gallery: Variant to its pairs, the most changed first.
+        images: Encoded images by example id.
+        remark: A sentence about the images.
+
+    Returns:
+        Name of a file to its document; `index.html` links to the others.
+    """
+    parts = [
+        (f"v{place}-{start // ON_A_PAGE + 1}.html", variant.name, start)
+        for place, variant in enumerate(audit.compressed, 1)
+        for start in range(0, len(gallery.get(variant.name, ())), ON_A_PAGE)
+    ]
+    kind = "Scotoma audit, examples that change"
+    pages = [("index.html", "All variants")]
+    for file, name, start in parts:
+        last = min(start + ON_A_PAGE, len(gallery[name]))
+        pages.append((file, f"{name}, {start + 1} to {last}"))
+    lead = f"{len(parts)} pages: every example whose most frequent label changes, by variant."
+    documents = {
+        "index.html": Document(audit.project, lead, (), kind, pages, "index.html"),
+    }
+    for file, name, start in parts:
+        own = gallery[name][start : start + ON_A_PAGE]
+        last, total = show(start + len(own)).value, show(len(gallery[name])).value
+        lead = (
+            f"CIEs {show(start + 1).value} to {last} of {total}, the most changed first, each "
+            f"beside an unchanged example of the same class. {remark}".rstrip()
+        )
+        pictures = _pictures(audit, {name: own}, images, Texts(), {})
+        section = Section("gallery", "Examples", parts=[pictures])
+        documents[file] = Document(name, lead, [section], kind, pages, file)
+    return documents
+
+
+def _pictures(
+    audit: Audit, shown: Gallery, images: Mapping[str, bytes], texts: Texts, every: Gallery
+) -> Pictures:
+    """Pairs and their images go out rank by rank, so that each variant gets some."""
+    album, ratios = Album(images), _telling(audit)
+    variants = {variant.name: variant for variant in audit.compressed}
+    classes = {name: str(number) for number, name in enumerate(_classes(shown))}
+    values = {value: str(number) for number, value in enumerate(_values(shown))}
+    pairs: dict[str, list[Pair]] = {name: [] for name in shown}
+    for rank, name in _ranks(shown):
+        row = shown[name][rank]
+        flip = _flip(row.cie)
+        cards = [
+            _card(audit, variants[name], kind, card, album if images else None,
+                  ratios.get(name, {}), texts.take(name, card.example_id))
+            for kind, card in (("CIE", row.cie), ("Not a CIE", row.non_cie))
+            if card is not None
+        ]  # fmt: skip
+        change = f"{row.cie.label}: {FLIPS[flip]}, " if flip else ""
+        pairs[name].append(
+            Pair(
+                f"{change}distance {show(row.cie.taxicab).value}",
+                cards,
+                "No unchanged example of this class is left." * (row.non_cie is None),
+                {
+                    "class": [classes[_class(row.cie)]],
+                    "group": [values[value] for value in sorted(row.cie.attributes.items())],
+                    "flip": [flip],
+                },
+            )
+        )
+    notes = {name: _note(audit, name, len(pairs[name])) for name in shown} if every else {}
+    return Pictures("gallery", pairs, _table(every), _filters(shown), notes)
+
+
+def _note(audit: Audit, variant: str, shown: int) -> str:
+    count = audit.divergence[variant].cie.cie.count
+    if not count:
+        return "No example changes its modal label."
+    if count <= shown:
+        return ""
+    return (
+        f"{shown} of {show(count).value} CIEs; scotoma examples RUN --html FOLDER writes all of "
+        "them."
+    )
+
+
+def _card(
+    audit: Audit,
+    variant: AuditedVariant,
+    kind: str,
+    card: GalleryCard,
+    album: Album | None,
+    ratios: Mapping[str, float],
+    texts: Sequence[tuple[str, str]],
+) -> Card:
+    """A card whose attributes that are found more often among CIEs than elsewhere come first."""
+
+    def order(part: tuple[str, str]) -> tuple[float, str]:
+        return -ratios.get(group_key([part]), 0.0), part[0]
+
+    def answer(modal: str, votes: int, members: int) -> tuple[str, bool | None]:
+        return f"{modal} {votes}/{members}", None if card.label is None else modal == card.label
+
+    attributes = sorted(card.attributes.items(), key=order)
+    more = len(attributes) - ATTRIBUTES
+    about = "; ".join(f"{name} {value}" for name, value in attributes[:ATTRIBUTES])
+    whose = "" if card.label is None else f" of class {card.label}"
+    dense = answer(card.dense_modal, card.dense_votes, audit.dense.members)
+    compressed = answer(card.compressed_modal, card.compressed_votes, variant.members)
+    return Card(
+        kind,
+        card.example_id,
+        [(audit.dense.name, *dense), (variant.name, *compressed)],
+        f"{about}; {more} more" if more > 0 else about,
+        album.take(card.example_id, f"{kind}: example {card.example_id}{whose}") if album else None,
+        texts,
+    )
+
+
+def _table(gallery: Gallery) -> Table:
+    """The same pairs as rows: a CSV file."""
+    return Table(
+        "examples",
+        "Examples that change, each beside an unchanged one",
+        (
+            Column("variant", "Variant"),
+            Column("example", "Example"),
+            Column("label", "True label"),
+            Column("dense", "Dense"),
+            Column("dense_votes", "Votes", "count"),
+            Column("compressed", "Compressed"),
+            Column("compressed_votes", "Votes", "count"),
+            Column("distance", "Distance", "count"),
+            Column("about", "Features"),
+            Column("unchanged", "Unchanged, of the same class"),
+        ),
+        [_row(name, pair) for name, pairs in gallery.items() for pair in pairs],
+        stub=2,
+    )
+
+
+def _row(variant: str, pair: GalleryPair) -> dict[str, Cell]:
+    cie = pair.cie
+    return {
+        "variant": variant,
+        "example": cie.example_id,
+        "label": cie.label,
+        "dense": cie.dense_modal,
+        "dense_votes": cie.dense_votes,
+        "compressed": cie.compressed_modal,
+        "compressed_votes": cie.compressed_votes,
+        "distance": cie.taxicab,
+        "about": "; ".join(f"{name} {value}" for name, value in sorted(cie.attributes.items())),
+        "unchanged": None if pair.non_cie is None else pair.non_cie.example_id,
+    }
+
+
+def _flip(card: GalleryCard) -> str:
+    return kind_of_flip(card.label, card.dense_modal, card.compressed_modal)
+
+
+def kind_of_flip(label: str | None, dense: str, compressed: str) -> str:
+    """What the change of the modal label did; empty where the label is not known.
+
+    >>> kind_of_flip("cat", "cat", "dog"), kind_of_flip("cat", "dog", "owl")
+    ('broken', 'moved')
+    """
+    if label is None:
+        return ""
+    if dense == label:
+        return "broken"
+    return "mended" if compressed == label else "moved"
+
+
+def _filters(gallery: Gallery) -> list[Filter]:
+    """Choices that the pairs leave, those with one option left out.
+
+    In the page an option is a number: names are others' words.
+    """
+    cards = [pair.cie for pairs in gallery.values() for pair in pairs]
+    flips = {_flip(card) for card in cards}
+    whose = "Class, by dense models" if any(c.label is None for c in cards) else "True class"
+    choices = (
+        Filter("class", whose, _numbered(_classes(gallery))),
+        Filter("group", "Group", _numbered([f"{a}: {v}" for a, v in _values(gallery)])),
+        Filter("flip", "Kind of flip", [(key, FLIPS[key]) for key in FLIPS if key in flips]),
+    )
+    return [choice for choice in choices if len(choice.options) > 1]
+
+
+def _telling(audit: Audit) -> dict[str, dict[str, float]]:
+    """How much more often each value is found among the CIEs of a variant than in the data."""
+    return {
+        name: {
+            row.attribute: row.share_in_flagged / row.share_in_data
+            for row in divergence.over_index
+            if row.share_in_flagged is not None and row.share_in_data
+        }
+        for name, divergence in audit.divergence.items()
+    }
+
+
+def _classes(gallery: Gallery) -> list[str]:
+    return sorted({_class(pair.cie) for pairs in gallery.values() for pair in pairs})
+
+
+def _class(card: GalleryCard) -> str:
+    """The true class; without labels that of the dense models."""
+    return card.dense_modal if card.label is None else card.label
+
+
+def _values(gallery: Gallery) -> list[tuple[str, str]]:
+    cards = (pair.cie for pairs in gallery.values() for pair in pairs)
+    return sorted({value for card in cards for value in card.attributes.items()})
+
+
+def _numbered(texts: Sequence[str]) -> list[tuple[str, str]]:
+    return [(str(number), text) for number, text in enumerate(texts)]
+
+
+def _ranks(gallery: Gallery) -> Iterator[tuple[int, str]]:
+    for rank in range(max(map(len, gallery.values()), default=0)):
+        yield from ((rank, name) for name, pairs in gallery.items() if rank < len(pairs))

@@ -1,0 +1,123 @@
+"""Which classes are affected? The recall that each loses, as a section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scotoma.audit import Audit
+from scotoma.audit.findings import Findings
+from scotoma.audit.groups import ClassRow
+from scotoma.document import Cell, Column, Interval, Section, Table
+from scotoma.document.cells import Ranged
+from scotoma.numbers import FEW_RUNS
+
+__all__ = ["classes_section", "shown_classes"]
+
+MOST_ROWS = 10  # on the page; the CSV file has all
+MOST_CLASSES = 60  # of a variant whose recall has an interval, of very many
+
+
+def classes_section(findings: Findings) -> Section | None:
+    """The recall that each class loses beyond the model's accuracy; None without labels."""
+    audit = findings.audit
+    if not audit.labelled:
+        return None
+    names = sorted((v.name for v in audit.compressed), key=lambda name: name != findings.focus)
+    rows = [row for name in names for row in _rows(audit, name)]
+    table = Table(
+        "classes",
+        "Recall of each class",
+        (
+            Column("variant", "Variant"),
+            Column("class", "Class"),
+            Column("n", "n", "count"),
+            Column("beyond", "Recall lost beyond accuracy, points", "points", drawn=True),
+            Column("lost", "Recall lost, points", "points"),
+            Column("p", "Adjusted p", "p"),
+            Column("significant", "Significant"),
+        ),
+        rows,
+        "p is two-sided, adjusted over the classes (Benjamini-Hochberg); significant means at most "
+        f"{round(1 - audit.level, 4):g}.",
+        stub=2,
+        known=FEW_RUNS,
+        most=min(MOST_ROWS, len(audit.classes[names[0]])),
+        marked=[place for place, row in enumerate(rows) if row["significant"] != "no"],
+    )
+    return Section(
+        "classes",
+        "Which classes are affected",
+        [
+            "The first number is the recall that a class loses beyond the accuracy that the model "
+            "loses: 0 means that the class changes as the model does.",
+            "“Loses more” and “loses less” compare with the model as a whole: a class that loses "
+            "less can still lose recall, as the next number shows.",
+        ],
+        [table],
+        folded=True,
+        about="recall of each class",
+        link="Classes",
+    )
+
+
+def _rows(audit: Audit, variant: str) -> Iterator[dict[str, Cell]]:
+    misses = _misses(audit, variant)
+    for row in _ordered(audit, variant):
+        p, value = row.p_adjusted, row.loss.value or 0.0
+        loses = "▼ loses more" if value > 0 else "▲ loses less"
+        yield {
+            "variant": variant,
+            "class": row.class_name,
+            "n": row.loss.n,
+            "beyond": row.loss,
+            "lost": misses.get(row.class_name) or _lost(row),
+            "p": (row.loss.reason or "undefined (no reason was recorded)") if p is None else p,
+            "significant": loses if row.significant else "no",
+        }
+
+
+def shown_classes(audit: Audit, variant: str) -> list[str]:
+    """Name the classes whose recall is shown with its interval: of very many the extremes."""
+    names = [row.class_name for row in _ordered(audit, variant)]
+    if len(names) <= MOST_CLASSES:
+        return names
+    return [*names[: MOST_CLASSES // 2], *names[-MOST_CLASSES // 2 :]]
+
+
+def _ordered(audit: Audit, variant: str) -> list[ClassRow]:
+    """Classes from the largest loss to the largest gain, those without a number last."""
+    return sorted(
+        audit.classes.get(variant, ()),
+        key=lambda row: (row.loss.value is None, -(row.loss.value or 0.0)),
+    )
+
+
+def _lost(row: ClassRow) -> Interval:
+    """The recall that a class loses, of which its row has no interval."""
+    before, after = row.dense_recall, row.compressed_recall
+    value = None if before is None or after is None else before - after
+    reason = row.loss.reason or "no interval was computed"
+    return Interval(value, None, None, row.loss.n, reason, row.loss.note)
+
+
+def _misses(audit: Audit, variant: str) -> dict[str, Ranged]:
+    """The recall that each class loses: the rise of its misses.
+
+    Recall is 1 - FNR, and of two classes the other one's is 1 - FPR of the positive one.
+    """
+    everyone = audit.groups[0].key
+    changes = [row for row in audit.subgroups.get(variant, ()) if row.group == everyone]
+    classes, positive = audit.examples.classes, audit.examples.positive
+    other = [name for name in classes if name != positive]
+    recalls: dict[str, Ranged] = {}
+    for row in changes:
+        name = row.class_name if positive is None else positive
+        if row.metric == "fpr":
+            if positive is None or len(other) > 1:
+                continue
+            name = other[0]
+        elif row.metric != "fnr":
+            continue
+        if name is not None:
+            recalls[name] = row.absolute
+    return recalls

@@ -1,0 +1,151 @@
+"""May it ship? The verdict a variant, with what it costs and whom, as a section."""
+
+from __future__ import annotations
+
+from scotoma.audit import Audit
+from scotoma.audit.findings import Findings
+from scotoma.audit.gate import GateResult, JudgedVariant
+from scotoma.audit.worst_change import MEANING, affected_words, most_changed, worst_change
+from scotoma.document import Cell, Column, Noted, Section, Table, complement, show
+from scotoma.numbers import FEW_RUNS
+from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
+from scotoma.verdict.mitigations import mitigations
+
+__all__ = ["scope_sentence", "verdict_section"]
+
+FEW_MEMBERS = 5  # below it CIE counts are unstable
+NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."
+
+
+def verdict_section(findings: Findings) -> Section:
+    """The verdict, a row a variant, what to do next and what to be careful about."""
+    audit, gate = findings.audit, findings.gate
+    warnings = () if gate is None else gate.warnings
+    if audit.scope == "population" and min(v.members for v in audit.variants) < FEW_MEMBERS:
+        warnings = (
+            f"Few models: a variant has fewer than {FEW_MEMBERS}. Which examples are CIEs depends "
+            "on the seeds; use 10 models or more.",
+            *warnings,
+        )
+    return Section(
+        "verdict",
+        "Verdict:" if gate else "Verdict: none",
+        [verdict_sentence(gate) if gate else NOT_JUDGED],
+        [_variants(audit, gate)],
+        link="Verdict",
+        verdict=gate.verdict if gate else "",
+        warnings=warnings,
+        steps=_steps(audit, gate) if gate else (),
+    )
+
+
+def _steps(audit: Audit, gate: GateResult) -> list[str]:
+    failed = [variant.name for variant in gate.variants if variant.verdict == "FAIL"]
+    mitigated = mitigations(audit, failed)
+    return next_steps(gate, labelled=audit.labelled, mitigated=mitigated)
+
+
+def _variants(audit: Audit, gate: GateResult | None) -> Table:
+    judged = {} if gate is None else {variant.name: variant for variant in gate.variants}
+    measured = [Column("accuracy", "Accuracy, change in points", "points")]
+    affected = Column("affected", "Most affected group, points", "points")
+    return Table(
+        "variants",
+        f"Each variant beside {audit.dense.name}",
+        (
+            Column("variant", "Variant"),
+            *([Column("gate", "Gate", "verdict"), Column("do", "What to do")] if gate else []),
+            *(measured if audit.labelled else []),
+            Column("flips", "Predictions that change", "rate"),
+            affected if audit.labelled else Column("affected", "Most changed group", "rate"),
+        ),
+        [
+            {
+                "variant": variant.name,
+                **_judged(judged.get(variant.name)),
+                **({"accuracy": _accuracy(audit, variant.name)} if audit.labelled else {}),
+                "flips": _flips(audit, variant.name),
+                "affected": _affected(audit, variant.name),
+            }
+            for variant in audit.compressed
+        ],
+        " ".join(filter(None, [scope_sentence(audit), *_read(audit, gate)])),
+        known=FEW_RUNS,
+        cards=True,
+    )
+
+
+def scope_sentence(audit: Audit) -> str:
+    """Say what the intervals are for."""
+    kind = "on another test set of this kind"
+    whose = (
+        f"another training run, {kind}"
+        if audit.scope == "population"
+        else f"these very models {kind}; it says nothing about the next training run"
+    )
+    return f"In brackets: the {100 * audit.level:g}% interval for {whose}."
+
+
+def _read(audit: Audit, gate: GateResult | None) -> list[str]:
+    """What to know of the last column, and the margin below which harm may remain."""
+    sentences = ["Not adjusted for selecting the most affected group."]
+    sentences += [MEANING] if audit.labelled else []
+    widest = max(
+        (
+            (test.decided_by.margin, test.where)
+            for variant in (gate.variants if gate else ())
+            for test in variant.tests
+            if test.verdict == "PASS" and test.decided_by and test.decided_by.kind == "absolute"
+        ),
+        default=None,
+    )
+    if widest is not None:
+        margin = show(widest[0], "points").value.lstrip("+")
+        sentences.append(
+            f"Widest margin of a test that passed: {margin} points ({widest[1]}); harm below it "
+            "may remain."
+        )
+    return sentences
+
+
+def _judged(variant: JudgedVariant | None) -> dict[str, Cell]:
+    if variant is None:
+        return {}
+    return {"gate": variant.verdict, "do": to_do(variant)}
+
+
+def _accuracy(audit: Audit, variant: str) -> Cell:
+    """Of more than two classes with a positive one, the groups' error is that of this class."""
+    positive, everyone = audit.examples.positive, audit.groups[0].key
+    alone = positive is not None and len(audit.examples.classes) > 2
+    whose = f", {positive} against the rest" if alone else ""
+    for row in audit.subgroups[variant]:
+        if (row.group, row.metric, row.class_name) == (everyone, "error", None):
+            before, after = (
+                show(complement(rate, 1.0), "rate").value for rate in (row.dense, row.compressed)
+            )
+            beside = f"{before} to {after}{whose}; n {show(row.absolute.n).value}"
+            return Noted(complement(row.absolute), beside)
+    return "the error of all examples was not measured"
+
+
+def _flips(audit: Audit, variant: str) -> Cell:
+    """How many predictions change, beside how many differ between two dense models."""
+    divergence = audit.divergence[variant]
+    floor, n = divergence.cie.floor, show(divergence.differing.n).value
+    beside = "" if floor.value is None else f"two dense models {show(floor, 'rate').value}; "
+    if divergence.cie.paired:
+        beside = "same models before and after; "
+    return Noted(divergence.differing, f"{beside}n {n}")
+
+
+def _affected(audit: Audit, variant: str) -> Cell:
+    if not audit.labelled:
+        most = most_changed(audit, variant)
+        name = audit.group_names[most.group]
+        return Noted(most.changed, f"{name}: changed; n {show(most.changed.n).value}")
+    row = worst_change(audit, variant)
+    if row is None:
+        return "no group's change can be estimated"
+    n = show(row.absolute.n).value
+    return Noted(row.absolute, f"{affected_words(audit, row)}; n {n}")

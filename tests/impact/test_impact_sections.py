@@ -1,0 +1,230 @@
+"""What the sections on groups, classes and labels show: cells, order, and what is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scotoma.audit import Audit
+from scotoma.audit.findings import Findings
+from scotoma.audit.labels import SeveralLabels
+from scotoma.document import Section, Table
+from scotoma.impact.classes_section import classes_section, shown_classes
+from scotoma.impact.groups_section import groups_section, whom
+from scotoma.impact.labels_section import labels_section
+from tests.audits import filled, gate_file, whole
+from tests.sections import chart, table, texts, unlabelled
+
+VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
+GROUPS = [
+    {"key": "all", "name": "all", "n": 1798},
+    {"key": "age=old", "name": "old", "n": 899},
+    {"key": "age=young", "name": "young", "n": 899},
+]
+
+
+def rate(group: str, metric: str = "error", low: float | None = 0.08, **more: Any) -> Any:
+    row = {
+        "group": group,
+        "metric": metric,
+        "dense": {"value": 0.1, "low": 0.09, "high": 0.12, "n": 899},
+        "compressed": {
+            "value": 0.2, "low": 0.18, "high": 0.22, "n": 899, "effective_events": 90,
+        },
+        "absolute": {"value": 0.1, "low": low, "high": 0.12, "n": 899},
+        "relative": {"value": 100.0, "low": 80.0, "high": 120.0, "note": "few events"},
+    }  # fmt: skip
+    return row | more
+
+
+GAP = {
+    "attribute": "age", "group_a": "age=young", "group_b": "age=old", "metric": "error",
+    "gap": {"value": 0.029, "low": 0.016, "high": 0.043}, "p": 0.001, "p_adjusted": 0.002,
+}  # fmt: skip
+ROWS = [rate("all"), rate("age=old"), rate("age=young", low=None)]
+CONTENT: dict[str, Any] = {
+    "variants": VARIANTS, "groups": GROUPS, "gaps": {"pruned": [GAP]},
+    "examples": {"test": 1798, "clusters": 1798, "classes": ["a", "b", "c"]},
+    "subgroups": {"pruned": [*ROWS, rate("all", "fnr", **{"class": "b"})], "int8": ROWS[:1]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def audit() -> Audit:
+    return whole(CONTENT)
+
+
+def section(made: Section | None) -> Section:
+    assert made is not None
+    return made
+
+
+def test_a_group_has_its_rates_before_and_after_in_its_row(audit: Audit) -> None:
+    shown = section(groups_section(Findings(audit, None, "pruned")))
+    rates = table(shown, "groups")
+    assert [row[:2] for row in texts(rates)] == [
+        ["pruned", "all"], ["pruned", "old"], ["pruned", "young"], ["int8", "all"],
+    ]  # fmt: skip
+    assert texts(rates)[1][2:] == [
+        "899", "10.00% [9.00, 12.00]", "20.00% [18.00, 22.00]", "+10.00 [+8.00, +12.00]",
+        "+100.0% [+80.0, +120.0] (few events)", "+2.90 [+1.60, +4.30] (than young)",
+    ]  # fmt: skip
+    assert [column.drawn for column in rates.columns].count(True) == 1
+    one = chart(shown, "rates")
+    assert one.by == "choice"
+    assert [row["choice"] for row in rates.rows] == ["pruned"] * 3 + ["int8"]
+    assert all(row["drawn"] for row in rates.rows)
+    by_class = table(shown, "class_rates")
+    assert by_class.most == 0
+    assert texts(by_class)[0][:4] == ["pruned", "b", "fnr", "all"]
+
+
+def test_the_answer_names_error_group_and_gap(audit: Audit) -> None:
+    answer = whom(Findings(audit, None, "pruned"))
+    assert answer[0] == "Highest error after compression: all, 20.00% [18.00, 22.00], n 899."
+    assert answer[1].startswith("Most affected: error of all, +10.00 [+8.00, +12.00] points")
+    assert answer[2] == "Error rises 2.9 points [1.6, 4.3] more for old than for young."
+    passed = gate_file({"variants": [{"name": "pruned", "verdict": "PASS"}]})
+    assert whom(Findings(audit, passed, "pruned"))[0].startswith("No harm beyond a margin is")
+    failed = gate_file(
+        {"variants": [{"name": "pruned", "verdict": "FAIL", "tests": [{"verdict": "FAIL"}]}]}
+    )
+    assert whom(Findings(audit, failed, "pruned"))[0].startswith("Highest error")
+
+
+def test_a_gap_of_too_few_says_so_and_nothing_is_said_of_no_numbers() -> None:
+    few = GAP | {"p_adjusted": None}
+    shown = section(groups_section(Findings(whole({**CONTENT, "gaps": {"pruned": [few]}}), None,
+                                            "pruned")))  # fmt: skip
+    assert texts(table(shown, "groups"))[1][-1].endswith("(than young; too few to show harm)")
+    nothing = whole({**CONTENT, "subgroups": {}, "gaps": {}})
+    assert whom(Findings(nothing, None, "pruned")) == [
+        "No group's rise can be estimated; the table gives the reasons."
+    ]
+
+
+def test_rates_of_a_positive_class_are_named_by_who_is_called_what() -> None:
+    rows = [rate("all"), rate("all", "fpr"), rate("all", "fnr")]
+    examples = {"classes": ["deny", "approve"], "positive": "approve", "test": 9, "clusters": 9}
+    content = {**CONTENT, "subgroups": {"pruned": rows}, "examples": examples, "gaps": {}}
+    rates = table(section(groups_section(Findings(whole(content), None, "pruned"))), "groups")
+    assert [row[2] for row in texts(rates)] == [
+        "error", "deny called approve", "approve called deny",
+    ]  # fmt: skip
+    assert [row["choice"] for row in rates.rows] == [
+        "pruned: error", "pruned: deny called approve", "pruned: approve called deny",
+    ]  # fmt: skip
+    assert "false negatives are approve called otherwise" in rates.note
+
+
+def test_only_the_groups_that_change_most_are_drawn() -> None:
+    groups = [{"key": "all", "name": "all"}] + [
+        {"key": f"g={i}", "name": f"g{i}"} for i in range(40)
+    ]
+    rows = [rate("all")] + [rate(f"g={i}", low=i / 100) for i in range(40)]
+    content = {**CONTENT, "groups": groups, "subgroups": {"pruned": rows}, "gaps": {}}
+    one = chart(section(groups_section(Findings(whole(content), None, "pruned"))), "rates")
+    drawn = {str(row["group"]) for row in one.table.rows if row["drawn"]}
+    assert drawn == {"all", *(f"g{i}" for i in range(17, 40))}
+    assert "Drawn: 24 of 41 groups" in one.summary
+    assert len(one.table.rows) == 41
+
+
+def test_without_labels_there_are_no_rates() -> None:
+    ledger = [
+        {"group": "all", "changed": {"value": 0.05, "low": 0.04, "high": 0.06}},
+        {"group": "age=old", "changed": {"value": 0.3, "low": 0.2, "high": 0.4}},
+    ]
+    content = {**CONTENT, "subgroups": {}, "gaps": {}, "divergence": {"pruned": {"ledger": ledger}}}
+    findings = Findings(unlabelled(content), None, "pruned")
+    assert groups_section(findings) is None
+    assert classes_section(findings) is None
+    assert whom(findings) == [
+        "old: 30.00% [20.00, 40.00] of its predictions change, so that its error rises by at most "
+        "40.00%. Whether for better or worse only labels can tell."
+    ]
+
+
+CLASSES = [
+    {"class": "a", "loss": {"value": 0.01, "low": -0.01, "high": 0.03, "n": 90},
+     "p_adjusted": 0.4, "dense_recall": 0.9, "compressed_recall": 0.85},
+    {"class": "b", "loss": {"value": 0.05, "low": 0.02, "high": 0.08, "n": 110},
+     "p_adjusted": 0.002, "significant": True},
+    {"class": "c", "loss": {"value": None, "reason": "no examples"}, "p_adjusted": None},
+    {"class": "d", "loss": {"value": -0.05, "low": -0.08, "high": -0.02, "n": 110},
+     "p_adjusted": 0.0004, "significant": True},
+]  # fmt: skip
+
+
+def test_classes_go_from_the_largest_loss_to_the_largest_gain() -> None:
+    audit = whole({**CONTENT, "classes": {"pruned": CLASSES}})
+    shown = table(section(classes_section(Findings(audit, None, "pruned"))), "classes")
+    rows = {row[1]: row for row in texts(shown)}
+    assert list(rows) == ["b", "a", "d", "c"]
+    assert rows["b"][2:] == [
+        "110", "+5.00 [+2.00, +8.00]", "+10.00 [+8.00, +12.00]", "0.002", "▼ loses more",
+    ]  # fmt: skip
+    assert rows["a"][4:] == ["+5.00 (no interval was computed)", "0.400", "no"]
+    assert rows["d"][5:] == ["<0.001", "▲ loses less"]
+    assert rows["c"][3:] == ["no examples", "no examples", "no examples", "no"]
+    assert list(shown.marked) == [0, 2]
+    assert shown.most == 4
+
+
+def test_the_other_of_two_classes_loses_what_the_positive_one_gains_falsely() -> None:
+    rows = [rate("all", "fpr", absolute={"value": 0.3, "low": 0.2, "high": 0.4})]
+    examples = {"classes": ["a", "b"], "positive": "b"}
+    content = {**CONTENT, "examples": examples, "subgroups": {"pruned": rows}, "gaps": {}}
+    audit = whole({**content, "classes": {"pruned": CLASSES[:2]}})
+    shown = table(section(classes_section(Findings(audit, None, "pruned"))), "classes")
+    rows_of = {row[1]: row[4] for row in texts(shown)}
+    assert rows_of["a"] == "+30.00 [+20.00, +40.00]"
+
+
+def test_of_very_many_classes_the_extremes_have_intervals() -> None:
+    many = [{"class": str(i), "loss": {"value": i / 1000}} for i in range(100)]
+    audit = whole({**CONTENT, "classes": {"pruned": many}})
+    shown = shown_classes(audit, "pruned")
+    assert (shown[0], shown[29], shown[30], shown[-1]) == ("99", "70", "29", "0")
+    assert shown_classes(audit, "int8") == []
+
+
+def precision(mean: float, change: float | None) -> dict[str, Any]:
+    moved = None if change is None else {"value": change, "low": change - 0.01,
+                                         "high": change + 0.01}  # fmt: skip
+    return {
+        "mean": {"value": mean, "low": mean - 0.1, "high": mean + 0.1}, "change": moved,
+        "labels": [{"label": "cup", "positives": 12, "value": {"value": mean}, "change": moved}],
+    }  # fmt: skip
+
+
+def labels(average: dict[str, Any]) -> Table | Section:
+    row = {
+        "cie": 31, "floor": {"value": 0.02}, "disagreement": {"value": 0.05},
+        "excess": {"value": 0.03, "low": 0.01, "high": 0.05},
+    }  # fmt: skip
+    content = {
+        "names": ["cup", "cat"], "attribute": "label", "examples": 600,
+        "changed": {"int8": row, "pruned": row}, "average_precision": average,
+    }  # fmt: skip
+    part = SeveralLabels.model_validate(filled(SeveralLabels, content))
+    audit = whole(CONTENT).model_copy(update={"labels": part})
+    return section(labels_section(Findings(audit, None, "pruned")))
+
+
+def test_whole_examples_and_labels_have_tables_of_their_own() -> None:
+    average = {"dense": precision(0.7, None), "int8": precision(0.6, -0.1)}
+    shown = labels(average)
+    assert isinstance(shown, Section)
+    assert texts(table(shown, "labels_changed"))[0] == [
+        "int8", "31", "5.00% (no interval)", "2.00% (no interval)", "+3.00 [+1.00, +5.00]",
+    ]  # fmt: skip
+    assert texts(table(shown, "average_precision")) == [
+        ["int8", "Mean over labels (mAP)", "", "70.00% [60.00, 80.00]", "−10.00 [−11.00, −9.00]"],
+        ["int8", "cup", "12", "70.00% (no interval)", "−10.00 [−11.00, −9.00]"],
+    ]
+    without = labels({})
+    assert isinstance(without, Section)
+    assert without.answer[-1].startswith("No scores were kept")
+    assert labels_section(Findings(whole(CONTENT), None, "pruned")) is None
