@@ -404,7 +404,7 @@ def _shared(found: Sequence[RunFinding]) -> Section | None:
 
 
 def _metrics(tournament: Tournament) -> Section:
-    tables = []
+    tables: list[Table] = []
     for base, one in tournament.correlations.items():
         columns = [
             Column("metric", "Metric"), Column("over", "Over"),
@@ -431,15 +431,14 @@ def _correlated(tournament: Tournament, base: str) -> str:
     over = f"{one.runs} runs of {one.techniques} techniques"
     if count < 2 or not one.effective_across >= 1:
         return f"{base}: The correlation of metrics cannot be estimated over {over}."
-    lowest, across, within = (
-        show(number, unit).value
-        for number, unit in ((one.lowest_across, "number"), (one.effective_across, "ratio"),
-                             (one.effective_within, "ratio"))
-    )  # fmt: skip
+    lowest = show(one.lowest_across, "number").value
+    across, within = (
+        show(number, "ratio").value for number in (one.effective_across, one.effective_within)
+    )
     return (
         f"{base}: Over {over} the lowest correlation of two metrics is {lowest}. The {count} "
-        f"metrics count as {across} independent ones across techniques, {within} within: {count} wins are not "
-        f"{count} findings."
+        f"metrics count as {across} independent ones across techniques, {within} within: {count} "
+        f"wins are not {count} findings."
     )
 
 
