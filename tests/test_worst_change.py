@@ -26,7 +26,7 @@ from scotoma.jsonable import jsonable
 from scotoma.numbers.rates import FEW
 from scotoma.report.answers import whom
 from scotoma.report.overview import variant_rows
-from scotoma.report.timeline import audited
+from scotoma.tracking.timeline import audited
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
 from tests.audits import gate_file, whole

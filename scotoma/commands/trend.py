@@ -15,7 +15,7 @@ from scotoma.commands.shared import options
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:
-    from scotoma.report.timeline import Audited
+    from scotoma.tracking.timeline import Audited
 
 __all__ = ["trend"]
 
@@ -31,12 +31,13 @@ def trend(
 ) -> None:
     """Draw a project's audits over time, from MLflow: verdicts, worst groups and CIEs."""
     from scotoma.config import default_config, load_config
+    from scotoma.document.html import html_page
     from scotoma.jsonable import jsonable
-    from scotoma.report.timeline import audited
-    from scotoma.report.trend import render_trend
     from scotoma.run import Run
     from scotoma.storage.files import written
     from scotoma.tracking import history, tracking_uri
+    from scotoma.tracking.timeline import audited
+    from scotoma.tracking.trend import trend_document
 
     is_file = Path(project).is_file()
     config = load_config(Path(project)) if is_file else default_config()
@@ -46,7 +47,7 @@ def trend(
         raise ConfigError("trend reads MLflow, and tracking is off; set tracking.uri")
     logged = history(name, uri)
     with written(out) as temporary:
-        temporary.write_text(render_trend(name, logged), encoding="utf-8")
+        temporary.write_text(html_page(trend_document(name, logged)), encoding="utf-8")
     audits = [audited(one) for one in logged]
     if as_json:
         content = {"version": 1, "project": name, "audits": list(map(_plain, audits))}

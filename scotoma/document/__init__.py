@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scotoma.document.cells import Cell, Interval, Noted, Shown, Unit, complement, show
+from scotoma.document.cells import Cell, Interval, Linked, Noted, Shown, Unit, complement, show
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.document.pictures import Album, Card, Filter, Pair, Picture, Pictures
 
@@ -16,6 +16,7 @@ __all__ = [
     "Facts",
     "Filter",
     "Interval",
+    "Linked",
     "Noted",
     "Pair",
     "Picture",

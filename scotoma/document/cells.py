@@ -12,6 +12,7 @@ __all__ = [
     "NUMERIC",
     "Cell",
     "Interval",
+    "Linked",
     "Noted",
     "Ranged",
     "Shown",
@@ -20,6 +21,7 @@ __all__ = [
     "factor_of",
     "finite_ends",
     "is_ranged",
+    "plain",
     "show",
     "size",
 ]
@@ -79,7 +81,15 @@ class Noted:
     beside: str
 
 
-Cell = str | int | float | Ranged | Noted | None
+@dataclass(frozen=True)
+class Linked:
+    """Text, and where a page leads from it: words and the address of each link."""
+
+    text: str
+    links: tuple[tuple[str, str], ...]
+
+
+Cell = str | int | float | Ranged | Noted | Linked | None
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,7 @@ class Shown:
         high: Upper end of the interval, or a bound that has no lower end; else empty.
         reason: Why the number or its interval is missing; empty otherwise.
         notes: What to say beside it; empty where there is no number.
+        links: Words and addresses that a page links to.
     """
 
     value: str
@@ -99,6 +110,7 @@ class Shown:
     high: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def aside(self) -> str:
@@ -165,6 +177,8 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     if isinstance(cell, Noted):
         shown = show(cell.cell, unit, known)
         return replace(shown, notes=(*shown.notes, *filter(None, [cell.beside])))
+    if isinstance(cell, Linked):
+        return Shown(cell.text, links=cell.links)
     if cell is None or isinstance(cell, str):
         return Shown(cell or "")
     if not isinstance(cell, int | float):
@@ -251,7 +265,14 @@ def size(count_of_bytes: float) -> str:
 
 def is_ranged(cell: Cell) -> bool:
     """Whether a cell is an estimate, which has an interval or a reason why not."""
-    return not (cell is None or isinstance(cell, str | int | float | Noted))
+    return not (cell is None or isinstance(cell, str | int | float | Noted | Linked))
+
+
+def plain(cell: Cell) -> str | int | float | Ranged | None:
+    """A cell without what stands beside it and where it leads."""
+    while isinstance(cell, Noted):
+        cell = cell.cell
+    return cell.text if isinstance(cell, Linked) else cell
 
 
 def factor_of(unit: Unit) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from scotoma.document.cells import NUMERIC, Cell, Noted, Shown, Unit, is_ranged, show
+from scotoma.document.cells import NUMERIC, Cell, Shown, Unit, is_ranged, plain, show
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,13 +88,13 @@ class Table:
         ranged = {
             c.key
             for c in self.columns
-            if any(is_ranged(_plain(row.get(c.key))) for row in self.rows)
+            if any(is_ranged(plain(row.get(c.key))) for row in self.rows)
         }
         return [
             {
                 key: value
                 for c in self.columns
-                for key, value in _flat(c.key, _plain(row.get(c.key)), ranged)
+                for key, value in _flat(c.key, plain(row.get(c.key)), ranged)
             }
             for row in self.rows
         ]
@@ -244,10 +244,6 @@ class Document:
 
 
 Part: TypeAlias = "Table | Chart | Facts | Verbatim | Picture | Pictures"
-
-
-def _plain(cell: Cell) -> Cell:
-    return cell.cell if isinstance(cell, Noted) else cell
 
 
 def _flat(key: str, cell: Cell, ranged: Collection[str]) -> Iterator[tuple[str, Any]]:

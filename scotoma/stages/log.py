@@ -132,10 +132,11 @@ def _logged(run: Run, audit: Audit, gate: GateResult, uri: str, job: str) -> dic
     from scotoma.tracking import log_audit, register
 
     def draw(months: Sequence[LoggedAudit]) -> dict[str, bytes]:
-        from scotoma.report.trend import draw_trend, render_trend
+        from scotoma.document.html import html_page
+        from scotoma.tracking.trend import draw_trend, trend_document
 
-        page = render_trend(audit.project, months).encode()
-        return {"trend.html": page, "trend.png": draw_trend(audit.project, months)}
+        trend = trend_document(audit.project, months)
+        return {"trend.html": html_page(trend).encode(), "trend.png": draw_trend(trend)}
 
     retraining = run.config.retraining
     tracked = log_audit(run, audit, uri, gate=gate, job=job, draw=draw)

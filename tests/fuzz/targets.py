@@ -31,6 +31,7 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.detection.matching import outcomes
+from scotoma.document.html import html_page
 from scotoma.inference import Network, Preprocessing
 from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
@@ -45,7 +46,6 @@ from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.summaries import read_summaries
 from scotoma.readers.tables import read_table
 from scotoma.report.thumbnails import blurred, shrunk
-from scotoma.report.trend import render_trend
 from scotoma.run import portable, read_record
 from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder
@@ -59,6 +59,7 @@ from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
 from scotoma.study.answers import read_submissions
 from scotoma.study.plan import KeyEntry, Orders, StudyKey, StudyPlan
+from scotoma.tracking.trend import trend_document
 from tests.bombs import (
     constant_of_gigabytes,
     csv_of_empty_cells,
@@ -434,7 +435,7 @@ def trend(data: bytes, folder: Path) -> object:
     at = datetime.datetime(2027, 3, 1, 6, tzinfo=datetime.UTC)
     audit, gate = ((CORPUS / name / "whole.json").read_bytes() for name in ("audit", "gated"))
     pairs = ((data, gate), (audit, data))
-    return render_trend("p", [LoggedAudit.of(at, "r", *pair) for pair in pairs])
+    return html_page(trend_document("p", [LoggedAudit.of(at, "r", *pair) for pair in pairs]))
 
 
 def rule(data: bytes, folder: Path) -> object:

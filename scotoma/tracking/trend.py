@@ -1,0 +1,232 @@
+"""What does a project's trend show? Verdicts over time, worst groups, CIEs, what failed."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from scotoma.audit import Quantity
+from scotoma.audit.logged import LoggedAudit
+from scotoma.document import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Interval,
+    Linked,
+    Noted,
+    Section,
+    Table,
+    show,
+)
+from scotoma.document.charts import drawings, self_contained
+from scotoma.printable import printable
+from scotoma.tracking.timeline import Audited, TrendVariant, audited
+
+__all__ = ["draw_trend", "trend_document"]
+
+PICTURE_SCALE = 2.0
+PICTURE_MARGIN = 24  # pixels
+PICTURE_TITLE = 18  # pixels, its height
+NO_RESULT = "no result"
+AUDIT, VARIANT = Column("audit", "Audit"), Column("variant", "Variant")
+MEMBERS = Column("members", "Members", "count")
+Rows = list[dict[str, Cell]]
+
+
+def trend_document(project: str, logged: Sequence[LoggedAudit]) -> Document:
+    """Make the document of a project's audits.
+
+    Args:
+        project: Its name.
+        logged: Its audits; they are shown by the date of their data, else of their run.
+    """
+    audits = sorted((audited(one) for one in logged), key=lambda one: one.at)
+    return Document(
+        f"{project}: audits over time", _lead(audits),
+        [_verdicts(audits), _worst(audits), _cies(audits), _every_audit(audits)],
+        kind="Scotoma trend",
+    )  # fmt: skip
+
+
+def draw_trend(document: Document) -> bytes:
+    """Draw the charts of a trend as one picture, for places that show no page.
+
+    Returns:
+        A PNG; equal documents give equal bytes.
+    """
+    import vl_convert
+    from PIL import Image, ImageDraw, ImageFont
+
+    lines: list[tuple[str, Image.Image | None]] = [(document.title, None)]
+    charts = [part for section in document.sections for part in section.parts]
+    for chart in (part for part in charts if isinstance(part, Chart)):
+        for drawing in drawings(chart):
+            svg = self_contained(str(drawing.svg), chart.title)
+            png = vl_convert.svg_to_png(svg, scale=PICTURE_SCALE)
+            lines.append((chart.title, Image.open(io.BytesIO(png)).convert("RGB")))
+    title = round(PICTURE_SCALE * PICTURE_TITLE)
+    margin = round(PICTURE_SCALE * PICTURE_MARGIN)
+    width = max([image.width for _, image in lines if image] + [700]) + 2 * margin
+    height = margin + sum(2 * title + (image.height if image else 0) for _, image in lines) + margin
+    paper = Image.new("RGB", (width, height), "white")
+    pen, font, top = ImageDraw.Draw(paper), ImageFont.load_default(title), margin
+    for text, image in lines:
+        pen.text((margin, top), printable(text), fill="black", font=font)
+        top += 2 * title
+        if image:
+            paper.paste(image, (margin, top))
+            top += image.height
+    content: Any = io.BytesIO()
+    paper.save(content, "PNG", optimize=True)
+    return bytes(content.getvalue())
+
+
+def _lead(audits: Sequence[Audited]) -> str:
+    """Sum the audits up in a sentence or two."""
+    finished = [one for one in audits if one.state == "finished"]
+    verdicts = Counter(one.verdict for one in finished)
+    summary = ", ".join(f"{verdicts[v]} {v}" for v in ("PASS", "UNSURE", "FAIL") if verdicts[v])
+    words = {
+        "failed": "failed",
+        "skipped": "had nothing new",
+        "unreadable": "cannot be read",
+    }
+    states = Counter(one.state for one in audits)
+    others = [f"{states[state]} {word}" for state, word in words.items() if states[state]]
+    span = f" from {audits[0].at:%Y-%m-%d} to {audits[-1].at:%Y-%m-%d}" if audits else ""
+    many = "audit" if len(finished) == 1 else "audits"
+    return f"{len(finished)} {many}{span}{': ' if summary else ''}{summary}." + (
+        f" Also: {', '.join(others)}." if others else ""
+    )
+
+
+def _verdicts(audits: Sequence[Audited]) -> Section:
+    rows: Rows = []
+    for audit in audits:
+        shared: dict[str, Cell] = {"audit": audit.day, "at": audit.at.isoformat()}
+        if not audit.variants:
+            rows.append(shared | {"variant": NO_RESULT, "verdict": audit.why, "look": audit.state})
+        rows += [
+            shared | {"variant": one.variant, "verdict": one.verdict, "look": one.verdict,
+                      "n": audit.examples}
+            for one in audit.variants
+        ]  # fmt: skip
+    table = Table(
+        "verdicts", "Verdict of each variant, audit by audit",
+        [AUDIT, VARIANT, Column("verdict", "Verdict"), Column("n", "Test examples", "count")],
+        rows, stub=2,
+    )  # fmt: skip
+    ended = [audit for audit in audits if audit.variants]
+    said = "No audit has finished yet."
+    if ended:
+        words = ", ".join(f"{one.variant} {one.verdict}" for one in ended[-1].variants)
+        said = f"The newest, from {ended[-1].day}: {words}."
+    return Section(
+        "verdicts", "Verdicts",
+        [
+            "Every audit has models of its own, and may have other data. FAIL: harm beyond a "
+            "margin is shown. PASS: it is ruled out. UNSURE: neither.",
+        ],
+        [Chart("verdicts", "Verdicts over time", said, table, "verdicts")] if rows else [],
+        warnings=() if rows else (said,),
+    )  # fmt: skip
+
+
+def _worst(audits: Sequence[Audited]) -> Section:
+    return _numbers(
+        audits, "worst", "Most affected group", "The most affected group of each audit",
+        "For each audit, the rise of the group whose error rises most, of those that lose more "
+        "than the rest; of all examples where none does. It need not be the same group each time: "
+        "read the interval, not the point.",
+        "No change of a group could be estimated.",
+    )  # fmt: skip
+
+
+def _cies(audits: Sequence[Audited]) -> Section:
+    return _numbers(
+        audits, "excess", "CIEs beyond seed noise", "CIEs beyond seed noise",
+        "The share of examples that most compressed models label differently than most dense "
+        "ones, beyond what other seeds change. An interval that includes 0 shows no excess.",
+        "No excess could be estimated.",
+    )  # fmt: skip
+
+
+def _numbers(
+    audits: Sequence[Audited], what: str, title: str, caption: str, about: str, none: str
+) -> Section:
+    """A number with its interval, audit by audit, a panel a variant."""
+    known: list[tuple[Audited, TrendVariant, Quantity]] = [
+        (audit, one, number)
+        for audit in audits
+        for one in audit.variants
+        if (number := getattr(one, what)) is not None and number.value is not None
+    ]
+    if not known:
+        return Section(what, title, [about], warnings=[none])
+    place = [Column("where", "Where")] if what == "worst" else []
+    table = Table(
+        what, f"{caption}, with 95% intervals",
+        [AUDIT, VARIANT, *place, Column("number", "Change, points", "points"),
+         Column("n", "n", "count"), MEMBERS],
+        [
+            {"audit": audit.day, "at": audit.at.isoformat(), "variant": one.variant,
+             "where": one.where, "number": number, "n": number.n, "members": one.members}
+            for audit, one, number in known
+        ],
+        stub=2 + len(place),
+    )  # fmt: skip
+    last = known[-1][0]
+    newest = [(one, number) for audit, one, number in known if audit is last]
+    one, number = max(newest, key=lambda pair: pair[1].value or 0.0)
+    where = f", {one.where}" if what == "worst" else ""
+    summary = (
+        f"Highest in the audit of {last.day}: {one.variant}{where}, "
+        f"{show(number, 'points')}, n = {show(number.n, 'count')}."
+    )
+    return Section(what, title, [about], [Chart(what, caption, summary, table, "trend")])
+
+
+def _every_audit(audits: Sequence[Audited]) -> Section:
+    rows: Rows = []
+    for audit in reversed(audits):
+        links = [(f"MLflow run {audit.run[:12]}", audit.page)] if audit.page else []
+        links += [(f"report of {audit.day}", audit.report)] if audit.report else []
+        beside = "; ".join(audit.warnings)
+        named = Noted(Linked(audit.day, tuple(links)), beside)
+        if not audit.variants:
+            rows.append({"audit": named, "variant": NO_RESULT, "verdict": audit.why})
+        rows += [
+            {
+                "audit": audit.day if place else named,
+                "variant": one.variant, "verdict": one.verdict,
+                "failed": one.failed, "unsure": one.unsure,
+                "top1": one.top1 or Interval(None, reason="no labels"), "excess": one.excess,
+                "worst": _beside(one), "where": one.where, "n": one.worst and one.worst.n,
+                "examples": audit.examples, "members": one.members,
+            }
+            for place, one in enumerate(audit.variants)
+        ]  # fmt: skip
+    table = Table(
+        "all",
+        "All audits, the newest first, by the date of their data or the time (UTC) of their run",
+        [
+            AUDIT, VARIANT, Column("verdict", "Verdict", "verdict"),
+            Column("failed", "Tests failed", "count"), Column("unsure", "unsure", "count"),
+            Column("top1", "Top-1", "rate"), Column("excess", "CIE excess, points", "points"),
+            Column("worst", "Most affected, points", "points"), Column("where", "Where"),
+            Column("n", "n of it", "count"), Column("examples", "Test examples", "count"), MEMBERS,
+        ],
+        rows, "95% intervals.", stub=2,
+    )  # fmt: skip
+    return Section("all", "Every audit", parts=[table])
+
+
+def _beside(one: TrendVariant) -> Cell:
+    """The rise of the most affected group, its relative size beside it."""
+    if one.worst is None:
+        return Interval(None, reason="not estimable")
+    relative = "" if one.worst_relative is None else show(one.worst_relative, "percent").value
+    return Noted(one.worst, relative)
