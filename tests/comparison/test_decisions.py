@@ -60,7 +60,7 @@ def test_the_rates_are_those_of_scikit_learn_and_lead_the_page(logs: tuple[Path,
             assert row["after"]["low"] < value < row["after"]["high"]
 
     out = scotoma(*asked)[1]
-    assert out.index("Decisions: 'yes' is the favourable label") < out.index("\nscore ")
+    assert out.index("Decisions: 'yes' is the favourable label") < out.index("\nscore: ")
     order = re.findall(r"^(?:all|sex=\w) +(FNR|FPR|selected) +[\d,]+ ", out, re.MULTILINE)
     assert order == ["FNR"] * 3 + ["FPR"] * 3 + ["selected"] * 3
     rules = {test["rule"] for variant in found["gate"]["variants"] for test in variant["tests"]}

@@ -67,7 +67,7 @@ def test_a_perplexity_is_compared_by_the_log_likelihood_of_a_word(cases: Path) -
     assert means(found) == pytest.approx(right)
     assert found["score"]["change"]["value"] == pytest.approx(-0.05)
     _, out, _ = scotoma("compare", folder / "bf16", folder / "int4")
-    assert f"perplexity times {math.exp(0.05):.3f}" in out
+    assert f"perplexity: times {math.exp(0.05):.3f}" in out
 
 
 def test_a_metric_that_is_an_object_is_its_score_and_no_id(cases: Path) -> None:

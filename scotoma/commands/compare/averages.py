@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from scotoma.commands.compare.logs import CompareQuestion, Model
 from scotoma.comparison.averages import AverageChange, average_changes
-from scotoma.document.lines import table_lines, wrapped
+from scotoma.document import Column, Interval, Section, Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.summaries import read_summaries
@@ -19,7 +19,7 @@ __all__ = ["compared_averages"]
 
 def compared_averages(
     question: CompareQuestion, models: Sequence[Model], *, audit: bool
-) -> tuple[list[str], dict[str, Any]] | None:
+) -> tuple[list[Section], dict[str, Any]] | None:
     """Compare averages where a model has no samples.
 
     Args:
@@ -28,7 +28,7 @@ def compared_averages(
         audit: Whether the folder of an audit is asked for, which averages cannot fill.
 
     Returns:
-        Lines to print, and the same as JSON; None where no place holds averages.
+        Sections to print, and the same as JSON; None where no place holds averages.
 
     Raises:
         ConfigError: An option that needs samples.
@@ -54,7 +54,7 @@ def compared_averages(
             f"{first.way_out}"
         )
     known = [one for one in summaries if one is not None]
-    lines: list[str] = []
+    sections: list[Section] = []
     comparisons = []
     for model, one in zip(models[1:], known[1:], strict=True):
         names = models[0].name, model.name
@@ -68,7 +68,7 @@ def compared_averages(
                 f"--score {printable(str(question.score))!r} is in no task of both; leave it out"
             )
         verdict = f"{model.name}: averages do not show which examples changed; {one.way_out}."
-        lines += [*_lines(names, changes), *wrapped(f"UNSURE  {verdict}", later="  "), ""]
+        sections += [*_sections(names, changes), Section("verdict", "", [f"UNSURE  {verdict}"])]
         comparisons.append(
             {
                 "models": list(names),
@@ -77,40 +77,41 @@ def compared_averages(
                 "reason": verdict,
             }
         )
-    return lines[:-1], {"version": 1, "comparisons": comparisons, "gate": None}
+    return sections, {"version": 1, "comparisons": comparisons, "gate": None}
 
 
-def _lines(names: tuple[str, str], changes: Sequence[AverageChange]) -> list[str]:
-    rows = [
-        [
-            printable(f"{one.task} {one.metric}"),
-            "" if one.n is None else f"{one.n:,}",
-            f"{one.before:,.3f}",
-            f"{one.after:,.3f}",
-            f"{one.change:+,.3f}" + _interval(one),
-            "" if math.isnan(one.smallest) else f"{one.smallest:,.3f}",
-            "",
-        ]
+def _sections(names: tuple[str, str], changes: Sequence[AverageChange]) -> Iterator[Section]:
+    columns = (
+        Column("score", "score"),
+        Column("n", "n", "count"),
+        Column("before", "before", "number"),
+        Column("after", "after", "number"),
+        Column("change", "change", "change"),
+        Column("smallest", "smallest", "number"),
+    )
+    rows: list[dict[str, Any]] = [
+        vars(one)
+        | {
+            "score": f"{one.task} {one.metric}",
+            "change": Interval(one.change, one.low, one.high, one.n or 0),
+            "smallest": None if math.isnan(one.smallest) else one.smallest,
+        }
         for one in changes
     ]
-    head = ["score", "n", "before", "after", "change", "smallest"]
-    lines = wrapped(
+    yield Section(
+        "models",
         f"{names[0]} to {names[1]}: {len(changes):,} averages without samples, 95% intervals",
-        later="  ",
     )
-    lines += ["", *table_lines(head, rows, right=1), ""]
+    yield Section("averages", "", parts=[Table("averages", "", columns, rows, known=("",))])
     without = [one for one in changes if one.reason]
+    said = []
     if len(without) < len(changes):
-        lines += wrapped(
+        said.append(
             "smallest: the smallest change that these averages would show with 80% power. Samples "
             "of the same examples would show less."
         )
     for reason in dict.fromkeys(one.reason for one in without):
         those = [f"{one.task} {one.metric}" for one in without if one.reason == reason]
         more = f" and {len(those) - 3:,} more" if len(those) > 3 else ""
-        lines += wrapped(f"No interval for {printable('; '.join(those[:3]))}{more}: {reason}.")
-    return lines
-
-
-def _interval(one: AverageChange) -> str:
-    return "" if math.isnan(one.low) else f" [{one.low:+,.3f}, {one.high:+,.3f}]"
+        said.append(f"No interval for {'; '.join(those[:3])}{more}: {reason}.")
+    yield Section("reading", "", said)

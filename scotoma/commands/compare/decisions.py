@@ -12,14 +12,13 @@ from scotoma.answers.pair import Pair
 from scotoma.answers.values import tidy
 from scotoma.bias import amplification, selection_changes
 from scotoma.commands.compare.answers import are_outcomes
-from scotoma.commands.shared.tables import aside, shown
-from scotoma.document.lines import table_lines, wrapped
+from scotoma.document import Column, Table
 from scotoma.errors import ConfigError
 from scotoma.natural import natural_order
 from scotoma.numbers import FEW_RUNS, Estimate
-from scotoma.printable import listed, printable, quoted
+from scotoma.printable import listed, quoted
 
-__all__ = ["DecisionRate", "decision_lines", "favourable_answer", "measure_decisions"]
+__all__ = ["DecisionRate", "decision_table", "favourable_answer", "measure_decisions"]
 
 NAMES = {"fnr": "FNR", "fpr": "FPR", "selected": "selected"}
 
@@ -89,21 +88,22 @@ def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
     ]
 
 
-def decision_lines(rates: Sequence[DecisionRate], positive: str) -> list[str]:
-    """Tabulate the rates in per cent, their changes in points."""
-    rows = [
-        [
-            printable(one.group),
-            NAMES[one.metric],
-            f"{one.after.n:,}",
-            shown(one.before, factor=100, digits=2),
-            shown(one.after, factor=100, digits=2),
-            shown(one.change, factor=100, digits=2, sign="+"),
-            aside([one.before, one.after, one.change], *FEW_RUNS),
-        ]
-        for one in rates
-    ]
-    lines = wrapped(f"Decisions: {quoted(positive)} is the favourable label; selected gets it.")
-    return lines + table_lines(
-        ["group", "rate", "n", "before %", "after %", "change, points"], rows, right=2, gap=1
+def decision_table(rates: Sequence[DecisionRate], positive: str) -> Table:
+    """Tabulate the rates, and their changes."""
+    columns = (
+        Column("group", "group"),
+        Column("rate", "rate"),
+        Column("n", "n", "count"),
+        Column("before", "before", "rate"),
+        Column("after", "after", "rate"),
+        Column("change", "change, points", "points"),
+    )
+    rows = [vars(one) | {"rate": NAMES[one.metric], "n": one.after.n} for one in rates]
+    return Table(
+        "decisions",
+        f"Decisions: {quoted(positive)} is the favourable label; selected gets it.",
+        columns,
+        rows,
+        stub=2,
+        known=FEW_RUNS,
     )

@@ -11,17 +11,19 @@ from scotoma.commands.compare.answers import admitted
 from scotoma.commands.compare.audit import judge_compared
 from scotoma.commands.compare.averages import compared_averages
 from scotoma.commands.compare.boxes import BoxQuestion, compared_boxes, judged_boxes
-from scotoma.commands.compare.boxes_text import box_lines
+from scotoma.commands.compare.boxes_text import box_sections
 from scotoma.commands.compare.decisions import (
-    decision_lines,
+    decision_table,
     favourable_answer,
     measure_decisions,
 )
 from scotoma.commands.compare.groups import groupings
 from scotoma.commands.compare.logs import ComparedLogs, CompareQuestion, compared, models_of
-from scotoma.commands.compare.text import comparison_lines, listing_lines, verdict_lines
+from scotoma.commands.compare.text import comparison_sections, listing_sections, verdict_section
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
+from scotoma.document import Section
+from scotoma.document.text import section_lines
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
@@ -63,7 +65,7 @@ def run_compare(
     """
     if show:
         known = attributes_of(question.logs[:1], columns=question.columns)
-        _print(listing_lines(known), known if as_json else None)
+        _print(listing_sections(known), known if as_json else None)
         return 0
     if tracking and out is None:
         raise ConfigError("--tracking logs the audit that --out leaves; name its folder with --out")
@@ -104,12 +106,12 @@ def run_compare(
         "admission": [note.as_dict() for note in (verdict.admission if verdict else told)],
         "gate": None if verdict is None else json.loads(verdict.content),
     }
-    lines: list[str] = []
+    sections: list[Section] = []
     for one, log, rates in zip(found, logs, decisions, strict=True):
-        leading = decision_lines(rates, positive) if rates else []
-        lines += [*comparison_lines(one, log.key, leading), ""]
+        leading = decision_table(rates, positive) if rates else None
+        sections += comparison_sections(one, log.key, leading)
     sentences = [] if quiet else list(dict.fromkeys(note.sentence for note in told))
-    _print([*lines, *verdict_lines(verdict, sentences)], content if as_json else None)
+    _print([*sections, verdict_section(verdict, sentences)], content if as_json else None)
     sys.stderr.writelines(f"note    {sentence}\n" for sentence in sentences)
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")
@@ -146,14 +148,14 @@ def run_compare_boxes(
     judging = Judging(chosen_rules(rules), day(as_of))
     compared, found = compared_boxes(question, models_of(CompareQuestion(logs=logs)))
     verdict = judged_boxes(compared, out, judging, quiet=quiet)
-    lines = [line for one in found for line in [*box_lines(one), ""]]
+    sections = [section for one in found for section in box_sections(one)]
     content = {
         "version": 1,
         "comparisons": [jsonable(one) for one in found],
         "admission": [note.as_dict() for note in compared.admission],
         "gate": json.loads(verdict.content),
     }
-    _print([*lines, *verdict_lines(verdict)], content if as_json else None)
+    _print([*sections, verdict_section(verdict)], content if as_json else None)
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")
     return verdict.exit_code
@@ -168,9 +170,10 @@ def _measured(one: ComparedLogs) -> LogComparison:
     )  # fmt: skip
 
 
-def _print(lines: list[str], content: Any) -> None:
+def _print(sections: list[Section], content: Any) -> None:
     if content is None:
-        print_out("\n".join(lines) + "\n", sys.stdout)
+        lines = [line for one in sections for line in ["", *section_lines(one)]]
+        print_out("\n".join(lines[1:]) + "\n", sys.stdout)
     else:
         text = json.dumps(jsonable(content), indent=1, allow_nan=False, ensure_ascii=False)
         print_out(text + "\n", sys.stdout)
