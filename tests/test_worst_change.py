@@ -26,9 +26,9 @@ from scotoma.jsonable import jsonable
 from scotoma.numbers.rates import FEW
 from scotoma.report.answers import whom
 from scotoma.report.overview import variant_rows
-from scotoma.tracking.timeline import audited
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
+from scotoma.tracking.timeline import audited
 from tests.audits import gate_file, whole
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
