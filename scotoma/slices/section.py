@@ -9,6 +9,7 @@ from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.slices import SliceRow, SliceSearch
 from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, Unit, show
+from scotoma.numbers import FEW_RUNS
 
 __all__ = ["slices_section"]
 
@@ -126,6 +127,7 @@ def _reported(audit: Audit, names: list[str], effect: _Effect, *, confirmed: boo
         rows,
         f"{effect.note} q: p corrected for all slices {family}.{cut * (found > len(rows))}".strip(),
         stub=2,
+        known=FEW_RUNS,
         most=MOST_ROWS,
     )
 

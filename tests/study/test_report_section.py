@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scotoma.audit.findings import Beside, Findings, People
+from scotoma.audit.reviewed import read_reviewed
 from scotoma.audit.study import read_study
-from scotoma.document.cells import Interval, points
+from scotoma.document import Interval, Section, show
+from scotoma.review.section import reviewed_section
 from scotoma.run import Run, checksums
+from scotoma.study.section import study_section
+from tests.audits import whole
 from tests.commands import scotoma
 from tests.review.test_review import reviewed
+from tests.sections import table, texts
 from tests.study.answering import answered, result
 from tests.study.conftest import VARIANT, new_study
 
@@ -44,19 +48,26 @@ def drawn(run: Run) -> bytes:
     return run.path("report.html").read_bytes()
 
 
-def rows_of(page: bytes, caption: str) -> list[list[str]]:
-    """Cells of the body of one table, as text."""
-    (table,) = (
-        one for one in re.findall(r"(?s)<table.*?</table>", page.decode()) if caption in one
-    )
-    body = table.partition("</thead>")[2]
-    return [
-        [
-            " ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split())
-            for cell in re.findall(r"(?s)<t[hd]\b.*?</t[hd]>", row)
-        ]
-        for row in re.findall(r"(?s)<tr>.*?</tr>", body)
-    ]
+def of_studies(run: Run) -> Section:
+    """The section on the studies of a run."""
+    paths = sorted(run.path("studies").glob("*/result.json"))
+    people = People(tuple((path.parent.name, read_study(path)) for path in paths))
+    made = study_section(Findings(whole({}), beside=Beside(people=people)))
+    assert made is not None
+    return made
+
+
+def of_reviews(run: Run) -> Section:
+    """The section on the corrected labels of a run."""
+    people = People(reviewed=read_reviewed(run.path("reviewed", "audit.json")))
+    groups = [{"key": "all", "name": "everyone"}, {"key": "side=left", "name": "left"}]
+    made = reviewed_section(Findings(whole({"groups": groups}), beside=Beside(people=people)))
+    assert made is not None
+    return made
+
+
+def points(value: Any) -> str:
+    return str(show(Interval(value.value, value.low, value.high, 0, value.reason), "points"))
 
 
 def test_without_studies_the_page_names_none(seen_run: Run, tmp_path: Path) -> None:
@@ -69,38 +80,43 @@ def test_without_studies_the_page_names_none(seen_run: Run, tmp_path: Path) -> N
 def test_a_study_is_on_the_page_as_its_file_has_it_and_the_seal_holds(run: Run) -> None:
     page = drawn(run)
     found = read_study(run.path("studies", VARIANT, "result.json"))
-    rows = rows_of(page, "Share of the counted answer")
+    made = of_studies(run)
+    rows = texts(table(made, "study"))
     assert len(rows) == 12
     effects = [e for one in found.questions for _, e in sorted(one.effects.items())]
     for row, effect in zip(rows, effects, strict=True):
-        shown = points(Interval(effect.value, effect.low, effect.high))
-        assert row[3] == f"{shown.value} [{shown.low}, {shown.high}]"
+        assert row[4] == points(effect)
         assert row[6:] == ["8 / 8", "3"]
-    assert [row[0].endswith("primary outcome") for row in rows] == [False, True] + 10 * [False]
-    checks = rows_of(page, "The same by other methods")
+        assert row[3] == " / ".join(show(share, "rate").value for share in effect.shares)
+    assert ["primary outcome" in row[1] for row in rows] == [False, True] + 10 * [False]
+    checks = texts(table(made, "study-checks"))
     assert len(checks) == 12
     odds = found.questions[0].odds["A-B"]
     assert odds.value is not None
     assert checks[0][-1].startswith(f"{odds.value:.3f} [")
-    agreement = rows_of(page, "how far people agree")
+    agreement = texts(table(made, "agreement"))
     assert len(agreement) == 18
     arms = [arm for one in found.questions for arm in one.arms]
     for row, arm in zip(agreement, arms, strict=True):
+        assert row[3:6] == [str(arm.yes), str(arm.no), str(arm.cant_tell)]
         assert row[-4].startswith(f"{arm.ac1:.3f}".replace("-", "−"))
         assert [row[-3], row[-1]] == [str(arm.pairable), str(arm.items)]
         assert ("arm C is matched" in row[-2]) == (arm.arm == "C")
-    blinding = rows_of(page, "Could the arms be told apart?")
-    assert [row[0] for row in blinding] == 2 * ["Machine, AUC"] + 3 * ["Bang’s index"] + [
+    blinding = texts(table(made, "blinding"))
+    assert [row[1] for row in blinding] == 2 * ["Machine, AUC"] + 3 * ["Bang’s index"] + [
         "James’s index"
     ]
-    assert blinding[-1][2].startswith("0.000 guesses too alike")
-    assert blinding[-1][3] == "18 guesses"
-    balance = rows_of(page, "How alike are the arms?")
-    assert balance[0] == ["All images", "8", "8", "8"]
-    assert sum(int(row[1]) for row in balance if row[0].startswith("Class ")) == 8
-    people = rows_of(page, "How people took part")
-    assert [row[0] for row in people] == ["1", "2", "3"]
-    assert [row[3] for row in people] == [str(one.repeats) for one in found.flow.people]
+    assert [row[4] for row in blinding[:2]] == ["16 images", "16 images"]
+    assert blinding[-1][3].startswith("0.000 (guesses too alike")
+    assert blinding[-1][4] == "18 guesses"
+    balance = texts(table(made, "balance"))
+    assert balance[0][1:] == ["All images", "8", "8", "8"]
+    assert [float(cell) for cell in balance[-1][2:]] == pytest.approx(
+        [100 * found.balance.agreement[arm] for arm in "ABC"], abs=0.005
+    )
+    people = texts(table(made, "annotators"))
+    assert [row[1] for row in people] == ["1", "2", "3"]
+    assert [row[4] for row in people] == [str(one.repeats) for one in found.flow.people]
     assert found.plan_sha256.encode() in page
     assert found.deviations[0].encode() in page
     assert drawn(run) == page
@@ -112,13 +128,12 @@ def test_groups_of_a_study_are_on_the_page(seen_run: Run, tmp_path: Path) -> Non
     study = run.path("studies", "sides")
     new_study(run, study, "--group", "side")
     result(study, *answered(study, 3))
-    rows = rows_of(drawn(run), "The same within groups of side")
+    rows = texts(table(of_studies(run), "study-groups"))
     found = read_study(study / "result.json")
-    assert [row[2] for row in rows] == 12 * ["side=left", "side=right"]
+    assert [row[3] for row in rows] == 12 * ["side=left", "side=right"]
     for row, one in zip(rows, found.questions[0].groups["A-B"], strict=False):
-        shown = points(Interval(one.effect.value, one.effect.low, one.effect.high))
-        assert row[3].startswith(shown.value)
-        assert row[6] == str(sum(one.effect.items))
+        assert row[5] == points(one.effect)
+        assert row[4] == str(sum(one.effect.items))
 
 
 def test_corrected_labels_are_on_the_page_before_and_after(run: Run) -> None:
@@ -127,14 +142,19 @@ def test_corrected_labels_are_on_the_page_before_and_after(run: Run) -> None:
     assert scotoma(*command)[0] == 0
     content: Any = json.loads(run.path("reviewed", "audit.json").read_text())
     page = drawn(run)
-    rates = rows_of(page, "before and after correction")
-    assert [row[0] for row in rates] == ["all", "left", "right"]
+    made = of_reviews(run)
+    rates = texts(table(made, "corrected"))
+    assert [row[1] for row in rates] == ["everyone", "left", "side=right"]
     for row, rate in zip(rates, content["variants"][0]["rates"], strict=True):
-        assert float(row[1].replace("−", "-")) == pytest.approx(100 * rate["before"], abs=0.006)
-        shown = points(Interval(rate["change"], rate["low"], rate["high"]))
-        assert row[2] == f"{shown.value} [{shown.low}, {shown.high}]"
-    flips = rows_of(page, "Reviewed examples: ")
-    assert [row[0] for row in flips] == ["as they were", "corrected"]
+        assert row[2] == str(rate["n"])
+        assert row[3] == show(rate["before"], "points").value
+        assert row[4] == str(show(Interval(rate["change"], rate["low"], rate["high"]), "points"))
+    flips = texts(table(made, "reviewed"))
+    before, after = (content["variants"][0][key] for key in ("before", "after"))
+    assert [row[1] for row in flips] == ["as they were", "corrected"]
+    for row, counts in zip(flips, (before, after), strict=True):
+        keys = ("became_wrong", "became_right", "wrong_either_way", "no_answer")
+        assert row[3:] == [str(counts[key]) for key in keys]
     assert drawn(run) == page
     assert scotoma("verify", run.root)[0] == 0
 

@@ -1,0 +1,221 @@
+"""Who gets the favourable outcome, and who gets no answer? As sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scotoma.audit.findings import Findings
+from scotoma.audit.outcomes import OutcomeQuestion
+from scotoma.bias.four_fifths import STANDINGS
+from scotoma.document import Cell, Column, Facts, Section, Table
+from scotoma.document.cells import is_ranged
+from scotoma.numbers import FEW_RUNS
+
+__all__ = ["clarify_section", "unanswered_section"]
+
+BOUND = "upper bound only: a distance is never negative, so no interval around it can hold 0"
+MOST_ROWS = 24  # of a table on the page; the CSV file holds all
+NUMBERS = ("value", "dense", "compressed", "change")
+
+
+def clarify_section(findings: Findings) -> Section | None:
+    """Who is selected, and every metric by its question; None without pairs of groups."""
+    outcomes = findings.audit.clarify
+    if not outcomes.data and not any(outcomes.variants.values()):
+        return None
+    rows = list(_rows(findings))
+    metrics = _metrics(findings, rows)
+    selection = _selection(findings)
+    silent = _silent(rows)
+    return Section(
+        "clarify",
+        "Who gets the favourable outcome",
+        [
+            "Each metric compares a disadvantaged group d with an advantaged group a. Find your "
+            "question, start with the metric beside it, and read what its sign means.",
+            *([silent] if silent else []),
+        ],
+        [
+            *([selection] if selection.rows else []),
+            *([metrics] if metrics.most else []),
+            Facts([(one.question, _guide(one)) for one in outcomes.questions]),
+        ],
+        folded=True,
+        about="the 21 Clarify metrics",
+        link="Clarify metrics",
+    )
+
+
+def _guide(question: OutcomeQuestion) -> str:
+    """Which metric to start with, what its sign means, and which others there are."""
+    signs = {metric.name: metric.sign for metric in question.metrics}
+    others = [name for name in signs if name != question.start]
+    also = f" Also {', '.join(others)}." if others else ""
+    sign = f" {question.start}: {signs[question.start]}." if question.start in signs else ""
+    return f"Start with {question.start}: {question.why}.{sign}{also}"
+
+
+def _selection(findings: Findings) -> Table:
+    """The four-fifths rule, group by group and variant by variant."""
+    selection = findings.audit.clarify.selection
+    every = [(variant, row) for variant, rows in selection.items() for row in rows]
+    groups = list(dict.fromkeys((row.attribute, row.group) for _, row in every))
+    every.sort(key=lambda pair: groups.index((pair[1].attribute, pair[1].group)))
+    return Table(
+        "selection",
+        "The four-fifths rule: who is selected",
+        (
+            Column("group", "Group"),
+            Column("variant", "Variant"),
+            Column("n", "n", "count"),
+            Column("rate", "Selected", "rate"),
+            Column("ratio", "Ratio", "number"),
+            Column("standing", "Four fifths"),
+        ),
+        [
+            {
+                "attribute": row.attribute,
+                "group": findings.name(row.group),
+                "variant": variant,
+                "n": row.n,
+                "rate": row.rate,
+                "ratio": 1 if row.standing == "highest" else row.ratio,
+                "standing": STANDINGS[row.standing, row.certain] or "kept",
+            }
+            for variant, row in every
+        ],
+        "Ratio: a group\N{RIGHT SINGLE QUOTATION MARK}s selection rate over that of the group "
+        "selected most, which its interval treats as chosen beforehand. The rule of thumb asks for "
+        "at least 4/5; a ratio below it is not a legal finding. Predictions count, not labels.",
+        stub=2,
+        most=MOST_ROWS,
+    )
+
+
+def _metrics(findings: Findings, rows: Sequence[Mapping[str, Cell]]) -> Table:
+    """Every metric of every pair of groups; the page shows those to start with."""
+    starts = {question.start for question in findings.audit.clarify.questions}
+
+    def shown(row: Mapping[str, Cell]) -> bool:
+        return row["metric"] in starts and _known(row)
+
+    ranked = sorted(
+        rows,
+        key=lambda row: (not shown(row), row["of"] != findings.focus and "change" in row),
+    )
+    of_models = any("change" in row for row in rows if _known(row))
+    numbers = (
+        Column("dense", "Dense", "number"),
+        Column("compressed", "Compressed", "number"),
+        Column("change", "Change", "change", drawn=True),
+    )
+    return Table(
+        "clarify",
+        "The metric to start with for each question",
+        (
+            Column("metric", "Metric"),
+            Column("disadvantaged", "d"),
+            Column("advantaged", "against a"),
+            Column("of", "Of"),
+            Column("n", "n", "count"),
+            Column("value", "Labels", "number"),
+            *(numbers if of_models else ()),
+        ),
+        ranked,
+        "Compression does not change the labels. Distances have an upper bound only. All metrics "
+        "are in the CSV file.",
+        stub=4,
+        known=(*FEW_RUNS, BOUND),
+        most=min(MOST_ROWS, sum(map(shown, rows))),
+    )
+
+
+def _rows(findings: Findings) -> Iterator[dict[str, Cell]]:
+    """Metrics in the order of their questions, of the labels before those of the models."""
+    outcomes = findings.audit.clarify
+    for question in outcomes.questions:
+        for name in (metric.name for metric in question.metrics):
+            for row in outcomes.data:
+                if row.metric == name:
+                    yield {
+                        "metric": name,
+                        "disadvantaged": findings.name(row.disadvantaged),
+                        "advantaged": findings.name(row.advantaged),
+                        "of": f"{row.split} labels",
+                        "n": row.value.n,
+                        "value": row.value,
+                    }
+            for variant in findings.audit.compressed:
+                for one in outcomes.variants.get(variant.name, ()):
+                    if one.metric == name:
+                        yield {
+                            "metric": name,
+                            "disadvantaged": findings.name(one.disadvantaged),
+                            "advantaged": findings.name(one.advantaged),
+                            "of": variant.name,
+                            "n": one.change.n,
+                            "dense": one.dense,
+                            "compressed": one.compressed,
+                            "change": one.change,
+                        }
+
+
+def _known(row: Mapping[str, Cell]) -> bool:
+    return any(getattr(row.get(key), "value", None) is not None for key in NUMBERS)
+
+
+def _silent(rows: Sequence[Mapping[str, Cell]]) -> str:
+    """Which metrics are nowhere estimated, and why; empty where each is somewhere."""
+    known = {row["metric"] for row in rows if _known(row)}
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for cell in (row.get(key) for key in NUMBERS):
+            if row["metric"] not in known and is_ranged(cell):
+                names = reasons.setdefault(getattr(cell, "reason", ""), [])
+                names += [] if row["metric"] in names else [str(row["metric"])]
+    return " ".join(f"{', '.join(names)}: {reason}." for reason, names in reasons.items())
+
+
+def unanswered_section(findings: Findings) -> Section | None:
+    """Share of each group without an answer; None where everything has one."""
+    audit = findings.audit
+    rows = audit.unanswered
+    if not rows:
+        return None
+    names = sorted(rows, key=lambda name: name != findings.focus)
+    counts = "wrong" if audit.labelled else "changed"
+    return Section(
+        "unanswered",
+        "Who gets no answer?",
+        [f"An example without an answer counts as {counts}."],
+        [
+            Table(
+                "unanswered",
+                f"Share without an answer beside {audit.dense.name}",
+                (
+                    Column("variant", "Variant"),
+                    Column("group", "Group"),
+                    Column("n", "n", "count"),
+                    Column("dense", "Dense", "rate"),
+                    Column("compressed", "Compressed", "rate"),
+                    Column("change", "Change, points", "points", drawn=True),
+                ),
+                [
+                    {
+                        "variant": name,
+                        "group": findings.name(row.group),
+                        "n": row.absolute.n,
+                        "dense": row.dense,
+                        "compressed": row.compressed,
+                        "change": row.absolute,
+                    }
+                    for name in names
+                    for row in rows[name]
+                ],
+                stub=2,
+                known=FEW_RUNS,
+                most=MOST_ROWS,
+            )
+        ],
+        link="No answer",
+    )

@@ -1,0 +1,496 @@
+"""What do worse pictures cost, and whom? As a section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scotoma.audit.findings import Findings
+from scotoma.audit.robustness import ALL_KINDS, LossRow, OtherSetReport, RobustnessReport
+from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, show
+from scotoma.document.pictures import Album, Picture
+from scotoma.numbers import FEW_RUNS
+
+__all__ = ["robustness_section"]
+
+FAMILIES = {
+    ALL_KINDS: "all corruptions",
+    "noise": "noise",
+    "blur": "blur",
+    "weather": "weather",
+    "digital": "digital",
+    "extended": "extended",
+}
+HARD = "CIEs of "  # begins no name of a set that is in a folder
+MOST_LINES = 6  # variants drawn, those that lose most
+MOST_GROUPS = 30  # of each variant, whose losses are listed
+MOST_ROWS = 20  # of a table on the page
+SHOWN = 0.05  # p, adjusted, from which a group is shown to differ
+SCALE = "depends on the scale"
+ONLY_EXAMPLES = ("of these pictures and models: the interval is over examples alone",)
+N = Column("n", "n", "count")
+VARIANT = Column("variant", "Variant")
+CORRUPTIONS = Column("family", "Corruptions")
+SCALES = (
+    Column("absolute", "Loss beyond dense, points", "points", drawn=True),
+    Column("relative", "Relative, points of robustness", "points"),
+    Column("log_odds", "Log-odds", "change"),
+)
+
+
+def robustness_section(findings: Findings) -> Section | None:
+    """Losses on corrupted pictures and other test sets; None where there are none."""
+    report = findings.audit.robustness
+    if report is None:
+        return None
+    parts = [
+        *([_curves(findings, report), _losses(findings, report)] if report.corruptions else []),
+        _matched(report),
+        *_groups(findings, report),
+        _disagreement(findings, report),
+        _confidence(findings, report),
+        _detection(findings, report),
+        _sets(report.sets),
+    ]
+    told = [(one.name, text) for one in report.sets if (text := _selected(one))]
+    return Section(
+        "robustness",
+        "Corrupted pictures" if report.corruptions else "Other test sets",
+        _answer(findings, report),
+        [
+            *(part for part in parts if part is not None and _rows(part)),
+            *([Facts(told)] if told else []),
+            *_strip(findings, report),
+        ],
+        folded=True,
+        about="what worse pictures cost, and whom"
+        if report.corruptions
+        else "what pictures of another kind cost",
+    )
+
+
+def _strip(findings: Findings, report: RobustnessReport) -> list[Picture]:
+    """What the corruptions look like."""
+    if not (findings.beside.strip and report.corruptions):
+        return []
+    says = (
+        "One public picture, clean and under each corruption at severities "
+        f"{', '.join(map(str, report.severities))}"
+    )
+    return [Album({"strip": findings.beside.strip}).take("strip", says)]
+
+
+def _rows(part: Table | Chart) -> Sequence[object]:
+    return part.table.rows if isinstance(part, Chart) else part.rows
+
+
+def _answer(findings: Findings, report: RobustnessReport) -> list[str]:
+    if not report.corruptions:
+        return []
+    severities = ", ".join(map(str, report.severities))
+    left_out = f" Not made: {', '.join(sorted(report.left_out))}." if report.left_out else ""
+    note = f" Scaled to the size of these pictures: {report.note}." if report.note else ""
+    return [
+        f"The same models on worse versions of {report.examples:,} of {report.test:,} test "
+        f"pictures: {len(report.corruptions)} corruptions ({report.profile}), severities "
+        f"{severities}.{left_out}{note}",
+        f"The question is whether a compressed model loses more than {findings.audit.dense.name}, "
+        "and which groups lose more.",
+    ]
+
+
+def _curves(findings: Findings, report: RobustnessReport) -> Chart:
+    """Accuracy against severity: a drawing a family, a line a variant."""
+    audit = findings.audit
+
+    def lost(name: str) -> float:
+        rows = (row for row in report.losses.get(name, ()) if row.metric == "error")
+        return max((abs(row.absolute.value or 0.0) for row in rows), default=0.0)
+
+    kept = sorted((one.name for one in audit.compressed), key=lambda name: -lost(name))
+    drawn = {audit.dense.name, *kept[: MOST_LINES - 1]}
+    names = [one.name for one in audit.variants if one.name in drawn]
+    beside = max(1, len(names) - 1)  # intervals of one severity stand side by side
+    rows: list[dict[str, Cell]] = [
+        {
+            "family": FAMILIES[point.family],
+            "severity": str(point.severity) if point.severity else "clean",
+            "variant": point.variant,
+            "accuracy": point.accuracy,
+            "n": point.accuracy.n,
+            "place": point.severity + 0.3 * (names.index(point.variant) / beside - 0.5),
+        }
+        for point in report.curves
+        if point.variant in names
+    ]
+    families = list(FAMILIES.values())
+    rows.sort(key=lambda row: families.index(str(row["family"])))
+    return Chart(
+        "curves",
+        "Accuracy under corruption, by severity",
+        "Lines: means over the corruptions of a family. Bars: their intervals. Severity 0 is "
+        "clean.",
+        Table(
+            "curves",
+            "Accuracy, mean over the corruptions of a family",
+            (
+                CORRUPTIONS,
+                Column("severity", "Severity"),
+                VARIANT,
+                Column("accuracy", "Accuracy", "rate"),
+                N,
+            ),
+            rows,
+            stub=3,
+            known=FEW_RUNS,
+            most=sum(row["family"] == families[0] for row in rows) or MOST_ROWS,
+        ),
+        "curves",
+        by="family",
+        first=FAMILIES[ALL_KINDS],
+    )
+
+
+def _losses(findings: Findings, report: RobustnessReport) -> Table:
+    """What all examples lose, one row a variant and family."""
+    everyone = findings.audit.groups[0].name
+    means = {row.variant: row for row in report.by_corruption if row.kind == ALL_KINDS}
+    rows: list[dict[str, Cell]] = []
+    for variant in findings.audit.compressed:
+        own = [
+            row
+            for row in report.losses.get(variant.name, ())
+            if findings.name(row.group) == everyone
+        ]
+        top5 = {row.family: row for row in own if row.metric == "top5"}
+        for row in own:
+            if row.metric != "error":
+                continue
+            mean = means.get(variant.name) if row.family == ALL_KINDS else None
+            cells: dict[str, Cell] = {
+                "variant": variant.name,
+                "family": _family(row.family, depends=row.depends_on_scale),
+                "n": row.absolute.n,
+                "dense": row.dense,
+                "compressed": row.compressed,
+                "absolute": row.absolute,
+                "floor": report.floor.get(row.family),
+                "relative": row.relative,
+                "log_odds": row.log_odds,
+            }
+            if row.one_pair is not None:
+                cells["misled"] = Noted(row.one_pair.misled, f"of {row.one_pair.pairs:,} pairs")
+            if mean is not None:
+                cells |= {"ce": mean.ce, "alexnet": mean.alexnet_ce, "top5": mean.top5_accuracy}
+            if row.family in top5:
+                cells["top5_loss"] = top5[row.family].absolute
+            rows.append(cells)
+    columns = (
+        VARIANT,
+        CORRUPTIONS,
+        N,
+        Column("dense", "Accuracy, dense", "rate"),
+        Column("compressed", "Accuracy, compressed", "rate"),
+        *SCALES[:1],
+        Column("floor", "Floor, points", "points"),
+        *SCALES[1:],
+        Column("ce", "mCE", "number"),
+        Column("alexnet", "mCE over AlexNet\N{RIGHT SINGLE QUOTATION MARK}s", "number"),
+        Column("top5", "Top-5", "rate"),
+        Column("top5_loss", "Top-5, loss beyond dense", "points"),
+        Column("misled", "One pair misses the direction", "rate"),
+    )
+    kept = {key for row in rows for key, cell in row.items() if cell is not None}
+    return Table(
+        "corrupted",
+        "Loss on corrupted pictures beyond that of dense",
+        [column for column in columns if column.key in kept],
+        rows,
+        "Above 0 the compressed models lose more; where the three scales differ in sign, the "
+        "answer depends on the scale. Floor: one half of the dense models less the other. Papers "
+        "print 100 times mCE.",
+        stub=2,
+        known=FEW_RUNS,
+        most=MOST_ROWS,
+    )
+
+
+def _family(family: str, *, depends: bool = False) -> Cell:
+    return Noted(FAMILIES[family], SCALE) if depends else FAMILIES[family]
+
+
+def _matched(report: RobustnessReport) -> Table:
+    return Table(
+        "matched",
+        "Beside models that are as accurate on clean pictures",
+        (
+            VARIANT,
+            Column("matched", "Beside"),
+            CORRUPTIONS,
+            Column("clean", "Clean accuracy", "rate"),
+            Column("matched_clean", "of the other", "rate"),
+            Column("absolute", "Loss beyond the other, points", "points", drawn=True),
+            *SCALES[1:],
+            N,
+        ),
+        [
+            {
+                "variant": row.variant,
+                "matched": row.matched,
+                "family": _family(row.family, depends=row.depends_on_scale),
+                "clean": row.clean,
+                "matched_clean": row.matched_clean,
+                "absolute": row.absolute,
+                "relative": row.relative,
+                "log_odds": row.log_odds,
+                "n": row.absolute.n,
+            }
+            for row in report.matched
+        ],
+        "Is it compression, or a weaker model? Compare the two clean accuracies first. "
+        "dense-step-9 is dense after 9 steps of training.",
+        stub=3,
+        known=FEW_RUNS,
+        most=MOST_ROWS,
+    )
+
+
+def _groups(findings: Findings, report: RobustnessReport) -> Iterator[Chart]:
+    """What corruption costs each group beyond all others, the most affected group first."""
+    rows = [
+        row
+        for variant in findings.audit.compressed
+        for row in _of_groups(findings, report, variant.name)
+    ]
+    if not rows:
+        return
+    columns = (
+        VARIANT,
+        Column("group", "Group"),
+        CORRUPTIONS,
+        N,
+        Column("error", "Loss beyond dense, points", "points"),
+        Column("fpr", "FPR", "points"),
+        Column("fnr", "FNR", "points"),
+        Column("beyond", "Beyond the rest", "points"),
+        Column("p", "p", "p"),
+        Column("change", "Pictures changed, grey levels of 255", "number"),
+        Column("similarity", "SSIM", "number"),
+    )
+    kept = {key for row in rows for key in row}
+    yield Chart(
+        "corrupted-groups",
+        "Groups that corruption costs more",
+        "Loss of a group beyond dense, less that of all other examples; filled where p is at most "
+        f"{SHOWN}. {_largest(rows)}",
+        Table(
+            "corrupted-groups",
+            "What corruption costs each group beyond dense",
+            [column for column in columns if column.key in kept],
+            rows,
+            "Above 0 the compressed models lose more. p: after Holm over groups and families. A "
+            "corruption that changes one group\N{RIGHT SINGLE QUOTATION MARK}s pictures more is a "
+            "fact about these pictures, not about the models.",
+            stub=3,
+            known=FEW_RUNS,
+            most=MOST_ROWS,
+        ),
+        "corrupted_groups",
+        by="variant",
+        first=findings.focus,
+    )
+
+
+def _of_groups(
+    findings: Findings, report: RobustnessReport, variant: str
+) -> Iterator[dict[str, Cell]]:
+    everyone = findings.audit.groups[0].name
+    changed = {(findings.name(row.group), row.family): row for row in report.distortion}
+    cells: dict[tuple[str, str], dict[str, LossRow]] = {}
+    most: dict[str, float] = {}
+    for row in report.losses.get(variant, ()):
+        group = findings.name(row.group)
+        if group != everyone and row.metric != "top5":
+            cells.setdefault((group, row.family), {})[row.metric] = row
+            beyond = (row.contrast.value if row.contrast else None) or 0.0
+            most[group] = max(most.get(group, beyond), beyond)
+    groups = sorted(most, key=lambda group: -most[group])[:MOST_GROUPS]
+    for group, family in sorted(
+        (key for key in cells if key[0] in groups), key=lambda key: groups.index(key[0])
+    ):
+        by_metric = cells[group, family]
+        error = by_metric["error"]
+        shown: dict[str, Cell] = {
+            "variant": variant,
+            "group": group,
+            "family": FAMILIES[family],
+            "n": error.absolute.n,
+            **{metric: row.absolute for metric, row in by_metric.items()},
+            "beyond": error.contrast,
+            "p": error.p_adjusted,
+        }
+        if (one := changed.get((group, family))) is not None:
+            shown |= {"change": one.change, "similarity": one.similarity}
+        yield shown
+
+
+def _largest(rows: Sequence[dict[str, Cell]]) -> str:
+    """The group that differs most, of those shown to; a sentence."""
+    shown = [row for row in rows if isinstance(row["p"], float) and row["p"] <= SHOWN]
+    if not shown:
+        return "No group is shown to lose more or less than the others."
+    one = max(shown, key=lambda row: abs(getattr(row["beyond"], "value", None) or 0.0))
+    return (
+        f"Largest: {one['group']} under {one['family']} in {one['variant']}, "
+        f"{show(one['beyond'], 'points')} points."
+    )
+
+
+def _disagreement(findings: Findings, report: RobustnessReport) -> Table:
+    return Table(
+        "disagreement",
+        "Labels that differ between dense and compressed models, by severity",
+        (
+            VARIANT,
+            Column("severity", "Severity"),
+            Column("cies", "CIEs", "rate"),
+            Column("votes", "Votes", "rate"),
+            Column("flips", "Flips", "rate"),
+            N,
+        ),
+        [
+            {
+                "variant": variant.name,
+                "severity": str(row.severity) if row.severity else "clean",
+                "cies": row.cie_share,
+                "votes": row.taxicab,
+                "flips": row.flips,
+                "n": row.flips.n,
+            }
+            for variant in findings.audit.compressed
+            for row in report.disagreement.get(variant.name, ())
+        ],
+        "CIEs: pictures whose most frequent label changes. Votes: share that go to another label. "
+        "Flips: chance that a dense and a compressed model differ. Intervals over examples alone.",
+        stub=2,
+        known=(*FEW_RUNS, *ONLY_EXAMPLES),
+        most=MOST_ROWS,
+    )
+
+
+def _confidence(findings: Findings, report: RobustnessReport) -> Table:
+    everyone = findings.audit.groups[0].name
+    rows: list[dict[str, Cell]] = [
+        {
+            "variant": row.variant,
+            "family": FAMILIES.get(row.family, "clean pictures"),
+            "group": findings.name(row.group),
+            "gap": row.gap,
+            "beside": row.gap_change,
+            "n": row.gap.n,
+        }
+        for row in (report.confidence.rows if report.confidence else ())
+    ]
+    rows.sort(key=lambda row: row["group"] != everyone)
+    return Table(
+        "sure",
+        "Do models still know when they are wrong?",
+        (
+            VARIANT,
+            Column("family", "Pictures"),
+            Column("group", "Group"),
+            Column("gap", "Confidence less accuracy, points", "points", drawn=True),
+            Column("beside", "Beside dense, points", "points"),
+            N,
+        ),
+        rows,
+        "Above 0 the models are too sure.",
+        stub=3,
+        known=FEW_RUNS,
+        most=sum(row["group"] == everyone for row in rows) or None,
+    )
+
+
+def _detection(findings: Findings, report: RobustnessReport) -> Table:
+    everyone = findings.audit.groups[0].name
+    return Table(
+        "detection",
+        "Do models notice other pictures?",
+        (
+            VARIANT,
+            Column("pictures", "Pictures"),
+            Column("measure", "Familiar by"),
+            Column("auroc", "Told apart", "rate"),
+            Column("beside", "Beside dense, points", "points"),
+            N,
+        ),
+        [
+            {
+                "variant": row.variant,
+                "pictures": row.pictures if row.other_set else FAMILIES[row.pictures],
+                "measure": row.measure,
+                "auroc": row.auroc,
+                "beside": row.auroc_change,
+                "n": row.auroc.n,
+            }
+            for row in (report.confidence.detection if report.confidence else ())
+            if findings.name(row.group) == everyone
+        ],
+        "A model that finds a picture less familiar can hand it to a person. Told apart: chance "
+        "that a clean picture is more familiar than another one; 50% is chance.",
+        stub=3,
+        known=FEW_RUNS,
+        most=MOST_ROWS,
+    )
+
+
+def _sets(sets: Sequence[OtherSetReport]) -> Table:
+    rows: list[dict[str, Cell]] = []
+    for one in sets:
+        rows.append({"set": one.name, "variant": "dense", "accuracy": one.dense, "n": one.n})
+        rows += [
+            {
+                "set": one.name,
+                "variant": Noted(row.variant, SCALE) if row.depends_on_scale else row.variant,
+                "accuracy": row.accuracy,
+                "difference": row.difference,
+                "absolute": row.absolute,
+                "relative": row.relative,
+                "log_odds": row.log_odds,
+                "n": row.accuracy.n,
+            }
+            for row in one.rows
+        ]
+    columns = (
+        Column("set", "Test set"),
+        VARIANT,
+        Column("accuracy", "Accuracy", "rate"),
+        Column("difference", "Beside dense, points", "points"),
+        *SCALES,
+        N,
+    )
+    kept = {key for row in rows for key, cell in row.items() if cell is not None}
+    return Table(
+        "sets",
+        "Accuracy on other test sets",
+        [column for column in columns if column.key in kept],
+        rows,
+        "Loss: from the test set to this one. Above 0 the compressed models lose more.",
+        stub=2,
+    )
+
+
+def _selected(one: OtherSetReport) -> str:
+    """What to know of a set: its classes, and whether it was chosen against a model."""
+    masked = ", among which alone models choose" if one.masked else ""
+    classes = f"Pictures of {one.classes:,} classes{masked}."
+    if one.selected_against is None:
+        return classes
+    who = one.selected_against
+    why = (
+        f"{who[:1].upper()}{who[1:]} chose these test examples; the other models, of other seeds, "
+        "are judged on them."
+        if one.name.startswith(HARD)
+        else f"These pictures were chosen because {who} fails on them, so a "
+        "variant may look better by chance."
+    )
+    return f"{classes} {why} Only differences of accuracy are given; none measures robustness."
