@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from scotoma.audit import Audit, Quantity, Spread
+from scotoma.audit import Audit, Quantity
 from scotoma.audit.rows import Row, estimate_rows
 from scotoma.numbers import Estimate, Variance
 
@@ -44,12 +44,12 @@ class Rise:
             whats: Which of them are `absolute`, `relative`, `dense`, `compressed`.
         """
         rows = {name: at[what] for name, what in whats.items()}
-        numbers = {name: read_estimate(row.number) for name, row in rows.items()}
         parts = {
-            f"{name}_variance": _read_variance(row.spread)
+            f"{name}_variance": Variance(**{part: known(value) for part, value in row.spread})
             for name, row in rows.items()
             if row.spread is not None and name in ("absolute", "relative")
         }
+        numbers = {name: read_estimate(row.number) for name, row in rows.items()}
         return cls(**numbers, **parts)  # type: ignore[arg-type]
 
     @property
@@ -102,31 +102,8 @@ def read_estimate(quantity: Quantity) -> Estimate:
     >>> read_estimate(Quantity.of(change)) == change
     True
     """
-    return Estimate(
-        value=known(quantity.value),
-        low=known(quantity.low),
-        high=known(quantity.high),
-        n=quantity.n,
-        members=quantity.members,
-        events=known(quantity.effective_events),
-        df=known(quantity.df),
-        level=quantity.level,
-        reason=quantity.reason,
-        note=quantity.note,
-        se=known(quantity.se),
-        scale=quantity.scale,
-    )
-
-
-def _read_variance(spread: Spread) -> Variance:
-    return Variance(
-        total=known(spread.total),
-        examples=known(spread.examples),
-        members=known(spread.members),
-        residual=known(spread.residual),
-        df=known(spread.df),
-        floor=known(spread.floor),
-    )
+    numbers = {name: math.nan if value is None else value for name, value in quantity}
+    return Estimate(events=numbers.pop("effective_events"), **numbers)
 
 
 def known(value: float | None) -> float:

@@ -6,7 +6,6 @@ too little to be judged (`margins` says how little), and what to say where the a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,18 +74,19 @@ class Asking:
     rules: GateRules
     before: Before
 
-    def over(self, row: Row) -> bool:
-        """Whether a rule over groups or all asks about a group."""
-        everyone = self.rows.audit.groups[0].key
-        return bool(((row.group or everyone) == everyone) == (self.rule.over == "all"))
-
-    def chosen(self, key: str) -> bool:
-        """Whether a rule that names attributes and groups asks about a group."""
-        parts = set(parse_group_key(key))
-        of = self.rule.attributes
+    def asks(self, row: Row) -> bool:
+        """Whether the rule asks about an address, by what it says of groups and classes."""
+        rule, everyone = self.rule, self.rows.audit.groups[0].key
+        group, over = row.group or everyone, getattr(rule, "over", "slices")
+        place = "groups" if group != everyone else "all" if row.class_name is None else "classes"
+        if over == "slices" or place != over or place != "groups":
+            return over in ("slices", place)
+        parts = set(parse_group_key(group))
+        of = getattr(rule, "attributes", None)
         if of is not None and not {attribute for attribute, _ in parts} <= set(of):
             return False
-        return not any(set(parse_group_key(one)) <= parts for one in self.rule.exclude)
+        left_out = any(set(parse_group_key(one)) <= parts for one in getattr(rule, "exclude", ()))
+        return not left_out and self.rows.sizes[group] >= getattr(rule, "min_examples", 0)
 
     def must(self, key: str | None) -> bool:
         """Whether a group must be judged, however small: by its key, or its one attribute."""
@@ -110,11 +110,6 @@ class Asking:
         if hasattr(limits, "points"):
             return None, limits.points / 100
         return limits.relative, limits.absolute
-
-
-def _metric(asking: Asking) -> str:
-    metric: str = asking.rule.metric
-    return RATE_NAMES.get(metric, metric)
 
 
 def _ask_rise(asking: Asking, kind: RuleKind, at: At) -> list[Question]:
@@ -165,7 +160,7 @@ class RuleKind:
     rows: str | Callable[[Asking], Iterable[At]]
     whats: Mapping[str, str]
     words: Callable[[Asking, Row], str] = lambda asking, row: str(row.fact("where"))
-    asks: Callable[[Asking, Row], bool] = lambda asking, row: True
+    asks: Callable[[Asking, Row], bool] = Asking.asks
     ask: Callable[[Asking, RuleKind, At], list[Question]] = _ask_rise
     turned: Callable[[Asking], bool] = lambda asking: False
     sampled: Callable[[At, Rise], tuple[float, int]] | None = None
@@ -173,7 +168,9 @@ class RuleKind:
     fewest: int = 0
     few: str = "too small to judge: {} examples"
     nothing: Callable[[Asking], str | None] = lambda asking: ""
-    label: Callable[[Asking], str] = _metric
+    label: Callable[[Asking], str] = lambda asking: RATE_NAMES.get(
+        asking.rule.metric, asking.rule.metric
+    )
     refused: Callable[[Asking], str] = lambda asking: ""
     instead: RuleKind | None = None
     together: Callable[[Asking, list[At], list[Question]], list[Question]] | None = None
@@ -231,15 +228,6 @@ def _asked(asking: Asking, kind: RuleKind) -> list[Question]:
 # --- rates of groups and classes ------------------------------------------------------------------
 
 
-def _asks_rate(asking: Asking, row: Row) -> bool:
-    rule, in_group, of_class = asking.rule, row.group != "all", row.class_name is not None
-    over = "groups" if in_group else "classes" if of_class else "all"
-    if (row.metric, over) != (rule.metric, rule.over):
-        return False
-    key = row.group or "all"
-    return not in_group or (asking.chosen(key) and asking.rows.sizes[key] >= rule.min_examples)
-
-
 def _rate_words(asking: Asking, row: Row) -> str:
     parts = [f"class {row.class_name}"] if row.class_name is not None else []
     if row.group != "all" or not parts:
@@ -252,9 +240,7 @@ def _no_rates(asking: Asking) -> str:
     if rule.metric == "unanswered":
         return ANSWERED
     if rule.over == "groups":
-        return (
-            "the audit has no such groups" if len(audit.groups) > 1 else "the audit has no groups"
-        )
+        return f"the audit has no {'such ' if len(audit.groups) > 1 else ''}groups"
     if rule.over == "classes" and audit.examples.positive is not None:
         return f"label.positive makes the {rule.metric} one rate; ask over groups or all"
     return f"without label.positive each class has its own {rule.metric}; ask over classes"
@@ -263,7 +249,7 @@ def _no_rates(asking: Asking) -> str:
 RATES = RuleKind(
     rows="rates",
     whats={what: what for what in ("absolute", "relative", "dense", "compressed")},
-    asks=_asks_rate,
+    asks=lambda asking, row: row.metric == asking.rule.metric and asking.asks(row),
     words=_rate_words,
     sampled=lambda at, change: (known(at["dense"].number.value), at["dense"].number.n),
     nothing=_no_rates,
@@ -279,7 +265,6 @@ EXCESSES = RuleKind(
 CHANGED = RuleKind(
     rows="divergence",
     whats={"absolute": "ledger.changed"},
-    asks=Asking.over,
     words=lambda asking, row: f"changed labels of {asking.name(row)}",
     sampled=lambda at, change: (0.0, change.absolute.n),
     finest=False,
@@ -305,37 +290,25 @@ def _with_spread(asking: Asking, chosen: list[At], own: list[Question]) -> list[
 
 def _spread(chosen: list[At]) -> Estimate:
     """How much the true losses of many classes differ: their standard deviation, tau."""
-    losses = [(at, row) for at in chosen if (row := at["beyond accuracy"]).number.n > 1
-              and row.number.value is not None]  # fmt: skip
-    missed = [
-        1 - (known(at["dense"].number.value) + known(at["compressed"].number.value)) / 2
-        for at, _ in losses
-    ]
-    n = sum(row.number.n for _, row in losses)
+    effects, variances, shares, total = [], [], [], 0
+    for at in chosen:
+        loss, spread = at["beyond accuracy"].number, at["beyond accuracy"].spread
+        if (n := loss.n) <= 1 or loss.value is None:
+            continue
+        hit = (known(at["dense"].number.value) + known(at["compressed"].number.value)) / 2
+        # By binomial shares, with one error and one hit more, so that no class has none.
+        missed = (n * (1 - hit) + 1) / (n + 2)
+        examples, members, residual = (
+            known(spread and getattr(spread, part)) for part in ("examples", "members", "residual")
+        )
+        effects.append(loss.value)
+        variances.append(max(examples + members - residual, examples, members))  # without floor
+        shares.append(missed * (1 - missed) / n)
+        total += n
     members = chosen[0]["beyond accuracy"].number.members
-    if len(losses) <= MANY_CLASSES:
-        return undefined(f"{len(losses)} classes have examples enough", n=n, members=members)
-    # By binomial shares, with one error and one hit more, so that no class has none.
-    expected = [
-        (row.number.n * p + 1) / (row.number.n + 2)
-        for (_, row), p in zip(losses, missed, strict=True)
-    ]
-    return heterogeneity(
-        [known(row.number.value) for _, row in losses],
-        [_by_chance(row) for _, row in losses],
-        [p * (1 - p) / row.number.n for (_, row), p in zip(losses, expected, strict=True)],
-        n=n,
-        members=members,
-    )
-
-
-def _by_chance(row: Row) -> float:
-    """The variance of a class's loss, a fraction squared, without its floor."""
-    spread = row.spread
-    if spread is None:
-        return math.nan
-    examples, members = known(spread.examples), known(spread.members)
-    return max(examples + members - known(spread.residual), examples, members)
+    if len(effects) <= MANY_CLASSES:
+        return undefined(f"{len(effects)} classes have examples enough", n=total, members=members)
+    return heterogeneity(effects, variances, shares, n=total, members=members)
 
 
 CLASSES = RuleKind(
@@ -346,7 +319,7 @@ CLASSES = RuleKind(
     together=_with_spread,
 )
 
-# --- slices ---------------------------------------------------------------------------------------
+# --- slices, of errors or of scores, and means of scores ------------------------------------------
 
 
 def _unconfirmed(asking: Asking) -> str:
@@ -356,27 +329,16 @@ def _unconfirmed(asking: Asking) -> str:
     return UNCONFIRMED.format(search.settings.get("mode"))
 
 
-NO_SLICE = RuleKind(
-    rows="slices",
-    whats={"absolute": "change"},
-    words=lambda asking, row: "error of all examples, as no slice stands out",
-    refused=_unconfirmed,
-    nothing=lambda asking: "the audit measured no slices",
-)
-SLICES = replace(
-    NO_SLICE,
-    whats={"absolute": "slices.effect"},
-    words=lambda asking, row: f"error of slice {row.fact('text')}",
-    instead=NO_SLICE,
-)
-
-# --- scores ---------------------------------------------------------------------------------------
-
-
-def _score(asking: Asking) -> str:
+def _number(asking: Asking) -> str:
     scores = asking.rows.audit.scores
-    assert scores is not None  # other audits refuse the rule
-    return scores.name
+    return "error" if scores is None else f"mean {scores.name}"
+
+
+def _no_slices_of(asking: Asking) -> str:
+    scores = asking.rows.audit.scores
+    if scores is None:
+        return str(asking.rule.metric)
+    return "slices" if asking.rows.variant in asking.rows.audit.slices else scores.name
 
 
 def _higher_is_better(asking: Asking) -> bool:
@@ -384,47 +346,45 @@ def _higher_is_better(asking: Asking) -> bool:
     return scores is not None and not scores.lower_is_better
 
 
+NO_SLICE = RuleKind(
+    rows="slices",
+    whats={"absolute": "change"},
+    words=lambda asking, row: f"{_number(asking)} of all examples, as no slice stands out",
+    turned=_higher_is_better,
+    refused=_unconfirmed,
+    nothing=lambda asking: "the audit measured no slices",
+    label=_no_slices_of,
+)
+SLICES = replace(
+    NO_SLICE,
+    whats={"absolute": "slices.effect"},
+    words=lambda asking, row: f"{_number(asking)} of slice {row.fact('text')}",
+    instead=NO_SLICE,
+)
 MEANS = RuleKind(
     rows="scores",
     whats={
         "absolute": "means.worse", "relative": "means.relative", "dense": "means.dense",
         "compressed": "means.compressed",
     },
-    asks=lambda asking, row: asking.over(row) and asking.chosen(row.group or "all"),
-    words=lambda asking, row: f"mean {_score(asking)} of {asking.name(row)}",
+    words=lambda asking, row: f"{_number(asking)} of {asking.name(row)}",
     fewest=FEWEST_SCORES,
     nothing=lambda asking: "there are no groups",
-    label=_score,
+    label=lambda asking: _number(asking).removeprefix("mean "),
 )  # fmt: skip
-NO_SLICE_OF_SCORES = replace(
-    NO_SLICE,
-    words=lambda asking, row: f"mean {_score(asking)} of all examples, as no slice stands out",
-    turned=_higher_is_better,
-    label=lambda asking: (
-        "slices" if asking.rows.variant in asking.rows.audit.slices else _score(asking)
-    ),
-)
-SLICES_OF_SCORES = replace(
-    NO_SLICE_OF_SCORES,
-    whats={"absolute": "slices.effect"},
-    words=lambda asking, row: f"mean {_score(asking)} of slice {row.fact('text')}",
-    instead=NO_SLICE_OF_SCORES,
-)
 
 # --- corrupted pictures ---------------------------------------------------------------------------
 
 
 def _family(row: Row) -> str:
-    family = str(row.fact("family") or row.fact("pictures"))
-    return "corruption" if family == ALL_KINDS else family
+    return str(row.fact("family") or row.fact("pictures"))
 
 
 def _asks_pictures(asking: Asking, row: Row) -> bool:
-    family, kinds = row.fact("family") or row.fact("pictures"), asking.rule.kinds
+    family, kinds = _family(row), asking.rule.kinds
     among = family not in (ALL_KINDS, "clean") if kinds is None else family in kinds
-    if row.fact("other_set") or row.fact("measure") not in (None, "confidence"):
-        return False
-    return among and (row.group == "all") is (asking.rule.over == "all")
+    own = row.fact("measure") in (None, "confidence") and not row.fact("other_set")
+    return among and own and asking.asks(row)
 
 
 def _asks_loss(asking: Asking, row: Row) -> bool:
@@ -432,36 +392,42 @@ def _asks_loss(asking: Asking, row: Row) -> bool:
     return row.metric == metric and _asks_pictures(asking, row)
 
 
+def _under(row: Row) -> str:
+    return f" under {'corruption' if _family(row) == ALL_KINDS else _family(row)}"
+
+
 def _loss_words(asking: Asking, row: Row) -> str:
     rule = asking.rule
     what = "relative robustness" if rule.scale == "relative" else "accuracy"
-    top5 = "top-5 " * (rule.top == 5)
-    return f"{top5}{what} lost under {_family(row)} by {asking.name(row)}"
+    return f"{'top-5 ' * (rule.top == 5)}{what} lost{_under(row)} by {asking.name(row)}"
 
 
 def _no_losses(asking: Asking) -> str:
     """Say why the audit has nothing on corrupted pictures that a rule asks for."""
-    found, rule = asking.rows.audit.robustness, asking.rule
-    if found is None or not found.corruptions:
+    robustness, rule = asking.rows.audit.robustness, asking.rule
+    if robustness is None or not robustness.corruptions:
         return NO_PICTURES
     if isinstance(rule, PicturesRule):
         return NOT_ASKED
-    if rule.top == 5 and all(row.top5_accuracy is None for row in found.by_corruption):
+    if rule.top == 5 and all(row.top5_accuracy is None for row in robustness.by_corruption):
         return NO_TOP5
     return "the audit has no such groups or corruptions"
 
 
-def _of_pictures(asking: Asking, row: Row) -> str:
-    return f" of {asking.name(row)}" if row.group != "all" else ""
+def _picture_words(asking: Asking, row: Row) -> str:
+    beside = {
+        "overconfidence": "confidence less accuracy",
+        "unnoticed_pictures": "corrupted pictures that pass as familiar",
+    }
+    of = f" of {asking.name(row)}" if row.group != "all" else ""
+    return f"{beside[asking.rule.metric]}{of}{_under(row)}"
 
 
 OVERCONFIDENCE = RuleKind(
     rows="robustness",
     whats={"absolute": "confidence.rows.gap_change"},
     asks=_asks_pictures,
-    words=lambda asking, row: (
-        f"confidence less accuracy{_of_pictures(asking, row)} under {_family(row)}"
-    ),
+    words=_picture_words,
     fewest=FEWEST_PICTURES,
     few="{} corrupted examples",
     nothing=_no_losses,
@@ -469,9 +435,6 @@ OVERCONFIDENCE = RuleKind(
 UNNOTICED = replace(
     OVERCONFIDENCE,
     whats={"absolute": "confidence.detection.auroc_change"},
-    words=lambda asking, row: (
-        f"corrupted pictures that pass as familiar{_of_pictures(asking, row)} under {_family(row)}"
-    ),
     turned=lambda asking: True,
 )
 LOSSES = {
@@ -526,7 +489,7 @@ KINDS: dict[type[Rule], RuleKind | Callable[[Asking], RuleKind]] = {
     SlicesRule: SLICES,
     SincePreviousRule: SINCE,
     LevelRule: LEVELS,
-    ScoreRule: lambda asking: SLICES_OF_SCORES if asking.rule.over == "slices" else MEANS,
+    ScoreRule: lambda asking: SLICES if asking.rule.over == "slices" else MEANS,
     RobustnessRule: lambda asking: LOSSES[asking.rule.scale],
     PicturesRule: lambda asking: (
         OVERCONFIDENCE if asking.rule.metric == "overconfidence" else UNNOTICED

@@ -84,7 +84,10 @@ class AgainstLabels:
             ],
             "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
             "gaps": gap_rows(examples, self.advantaged, dense, compressed, paired=paired),
-            "one_model": one_model_trap(*errors, paired=paired, seed=self.seed, **RISK_LIMITS),
+            "one_model": [
+                row.model_dump()
+                for row in one_model_trap(*errors, paired=paired, seed=self.seed, **RISK_LIMITS)
+            ],
         }
 
     def rates(self, variant: str) -> list[Path]:
