@@ -9,7 +9,7 @@ this kind. m next runs all lie within where each does at 1/m of the risk.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.group_keys import parse_group_key
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.estimate import inverse_link, link
-from scotoma.verdict.evidence import At, AuditRows, by_address, known, read_estimate
+from scotoma.verdict.evidence import At, AuditRows, known, read_estimate
 from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
 
 __all__ = [
@@ -38,82 +38,77 @@ __all__ = [
 
 NOT_HELD = "the audit does not hold {} of every member; run the audit again"
 NO_ATTRIBUTES = "the audit has no such groups"
-MEMBER = "member {}"
+# Attribute, group, words, numbers by what they are, and value and standard error of each model.
+Level = tuple[str, str, str, dict[str, Quantity], Iterable[tuple[float | None, float | None]]]
 
 
-def level_rows(rows: AuditRows, metric: str) -> list[At]:
+def level_rows(rows: AuditRows, metric: str) -> Iterator[At]:
     """List what an audit knows of a metric, of each attribute or pair of facets.
 
     Args:
         rows: Those of a compressed variant.
         metric: The metric, as rules name it.
 
-    Returns:
-        Rows by address: `mean` over the models, or the number of the labels, which no model moves;
-        `dense`, the same of the dense models; and `member 0` and so on, whose intervals speak of
-        another test set.
+    Yields:
+        Rows by what they are: `mean` over the models, or the number of the labels, which no model
+        moves; `dense`, the same of the dense models; and `member 0` and so on, whose intervals
+        speak of another test set.
     """
+    scale: Any = "ratio" if metric == "clarify.DI" else "identity"
     measure = _of_clarify if metric.startswith("clarify.") else _of_fairness
-    return by_address(measure(rows, metric))
+    for attribute, group, where, numbers, members in measure(rows, metric):
+        n = numbers["mean"].n
+        for member, (value, se) in enumerate(members):
+            alone = undefined("interval not estimable", value=known(value), n=n, members=1)
+            if (error := known(se)) > 0:
+                alone = Estimate.on_scale(
+                    known(value), error, max(n - 1, 1), n=n, members=1, scale=scale
+                )
+            numbers[f"member {member}"] = Quantity.of(alone)
+        facts = ("attribute", attribute), ("where", where)
+        place = partial(Row, "levels", rows.variant, metric, group, None, facts)
+        yield {what: place(what, number, None) for what, number in numbers.items()}
 
 
-def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Row]:
-    audit, names, name = rows.audit, rows.names, metric.partition(".")[2]
+def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
+    names, name = rows.names, metric.partition(".")[2]
     what = "data.value" if metric in OF_LABELS else "variants.compressed"
     members = {
-        (row.attribute, row.disadvantaged): row
-        for row in audit.clarify.members.get(rows.variant, ())
+        (row.attribute, row.disadvantaged): zip(row.values, row.se, strict=True)
+        for row in rows.audit.clarify.members.get(rows.variant, ())
         if row.metric == name
     }
     for at in rows.at("clarify", what):
-        row = at[what]
+        row, mean = at[what], at[what].number
         if row.metric != name or row.fact("split") not in (None, "training"):
             continue
-        disadvantaged, advantaged = row.fact("disadvantaged"), row.fact("advantaged")
-        where = f"{metric} of {names.get(disadvantaged, disadvantaged)} against "
-        where += names.get(advantaged, advantaged)
-        group = disadvantaged if parse_group_key(disadvantaged) else advantaged
-        place = _place(rows.variant, metric, row.fact("attribute"), where, group)
-        mean, own = row.number, members.get((row.fact("attribute"), disadvantaged))
-        if metric in OF_LABELS:
-            yield place("mean", mean, None)
-            continue
-        if own is None and mean.value is not None:
-            lost = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
-            mean = Quantity.of(lost)
-        yield place("mean", mean, None)
-        yield place("dense", at["variants.dense"].number, None)
-        for member, values in enumerate(zip(own.values, own.se, strict=True) if own else ()):
-            value, se = map(known, values)
-            alone = _of_member(value, se, mean.n, "ratio" if name == "DI" else "identity")
-            yield place(MEMBER.format(member), Quantity.of(alone), None)
+        attribute, low, high = map(row.fact, ("attribute", "disadvantaged", "advantaged"))
+        where = f"{metric} of {names.get(low, low)} against {names.get(high, high)}"
+        numbers = {"mean": mean}
+        if metric not in OF_LABELS:
+            if (attribute, low) not in members and mean.value is not None:
+                lost = undefined(NOT_HELD.format(metric), n=mean.n, members=mean.members)
+                numbers = {"mean": Quantity.of(lost)}
+            numbers["dense"] = at["variants.dense"].number
+        own = members.get((attribute, low), ())
+        yield attribute, low if parse_group_key(low) else high, where, numbers, own
 
 
-def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Row]:
-    audit, n = rows.audit, rows.audit.examples.clusters
-    for what, variant in (("mean", rows.variant), ("dense", "dense")):
+def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
+    audit, of_dense = rows.audit, {}
+    for variant in ("dense", rows.variant):
         for row in audit.run_to_run.get(variant, ()):
             if row.metric != metric.partition(".")[2]:
                 continue
-            place = _place(rows.variant, metric, row.attribute, f"{metric} of {row.attribute}")
             values, se = ([known(one) for one in own] for own in (row.values, row.se))
             reason = row.reason or _no_error(audit, metric, row.attribute)
-            mean = mean_of_runs(values, se, n=n, reason=reason)
-            yield place(what, Quantity.of(mean), None)
-            for member, own in enumerate(zip(values, se, strict=True) if what == "mean" else ()):
-                yield place(MEMBER.format(member), Quantity.of(_of_member(*own, n)), None)
-
-
-def _place(variant: str, metric: str, attribute: str, where: str, group: str = "all") -> Any:
-    facts = ("attribute", attribute), ("where", where)
-    return partial(Row, "levels", variant, metric, group, None, facts)
-
-
-def _of_member(value: float, se: float, n: int, scale: Any = "identity") -> Estimate:
-    """One model's value, whose interval speaks of another test set."""
-    if not se > 0:
-        return undefined("interval not estimable", value=value, n=n, members=1)
-    return Estimate.on_scale(value, se, max(n - 1, 1), n=n, members=1, scale=scale)
+            mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
+            if variant == "dense":
+                of_dense[row.attribute] = {"dense": Quantity.of(mean)}
+                continue
+            numbers = {"mean": Quantity.of(mean)} | of_dense.get(row.attribute, {})
+            own = zip(values, se, strict=True)
+            yield row.attribute, "all", f"{metric} of {row.attribute}", numbers, own
 
 
 def _no_error(audit: Audit, metric: str, attribute: str) -> str:
@@ -136,67 +131,57 @@ def level_questions(rule: LevelRule, at: At) -> list[Question]:
 
 
 def _question(rule: LevelRule, at: At, side: Side, limit: float) -> Question:
-    row, fair, of_labels = at["mean"], neutral(rule.metric), rule.metric in OF_LABELS
+    row, of_labels = at["mean"], rule.metric in OF_LABELS
     # Chance lifts absolute differences in both directions.
     lifted = rule.metric.startswith("fairness.")
-    lowest, highest = (0.0, 1.0) if lifted else (-math.inf, math.inf)
-    mean = read_estimate(row.number)
-    members = [read_estimate(one.number) for what, one in at.items() if what.startswith("member")]
-    k, single = len(members), rule.of == "every_member" and not of_labels
-
-    def bound(subject: str, estimate: Estimate, tries: int = 1, **known: Any) -> Bound:
-        return Bound(
-            "level", estimate, limit, side, subject=subject, tries=tries, lowest=lowest,
-            highest=highest, **known,
-        )  # fmt: skip
-
-    def clipped(row: Row) -> Quantity:
-        one = read_estimate(row.number)
-        return Quantity.of(replace(one, low=max(one.low, lowest), high=min(one.high, highest)))
-
+    ends = (0.0, 1.0) if lifted else (-math.inf, math.inf)
+    numbers = {what: read_estimate(one.number) for what, one in at.items()}
+    mean, dense = numbers.pop("mean"), numbers.pop("dense", None)
+    k, single = len(numbers), rule.of == "every_member" and not of_labels
+    bound = partial(Bound, "level", limit=limit, side=side, ends=ends)
     looks = (2 if single and k > 1 else 1) * (1 + lifted)
-    of_mean = f"the mean of {k} model{'' if k == 1 else 's'}"
-    harms, clears, worst, outside = [bound(of_mean, mean, looks)], [], None, ""
-    spread = spread_of([one.value for one in members], mean, single=single)
-    if single:
-        own = [bound(MEMBER.format(m), one, k * looks) for m, one in enumerate(members)]
+    whole = bound(mean, subject=f"the mean of {k} model{'' if k == 1 else 's'}", tries=looks)
+    spread = spread_of([one.value for one in numbers.values()], mean, single=single)
+    own = [bound(one, subject=what, tries=k * looks) for what, one in numbers.items()]
+    harms, clears, worst, outside, counted = [whole], [], None, "", None
+    if of_labels:
+        harms = []
+        if not math.isnan(mean.value):
+            value = replace(mean, low=math.nan, high=math.nan, note="counted, not estimated")
+            counted = bound(value, subject="the training data")
+    elif single:
         harms += own if k > 1 else []
-        nearest = min if side == "at least" else max
         defined = [one for one in own if not math.isnan(one.estimate.value)]
+        nearest = min if side == "at least" else max
         worst = nearest(defined, key=lambda one: one.estimate.value, default=None)
         outside = worst.subject if worst and worst.broken else ""
         if spread is not None:
             runs = f"the next {rule.next_runs} runs" if rule.next_runs > 1 else "the next run"
-            clears = [bound(runs, next_run(mean, spread), rule.next_runs, spread=spread)]
-    elif mean.se > 0 and not of_labels:
-        clears = [bound(of_mean, mean, spread=spread)]
-    counted = None
-    if of_labels and not math.isnan(mean.value):
-        value = replace(mean, low=math.nan, high=math.nan, note="counted, not estimated")
-        counted = bound("the training data", value)
+            one = next_run(mean, spread)
+            clears = [bound(one, subject=runs, tries=rule.next_runs, spread=spread)]
+    elif mean.se > 0:
+        clears = [replace(whole, tries=1, spread=spread)]
     reason = mean.reason
-    if not of_labels and not reason:
-        if outside and worst is not None:
-            value_words = f"{outside} has {worst.estimate.value:.3f}"
-            reason = f"{value_words}, which alone does not show that the limit is broken"
-        elif not clears and (few := few_runs(k)):
-            reason = f"{few}; train at least {FEWEST_RUNS} models, better 16"
-        elif not clears:
-            reason = "a ratio of 0 in one of the models leaves no interval"
+    if outside and worst is not None:
+        alone = f"{outside} has {worst.estimate.value:.3f}, which alone does not show that the "
+        reason = reason or f"{alone}limit is broken"
+    elif not clears and not of_labels:
+        few = few_runs(k) and f"{few_runs(k)}; train at least {FEWEST_RUNS} models, better 16"
+        reason = reason or few or "a ratio of 0 in one of the models leaves no interval"
     where = row.fact("where")
     if rule.min is not None and rule.max is not None:
         where += " (min)" if side == "at least" else " (max)"
     level = LevelTest(
-        attribute=row.fact("attribute"), side=side, limit=limit, neutral=fair,
+        attribute=row.fact("attribute"), side=side, limit=limit, neutral=neutral(rule.metric),
         of="labels" if of_labels else rule.of, next_runs=rule.next_runs if single else 0,
-        mean=row.number if of_labels else clipped(row),
+        mean=Quantity.of(whole.clipped(mean)),
         worst_member="" if worst is None else worst.subject,
         worst=None if worst is None else Quantity.of(worst.estimate),
-        dense=clipped(at["dense"]) if "dense" in at else None,
+        dense=None if dense is None else Quantity.of(whole.clipped(dense)),
     )  # fmt: skip
     return Question(
         unanswered(rule.id, rule.metric, where, group=row.group, level=level),
-        () if of_labels else tuple(harms), () if outside else tuple(clears),
+        tuple(harms), () if outside else tuple(clears),
         replace(mean, members=k, events=math.nan), mean.events, reason, counted=counted,
     )  # fmt: skip
 

@@ -67,8 +67,7 @@ class Bound:
         spread: What it varies by, on the scale of its interval; None where its parts are not known.
         subject: Of a level, whose number it is: `member 7`, `the mean of 16 models`; else empty.
         tries: How many such numbers were looked at, or must hold: chances are multiplied with it.
-        lowest: The smallest value that there can be.
-        highest: The largest.
+        ends: The smallest and the largest value that there can be.
         sampling: How much of the limit shrinks as the examples grow; 0 where the rule's own holds.
     """
 
@@ -79,8 +78,7 @@ class Bound:
     spread: Variance | LevelSpread | None = None
     subject: str = ""
     tries: int = 1
-    lowest: float = -math.inf
-    highest: float = math.inf
+    ends: tuple[float, float] = (-math.inf, math.inf)
     sampling: float = 0.0
 
     @property
@@ -113,12 +111,13 @@ class Bound:
         """
         # Bounds where nothing was seen hold one side at their level, t intervals each side at half.
         sides = 1 if self.estimate.scale == "rule of three" else 2
-        one = self.estimate.at(1 - sides * chance / self.tries)
-        if self.kind != "level":
-            return one
-        level = 1 - sides * chance if jointly else one.level
-        low, high = max(one.low, self.lowest), min(one.high, self.highest)
-        return replace(one, low=low, high=high, level=level)
+        one = self.clipped(self.estimate.at(1 - sides * chance / self.tries))
+        return replace(one, level=1 - sides * chance) if jointly and self.tries > 1 else one
+
+    def clipped(self, interval: Estimate) -> Estimate:
+        """An interval within what there can be."""
+        low, high = max(interval.low, self.ends[0]), min(interval.high, self.ends[1])
+        return replace(interval, low=low, high=high)
 
     def decides(self, interval: Estimate) -> DecidingInterval:
         """The bound as what decided, with the number's interval at the level that decides."""
