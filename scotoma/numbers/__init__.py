@@ -26,7 +26,7 @@ from scotoma.numbers.estimate import (
     undefined,
 )
 from scotoma.numbers.heterogeneity import Heterogeneity, heterogeneity
-from scotoma.numbers.multiplicity import benjamini_hochberg, holm
+from scotoma.numbers.multiplicity import benjamini_hochberg, holm, multipliers
 from scotoma.numbers.number import COMPRESSED, DENSE, Number, Units
 from scotoma.numbers.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
 from scotoma.numbers.tally import Tally
@@ -55,6 +55,7 @@ __all__ = [
     "flip_floor",
     "heterogeneity",
     "holm",
+    "multipliers",
     "n_effective",
     "none_seen",
     "of_variance",

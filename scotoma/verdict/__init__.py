@@ -6,7 +6,7 @@ being wrong; UNSURE says neither, and what would settle it.
 
 from __future__ import annotations
 
-from scotoma.verdict.deciding import decide, multipliers
+from scotoma.verdict.deciding import decide
 from scotoma.verdict.evidence import AuditRows, Rise
 from scotoma.verdict.gate import exit_code, judge, rules_without_file
 from scotoma.verdict.question import Question, rise_question
@@ -19,7 +19,6 @@ __all__ = [
     "decide",
     "exit_code",
     "judge",
-    "multipliers",
     "questions",
     "rise_question",
     "rules_without_file",

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from scotoma.audit.gate import TestResult
 from scotoma.config.gate import GateRules
+from scotoma.numbers import multipliers
 from scotoma.verdict.evidence import written
 from scotoma.verdict.outlook import outlook
 from scotoma.verdict.question import Question
 
-__all__ = ["Correction", "decide", "multipliers"]
-
-Correction = Literal["holm", "bh", "none"]
+__all__ = ["decide"]
 
 
 def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
@@ -65,44 +61,6 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
         else test
         for question, test, multiplier in zip(family, tests, times.tolist(), strict=True)
     ]
-
-
-def multipliers(p: npt.ArrayLike, correct: Correction) -> npt.NDArray[np.float64]:
-    """Compute what each p-value is multiplied with when it is adjusted, before it is cut at 1.
-
-    An interval at level 1 - alpha/multiplier then lies beyond a margin where the adjusted p-value
-    is at most alpha/2, and only there.
-
-    Args:
-        p: P-values of one family, shape (M,); nan means "not tested" and does not count.
-        correct: `holm`, `bh` (Benjamini-Hochberg) or `none`.
-
-    Returns:
-        Numbers of at least 1, shape (M,), nan where p is nan.
-
-    References:
-        Holm (1979), Scandinavian Journal of Statistics 6:65-70; Benjamini and Hochberg (1995),
-        JRSS B 57:289-300.
-
-    >>> multipliers([0.01, 0.04, 0.03, float("nan")], "holm").tolist()
-    [3.0, 1.5, 2.0, nan]
-    """
-    values = np.asarray(p, np.float64)
-    tested = np.flatnonzero(~np.isnan(values))
-    factors = np.full(values.shape, np.nan)
-    order = tested[np.argsort(values[tested], kind="stable")]
-    size, ranked = len(order), values[order]
-    if correct == "holm":
-        own = np.arange(size, 0, -1.0)
-        steps = np.maximum.accumulate(ranked * own)
-    elif correct == "bh":
-        own = size / np.arange(1.0, size + 1)
-        steps = np.minimum.accumulate((ranked * own)[::-1])[::-1]
-    else:
-        own, steps = np.ones(size), ranked
-    # The p-values before or behind a p-value can decide for it; of p = 0 only its own rank can.
-    factors[order] = np.where(ranked > 0, steps / np.where(ranked > 0, ranked, 1.0), own)
-    return factors
 
 
 def _answer(question: Question, harm: float, multiplier: float, rules: GateRules) -> TestResult:

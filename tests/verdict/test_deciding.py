@@ -13,9 +13,16 @@ from scipy import stats
 from scotoma.audit.gate import Margins
 from scotoma.audit.gate import TestResult as Answer
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.numbers import Estimate, Variance, benjamini_hochberg, holm, undefined
+from scotoma.numbers import (
+    Estimate,
+    Variance,
+    benjamini_hochberg,
+    holm,
+    multipliers,
+    undefined,
+)
 from scotoma.numbers.estimate import none_seen
-from scotoma.verdict import Question, Rise, decide, multipliers, rise_question
+from scotoma.verdict import Question, Rise, decide, rise_question
 from scotoma.verdict.question import unanswered
 
 TODAY = datetime.date(2027, 3, 1)
