@@ -18,9 +18,11 @@ from scotoma import cli
 from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.commands.audit import run as audit_command
+from scotoma.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
 from scotoma.stages import verdict as judging
+from scotoma.stages.measures.rates import change_row
 from tests.audits import whole
 
 pytestmark = pytest.mark.slow
@@ -50,7 +52,7 @@ def content(relative: float, *, n: int = 6000) -> Audit:
             "variants": [{"name": name, "kind": "int8", "members": 10} for name in names],
             "accuracy": {name: {"top1": {"value": 0.95, "n": n}} for name in names},
             "divergence": {"prune-0.9": {"cie": {"excess": {"reason": "not measured"}}}},
-            "subgroups": {"prune-0.9": [change.as_dict() | {"class": None} for change in changes]},
+            "subgroups": {"prune-0.9": [jsonable(change_row(c, None)) for c in changes]},
         }
     )
 

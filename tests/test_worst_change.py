@@ -23,7 +23,7 @@ from scotoma.audit.worst_change import (
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
 from scotoma.jsonable import jsonable
-from scotoma.numbers.rates import FEW
+from scotoma.numbers.enough import FEW
 from scotoma.report.answers import whom
 from scotoma.report.overview import variant_rows
 from scotoma.stages.judging.frontier import frontier_rows
@@ -70,7 +70,7 @@ def audit_of(world: dict[str, tuple[int, int, int]]) -> Audit:
         ],
         "examples": {"test": len(group), "clusters": len(group)},
         "subgroups": {"v": subgroups},
-        "gaps": {"v": [{"attribute": "kind", "p": 0.01} | contrast.as_dict()]},
+        "gaps": {"v": [{"attribute": "kind", "p": 0.01} | jsonable(contrast)]},
         "divergence": {"v": {"cie": {"paired": True}}},
     }
     return whole(jsonable(content))

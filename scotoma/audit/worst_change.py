@@ -28,7 +28,7 @@ MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
     "rest; all examples where none does."
 )
-FEWEST_EVENTS = 10.0  # effective events that a group must have to be called the worst
+FEWEST_EVENTS = 10.0  # of a group that is called the worst, as `numbers.enough` has it
 
 
 def worst_change(audit: Audit, variant: str, metric: str | None = None) -> RateChange | None:

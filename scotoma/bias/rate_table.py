@@ -14,8 +14,9 @@ from scotoma.bias.counting import RateMetric
 from scotoma.inputs import Flags
 from scotoma.numbers import ChangeEvidence, Variance
 from scotoma.numbers.crossed import no_interval
+from scotoma.numbers.enough import FEW, FEW_EVENTS, FEWEST
 from scotoma.numbers.estimate import IntervalScale, few_runs, inverse_link, link
-from scotoma.numbers.rates import FEW, FEW_EVENTS, FEWEST, relative_reason
+from scotoma.numbers.rates import relative_reason
 
 __all__ = ["WHATS", "rate_columns"]
 

@@ -24,7 +24,8 @@ from scotoma.numbers import (
     of_variance,
     undefined,
 )
-from scotoma.numbers.rates import FEW, UNKNOWN_VARIANCE
+from scotoma.numbers.enough import FEW
+from scotoma.numbers.rates import UNKNOWN_VARIANCE
 
 # A floor at h votes needs 2h dense members: no estimator from fewer is unbiased, for the chance
 # that two disjoint sets of h differ is a polynomial of degree 2h in the shares of the labels. One

@@ -15,7 +15,7 @@ from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
 from scotoma.inputs import Flags, Floats, booleans, populations, true_labels
 from scotoma.numbers import Estimate, Units, undefined
-from scotoma.numbers.rates import FEWEST
+from scotoma.numbers.enough import FEWEST
 
 GIVEN_SUBSET = "the subset is taken as given"
 

@@ -23,7 +23,7 @@ from scotoma.numbers import (
     of_variance,
     undefined,
 )
-from scotoma.numbers.rates import FEW
+from scotoma.numbers.enough import FEW
 
 __all__ = ["ClassCorrection", "ClassImpact", "class_impact"]
 

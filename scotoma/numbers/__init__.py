@@ -16,9 +16,9 @@ from scotoma.numbers.crossed import (
     n_effective,
     of_variance,
 )
+from scotoma.numbers.enough import FEW_EVENTS, FEWEST_RUNS
 from scotoma.numbers.estimate import (
     FEW_RUNS,
-    FEWEST_RUNS,
     Estimate,
     check_level,
     few_runs,
@@ -28,7 +28,7 @@ from scotoma.numbers.estimate import (
 from scotoma.numbers.heterogeneity import Heterogeneity, heterogeneity
 from scotoma.numbers.multiplicity import benjamini_hochberg, holm, multipliers
 from scotoma.numbers.number import COMPRESSED, DENSE, Number, Units
-from scotoma.numbers.rates import FEW_EVENTS, ChangeEvidence, RateEvidence, Words
+from scotoma.numbers.rates import ChangeEvidence, RateEvidence, Words
 from scotoma.numbers.tally import Tally
 
 __all__ = [

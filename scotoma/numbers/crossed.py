@@ -1,4 +1,7 @@
-"""The variance of an estimate over examples and training runs, crossed."""
+"""The variance of an estimate over examples and training runs, crossed.
+
+`numbers.enough` says what its floor is for, and what events are.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,14 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
+from scotoma.numbers.enough import DOUBTED, ENOUGH_CHANGED, FEWEST_RUNS
 from scotoma.numbers.estimate import (
-    FEWEST_RUNS,
     Estimate,
     few_runs,
     json_safe,
     undefined,
 )
 from scotoma.numbers.influences import Influences
-
-DOUBTED = 2.0  # changed examples assumed to flip in every member, where none is seen to change
-ENOUGH_CHANGED = 10.0  # effective changed examples from which none is assumed
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from scotoma.errors import DataError
+from scotoma.numbers.enough import FEWEST_RUNS
 
 IntervalScale = Literal["identity", "logit", "log", "ratio", "rule of three", "q-profile"]
-FEWEST_RUNS = 5  # training runs below which their spread is a guess, and is left out
 
 
 @dataclass(frozen=True)

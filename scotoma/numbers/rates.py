@@ -1,4 +1,7 @@
-"""Rates and their change between two populations, and when they cannot be estimated."""
+"""Rates and their change between two populations, and when they cannot be estimated.
+
+`numbers.enough` says what is a floor, what are events, and how many are too few.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,12 @@ import numpy as np
 
 from scotoma.inputs import Floats, Ints
 from scotoma.numbers.crossed import Variance, of_variance
+from scotoma.numbers.enough import FEW, FEW_EVENTS, FEWEST
 from scotoma.numbers.estimate import Estimate, few_runs, none_seen, undefined
 from scotoma.numbers.tally import Tally
 
 Index = tuple[int, ...]
 UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
-FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
-FEW = 10  # effective events below which it is shown with a warning
-FEW_EVENTS = "few events"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.numbers.estimate import FEWEST_RUNS, Estimate, undefined
+from scotoma.numbers.enough import FEWEST_RUNS
+from scotoma.numbers.estimate import Estimate, undefined
 from scotoma.power.model import Design, expected_parts
 
 NODES = 16  # a variance component; 24 change the power by less than .001

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
 from scotoma.inputs import Floats
-from scotoma.numbers.rates import FEWEST
+from scotoma.numbers.enough import FEWEST
 from scotoma.numbers.tally import MOST_MEMBERS
 
 NODES = 96  # a difficulty_sd of 3 then has its kurtosis to 4 digits

@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from scotoma.inputs import Flags, Floats, floats
 from scotoma.numbers import Estimate, Number, Variance, holm, undefined
+from scotoma.numbers.enough import FEWEST_PICTURES
 from scotoma.numbers.rates import UNKNOWN_VARIANCE
 from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
 
-__all__ = ["FEWEST_EXAMPLES", "SCALES", "Scale", "amplified_loss", "depends_on_scale"]
+__all__ = ["SCALES", "Scale", "amplified_loss", "depends_on_scale"]
 __all__ += ["group_contrast", "group_tests", "loss", "misled_pairs"]
 __all__ += ["relative_robustness", "variance_of_draws", "why_undefined"]
 
 Scale = Literal["absolute", "relative", "log_odds"]
 SCALES: tuple[Scale, ...] = ("absolute", "relative", "log_odds")
-FEWEST_EXAMPLES = 50  # of a group that is compared with the rest
 Key = TypeVar("Key")
 
 
@@ -109,9 +109,9 @@ def group_contrast(dense: Answered, compressed: Answered, group: Flags) -> Estim
     """
     n, members = int(group.sum()), min(own.clean.shape[1] for own in (dense, compressed))
     fewer = min(n, len(group) - n)
-    if fewer < FEWEST_EXAMPLES:
+    if fewer < FEWEST_PICTURES:
         noun = "example" if fewer == 1 else "examples"
-        reason = f"not compared with the rest ({fewer} {noun}, {FEWEST_EXAMPLES} are needed)"
+        reason = f"not compared with the rest ({fewer} {noun}, {FEWEST_PICTURES} are needed)"
         return undefined(reason, n=n, members=members)
     more, less = (
         loss(compressed.means(mask), "absolute") - loss(dense.means(mask), "absolute")

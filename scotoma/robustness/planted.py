@@ -10,7 +10,8 @@ from scipy.special import ndtri, stdtrit
 
 from scotoma.inputs import Flags
 from scotoma.numbers import COMPRESSED, DENSE, Units
-from scotoma.robustness.losses import FEWEST_EXAMPLES, group_contrast
+from scotoma.numbers.enough import FEWEST_PICTURES
+from scotoma.robustness.losses import group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 
 __all__ = ["planted_robustness", "smallest_contrast"]
@@ -114,12 +115,12 @@ def smallest_contrast(
     0.029
     """
     fewest = min(group_n, rest_n)
-    if fewest < FEWEST_EXAMPLES:
+    if fewest < FEWEST_PICTURES:
         return math.nan
     shrunk = max(1.0, (group_n + rest_n) / SIMULATED)
     drawn = (
-        round(max(group_n / shrunk, FEWEST_EXAMPLES)),
-        round(max(rest_n / shrunk, FEWEST_EXAMPLES)),
+        round(max(group_n / shrunk, FEWEST_PICTURES)),
+        round(max(rest_n / shrunk, FEWEST_PICTURES)),
     )
     deviation, freedom = _contrast(drawn, members, corruptions, severities, round(error, 3))
     chances = np.array([1 - (1 - LEVEL) / 2 / max(tests, 1), POWER])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.rows import Row, estimate_rows
@@ -49,7 +50,7 @@ class Rise:
             for name, row in rows.items()
             if row.spread is not None and name in ("absolute", "relative")
         }
-        numbers = {name: read_estimate(row.number) for name, row in rows.items()}
+        numbers: dict[str, Any] = {name: read_estimate(row.number) for name, row in rows.items()}
         return cls(**numbers, **parts)  # type: ignore[arg-type]
 
     @property
@@ -102,7 +103,9 @@ def read_estimate(quantity: Quantity) -> Estimate:
     >>> read_estimate(Quantity.of(change)) == change
     True
     """
-    numbers = {name: math.nan if value is None else value for name, value in quantity}
+    numbers: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in quantity
+    }
     return Estimate(events=numbers.pop("effective_events"), **numbers)
 
 

@@ -1,14 +1,15 @@
-"""How small a rise can a test set rule out? Known from the dense models, before compression."""
+"""How small a rise can a test set rule out? Known from the dense models, before compression.
+
+`numbers.enough` says what is a floor, what are events, and how many are too few.
+"""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["clearing_margin", "sampling_margin", "why_too_small"]
+from scotoma.numbers.enough import FEW
 
-ERRORS_TO_EXPECT = 10  # fewer give no margin of their own
-FEWEST_SCORES = 30  # examples, or clusters, of a group that a PASS may rest on
-FEWEST_PICTURES = 50  # corrupted examples of a group that is judged
+__all__ = ["clearing_margin", "sampling_margin", "why_too_small"]
 
 
 def sampling_margin(rate: float, n: int) -> float:
@@ -67,7 +68,7 @@ def why_too_small(rate: float, n: int, *, margin: float, coarsest: float) -> str
         return ""
     own = sampling_margin(rate, n)
     unchanged = 3.92 / (n + 4)  # half of the interval where no prediction changes
-    least = unchanged if n * rate < ERRORS_TO_EXPECT and unchanged > max(margin, own) else own
+    least = unchanged if n * rate < FEW and unchanged > max(margin, own) else own
     if least <= margin or (least == own and own <= coarsest):
         return ""
     examples = "example" if n == 1 else "examples"

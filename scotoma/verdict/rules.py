@@ -34,14 +34,10 @@ from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.group_keys import parse_group_key
 from scotoma.numbers import Estimate, heterogeneity, undefined
+from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
 from scotoma.verdict.evidence import At, AuditRows, Rise, known
 from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions, level_rows
-from scotoma.verdict.margins import (
-    FEWEST_PICTURES,
-    FEWEST_SCORES,
-    clearing_margin,
-    why_too_small,
-)
+from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question, rise_question, unanswered
 from scotoma.verdict.since_previous import EXCESS, Before
 
@@ -299,7 +295,7 @@ def _spread(chosen: list[At]) -> Estimate:
         # By binomial shares, with one error and one hit more, so that no class has none.
         missed = (n * (1 - hit) + 1) / (n + 2)
         examples, members, residual = (
-            known(spread and getattr(spread, part)) for part in ("examples", "members", "residual")
+            known(getattr(spread, part, None)) for part in ("examples", "members", "residual")
         )
         effects.append(loss.value)
         variances.append(max(examples + members - residual, examples, members))  # without floor

@@ -14,6 +14,7 @@ from scotoma.divergence import excess
 from scotoma.impact import class_impact
 from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
+from scotoma.stages.measures.rates import change_row
 
 TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
 NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured"}
@@ -109,7 +110,7 @@ def whole_audit() -> Callable[..., dict[str, Any]]:
             planted.labels, *both, masks, names, positive=1, n_classes=2, paired=paired
         )
         impact = jsonable(class_impact(*both, planted.labels, n_classes=2, paired=paired))
-        rows = [change.as_dict() | {"class": None} for change in changes]
+        rows = [jsonable(change_row(change, None)) for change in changes]
         audit = audit_of(dict.fromkeys(variants, rows), members=members, groups=names)
         audit["examples"] |= {"positive": "1", "test": len(planted.labels)}
         cie = {"cie": jsonable(excess(*both, 2, paired=paired))}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate
-from scotoma.numbers.rates import FEW, FEWEST
+from scotoma.numbers.enough import FEW, FEWEST
 from scotoma.power import Design, forecast
 
 __all__ = ["POWER", "GroupForecast", "forecast_groups"]

@@ -17,7 +17,7 @@ from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import AuditedExamples
 from scotoma.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS, holm
-from scotoma.numbers.rates import FEW
+from scotoma.numbers.enough import FEW
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
 from scotoma.stages.external.precision import read_detectors
