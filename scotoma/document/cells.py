@@ -182,7 +182,9 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     if cell is None or isinstance(cell, str):
         return Shown(cell or "")
     if not isinstance(cell, int | float):
-        return _ranged(cell, unit, known)
+        if unit == "p" and (cell.value is None or math.isnan(cell.value)):
+            return Shown("", reason=cell.reason or "not tested")
+        return show(cell.value, unit) if unit == "p" else _ranged(cell, unit, known)
     if unit == "p":
         return Shown(_p_value(cell))
     if math.isnan(cell):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from scotoma.answers.values import tidy
-from scotoma.commands.shared.tables import aside, column, number, numbers, shown, texts
-from scotoma.document.lines import cropped_text, table_lines, wrapped
+from scotoma.commands.shared.tables import column, numbers, texts
+from scotoma.document import Cell, Column, Document, Section, Table
+from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import StatisticsProtocol
 from scotoma.jsonable import jsonable
-from scotoma.numbers import Estimate, undefined
+from scotoma.numbers import undefined
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
 from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
@@ -25,6 +26,8 @@ from scotoma.runs.table import RunSet
 
 __all__ = ["canonical_table", "run_variance"]
 
+NAMES = (Column("technique", "technique"), Column("metric", "metric"))
+KNOWN = (THIS_TEST_SET, "takes the runs as normal")  # the page says it once
 NOT_COMPARED = "not compared (the base has no runs of this metric)"
 
 
@@ -75,7 +78,7 @@ def run_variance(
         content = {"protocol": protocol, "level": level, "base": base, "rows": rows.to_dicts()}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_page(path.name, spreads, found, level)) + "\n")
+        sys.stdout.write(document_text(_document(path.name, spreads, found, level)) + "\n")
 
 
 def canonical_table(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
@@ -141,80 +144,79 @@ def _comparisons(
     return found
 
 
-def _page(
-    name: str,
-    spreads: list[RunFinding],
-    found: list[tuple[RunFinding, str]],
-    level: float,
-) -> Iterator[str]:
-    yield cropped_text(f"{name}: spread over identical runs, intervals {100 * level:g}%")
-    yield from wrapped(
-        "All numbers are about training runs on this test set; sigma assumes normally "
-        "distributed runs."
+def _document(
+    name: str, spreads: list[RunFinding], found: list[tuple[RunFinding, str]], level: float
+) -> Document:
+    about = (
+        "All numbers are about training runs on this test set; sigma assumes normally distributed "
+        "runs."
     )
-    yield from _table(
-        ["technique", "metric", "runs", "max diff", "std", "sigma"], 2,
-        [[one.technique, one.metric, str(one["sigma"].n), _four(one["MaxDiff"]),
-          _four(one["STDEV"]), shown(one["sigma"], significant=True),
-          aside([one["sigma"]], THIS_TEST_SET, "takes the runs")] for one in spreads],
-    )  # fmt: skip
-    yield from _table(
-        ["technique", "metric", "class moving most", "runs", "max diff", "std"], 3,
-        [[one.technique, one.metric, one.class_name, str(one["sigma"].n),
-          _four(one["MaxDiff of class"]), _four(one["STDEV of class"]), ""]
-         for one in spreads if one.class_name],
-    )  # fmt: skip
+    tables = [
+        Table(
+            "spread", "",
+            [*NAMES, Column("runs", "runs", "count"), Column("reach", "max diff", "score"),
+             Column("std", "std", "score"), Column("sigma", "sigma", "score")],
+            [{"technique": one.technique, "metric": one.metric, "runs": one["sigma"].n,
+              "reach": one.value("MaxDiff"), "std": one.value("STDEV"), "sigma": one["sigma"]}
+             for one in spreads],
+            stub=2, known=KNOWN,
+        )
+    ]  # fmt: skip
+    if classes := [one for one in spreads if one.class_name]:
+        tables.append(Table(
+            "classes", "",
+            [*NAMES, Column("class", "class moving most"), Column("runs", "runs", "count"),
+             Column("reach", "max diff", "score"), Column("std", "std", "score")],
+            [{"technique": one.technique, "metric": one.metric, "class": one.class_name,
+              "runs": one["sigma"].n, "reach": one.value("MaxDiff of class"),
+              "std": one.value("STDEV of class")} for one in classes],
+            stub=3,
+        ))  # fmt: skip
+    title = f"{name}: spread over identical runs, intervals {100 * level:g}%"
+    sections = [Section("spread", "", [about], tables)]
+    return Document(title, sections=[*sections, *_compared(found)])
+
+
+def _compared(found: list[tuple[RunFinding, str]]) -> list[Section]:
     if not found:
-        return
+        return []
     first, _ = found[0]
     several = "Benjamini-Hochberg" if first.protocol == "sound" else "none"
     tested = sum("U p" in one.numbers for one, _ in found)
-    yield ""
-    yield from wrapped(
-        f"Means and variances against {quoted(first.base)}: protocol {first.protocol}, "
-        f"{tested} comparison{'s' * (tested != 1)}, correction {several}"
-    )
-    yield from _table(
-        ["technique", "metric", "runs", "difference", "Cohen's d", "U p", "mean"], 2,
-        [_mean(*one) for one in found],
+    form = "relative" if first.protocol == "published" else "raw"
+    test = f"{form} Levene"
+    means = Table(
+        "means", "",
+        [*NAMES, Column("runs", "runs", "text"), Column("difference", "difference", "score_change"),
+         Column("effect", "Cohen's d", "effect"), Column("p", "U p", "p"), Column("moves", "mean")],
+        [_mean(one, runs) for one, runs in found], stub=2, known=KNOWN,
     )  # fmt: skip
-    yield from _table(
-        ["technique", "metric", "runs", "ratio of standard deviations", "Levene p", "variance"], 2,
-        [_variance(*one) for one in found if "U p" in one[0].numbers],
+    variances = Table(
+        "variances", "",
+        [*NAMES, Column("runs", "runs", "text"),
+         Column("ratio", "ratio of standard deviations", "ratio"), Column("p", "Levene p", "p"),
+         Column("moves", "variance")],
+        [{"technique": one.technique, "metric": one.metric, "runs": runs,
+          "ratio": one[f"{form} spread"], "p": one[f"{test} p"] if one[f"{test} p"].reason
+          else one.p(test), "moves": SIGN_WORDS[one.spread_moves]}
+         for one, runs in found if "U p" in one.numbers],
+        stub=2, known=KNOWN,
     )  # fmt: skip
+    return [
+        Section(
+            "comparison",
+            f"Means and variances against {quoted(first.base)}: protocol {first.protocol}, "
+            f"{tested} comparison{'s' * (tested != 1)}, correction {several}",
+            parts=[table for table in (means, variances) if table.rows],
+        )
+    ]
 
 
-def _table(header: list[str], right: int, rows: list[list[str]]) -> list[str]:
-    return ["", *table_lines(header, rows, right=right)] if rows else []
-
-
-def _mean(one: RunFinding, runs: str) -> list[str]:
-    start = [one.technique, one.metric, runs]
+def _mean(one: RunFinding, runs: str) -> dict[str, Cell]:
+    start: dict[str, Cell] = {"technique": one.technique, "metric": one.metric, "runs": runs}
+    start["difference"] = one["difference"]
     if "U p" not in one.numbers:
-        return [*start, "", "", "", "", one["difference"].reason]
-    effects = [one["difference"], one["Cohen's d"]]
-    effect = "" if math.isnan(effects[1].value) else one.effect
-    return [
-        *start, shown(effects[0], sign="+", significant=True), shown(effects[1], digits=1),
-        _p(one.p("U")), SIGN_WORDS[one.moves("mean")],
-        "; ".join(filter(None, [effect, aside(effects, THIS_TEST_SET)])),
-    ]  # fmt: skip
-
-
-def _variance(one: RunFinding, runs: str) -> list[str]:
-    form = "relative" if one.protocol == "published" else "raw"
-    ratio, test = one[f"{form} spread"], f"{form} Levene"
-    return [
-        one.technique, one.metric, runs, shown(ratio, digits=2), _p(one.p(test)),
-        SIGN_WORDS[one.spread_moves], one[f"{test} p"].reason or aside([ratio], THIS_TEST_SET),
-    ]  # fmt: skip
-
-
-def _four(estimate: Estimate) -> str:
-    return number(estimate.value, 4, significant=True)
-
-
-def _p(p: float) -> str:
-    if math.isnan(p):
-        return "undefined"
-    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+        return start
+    effect = "" if math.isnan(one.value("Cohen's d")) else one.effect
+    moves = "; ".join(filter(None, [SIGN_WORDS[one.moves("mean")], effect]))
+    return start | {"effect": one["Cohen's d"], "p": one.p("U"), "moves": moves}
