@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scotoma.audit import read_audit
-from scotoma.commands.tables.pages import pages_as_csv, pages_as_markdown, pages_as_text
+from scotoma.commands.tables.pages import long_table, paper_document
 from scotoma.config import load_config
 from scotoma.datasets import AuditedExamples
+from scotoma.document.text import document_text, markdown_text, text_table
 from scotoma.papers import Grid, PaperTable
 from scotoma.predictions import Predictions
 from scotoma.published import pie
@@ -33,27 +34,25 @@ pytestmark = pytest.mark.slow
 def test_a_published_table_keeps_every_printed_figure():
     grid = Grid.published("paper", pie().table2, rows="sparsity")
     assert {row[0]: row[1:] for row in grid.rows} == pie().table2.rows
-    text = "\n".join(pages_as_text("", [PaperTable(name="Table 2", title="", run=grid)]))
-    for cells in pie().table2.rows.values():
-        assert any(
-            line.split()[1:] == ["-" if c is None else f"{c:,}" for c in cells]
-            for line in text.splitlines()
-        )
+    for cells, shown in zip(pie().table2.rows.values(), grid.table("t").cells(), strict=True):
+        assert [one.value for one in shown[1:]] == [
+            "\N{EN DASH}" if c is None else f"{c:,}".replace("-", "\N{MINUS SIGN}") for c in cells
+        ]
 
 
 def test_a_wide_table_goes_on_below_itself_within_80_cells():
     columns = ("variant", *(f"quite a long heading {i}" for i in range(20)))
     grid = Grid("wide", columns, (("prune-0.9", *(float(i) for i in range(20))),))
-    lines = list(pages_as_text("head", [PaperTable(name="T", title="", run=grid)]))
+    lines = text_table(grid.table("t"))
     assert max(map(len, lines)) <= 80
-    rows = [line.split()[1:] for line in lines if line.startswith("prune-0.9")]
-    assert [float(cell) for row in rows for cell in row] == list(range(20))
+    flat = " ".join(" ".join(lines).split())
+    assert all(f"heading {i} {i}.00" in flat for i in range(4, 20))
 
 
 def test_names_of_others_are_no_markup():
     grid = Grid("c", ("variant", "class"), (("a|b", "<i>"),))
-    lines = list(pages_as_markdown("", [PaperTable(name="T", title="", run=grid)]))
-    assert "| `a\\|b` | `<i>` |" in lines
+    text = markdown_text(paper_document("", [PaperTable(name="T", title="", run=grid)]))
+    assert "| `a\\|b` | `<i>` |" in text.splitlines()
 
 
 def test_a_table_has_rows_or_says_what_is_missing():
@@ -67,13 +66,14 @@ def test_no_number_has_its_reason(nothing: float | None):
     with pytest.raises(ValueError, match="must say why it has no number"):
         Grid("c", ("variant", "x"), rows)
     table = PaperTable(name="T", title="", run=Grid("c", ("variant", "x"), rows, absent="no x"))
-    assert list(pages_as_text("", [table]))[-3:] == [
-        "prune-0.9     -",
+    document = paper_document("", [table])
+    assert document_text(document).splitlines()[-3:] == [
+        "prune-0.9     \N{EN DASH}",
         "dense      1.00",
-        "-: no x.",
+        "\N{EN DASH}: no x.",
     ]
-    assert list(pages_as_markdown("", [table]))[-1] == "-: no x."
-    written = pl.read_csv(pages_as_csv("pie", [table]).encode())
+    assert markdown_text(document).splitlines()[-1] == "\N{EN DASH}: no x."
+    written = pl.read_csv(long_table("pie", [table]).csv().encode())
     assert written.select("number", "reason").rows() == [(None, "no x"), (1.0, None)]
 
 

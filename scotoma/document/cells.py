@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 __all__ = [
     "MINUS",
+    "NO_NUMBER",
     "NUMERIC",
     "Cell",
     "Interval",
@@ -27,9 +28,10 @@ __all__ = [
 ]
 
 MINUS = "\N{MINUS SIGN}"
+NO_NUMBER = "\N{EN DASH}"  # stands where the note of a table says why there is none
 Unit = Literal[
     "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "effect",
-    "score", "score_change", "p", "bytes", "seconds",
+    "score", "score_change", "p", "bytes", "seconds", "printed",
 ]  # fmt: skip
 
 
@@ -158,7 +160,7 @@ LOOKS: Mapping[str, _Look] = {
     "score_change": _Look(1.0, "+", "", None),
     "seconds": _Look(1.0, "", " s", None),
 }
-NUMERIC = frozenset({"count", "p", "bytes", *LOOKS})
+NUMERIC = frozenset({"count", "p", "bytes", "printed", *LOOKS})
 
 
 def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
@@ -182,15 +184,19 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
     if cell is None or isinstance(cell, str):
         return Shown(cell or "")
     if not isinstance(cell, int | float):
-        if unit == "p" and (cell.value is None or math.isnan(cell.value)):
-            return Shown("", reason=cell.reason or "not tested")
-        return show(cell.value, unit) if unit == "p" else _ranged(cell, unit, known)
+        if cell.value is None or math.isnan(cell.value):
+            if cell.reason.startswith(tuple(known)):
+                return Shown(NO_NUMBER)
+            return Shown("", reason=cell.reason or "undefined (no reason was recorded)")
+        return _ranged(cell, unit, known) if unit in LOOKS else show(cell.value, unit)
     if unit == "p":
         return Shown(_p_value(cell))
     if math.isnan(cell):
         return Shown("", reason="undefined")
     if unit == "bytes":
         return Shown(size(cell))
+    if unit == "printed":
+        return Shown(f"{cell:,}".replace("-", MINUS))
     if unit in LOOKS:
         return replace(_ranged(Interval(float(cell)), unit, ()), reason="")
     return Shown(_count(cell))
@@ -201,8 +207,7 @@ def _ranged(number: Ranged, unit: Unit, known: Sequence[str]) -> Shown:
     ends = tuple(None if end is None else look.factor * end for end in _three(number))
     value, low, high = ends
     elsewhere = tuple(known)
-    if value is None:
-        return Shown("", reason=number.reason or "undefined (no reason was recorded)")
+    assert value is not None
     notes = tuple(one for one in number.note.split("; ") if one and not one.startswith(elsewhere))
     digits = _decimals([end for end in ends if end is not None], look.decimals)
     shown = _text(value, digits, look.sign) + look.suffix

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scotoma.document import show
 from scotoma.inputs import Flags
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
@@ -123,9 +124,8 @@ def _strategies(searches: Searches, notes: list[str], sound: str) -> PaperTable:
         for name, one in searches.strategies.items()
     ]
     batch = searches.strategies["batch"]
-    chance = (
-        f"On {SHUFFLES} shuffled outcomes batch reports {batch.null.mean:,.1f} slices on average"
-    )
+    mean = show(batch.null.mean, "count").value
+    chance = f"On {SHUFFLES} shuffled outcomes batch reports {mean} slices on average"
     noise = ": its own cannot be told from noise" * (batch.null.mean >= batch.slice_count / 2)
     return PaperTable(
         name="Tables 1 and 3",
@@ -197,7 +197,6 @@ def _nonempty(strategies: Mapping[str, SliceReport]) -> PaperTable:
             ("budget", "iteration", "estimated", "actual", "estimated / actual"),
             tuple(rows),
             names=2,
-            own_digits={"estimated": 0},
         ),
         conclusion=f"{within} of {len(ratios)} estimates lie within 10% of the actual number; "
         "these are counts of this table, so there is no interval.",

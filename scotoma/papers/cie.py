@@ -83,7 +83,7 @@ def _subsets(finished: FinishedAudit) -> PaperTable:
             for percentile in (90, 95, 99)
         )
         rows.append((variant.name, *map(in_percent, (cies.value, every.value, *beyond))))
-        sound[variant.name] = quantity_text(cies, factor=100, unit="%")
+        sound[variant.name] = quantity_text(cies, "rate")
         no_cies |= {cies.reason: None} if cies.value is None else {}
     return PaperTable(
         name="Table 2",
@@ -122,7 +122,7 @@ def _curve(finished: FinishedAudit) -> PaperTable:
             shares = (*(one.value for one in fixed), *points)
             rows.append((name, models, *map(in_percent, shares)))
         sound[name] = " against ".join(
-            quantity_text(getattr(subsets["non-CIEs"], models), factor=100, unit="%")
+            quantity_text(getattr(subsets["non-CIEs"], models), "rate")
             for models in ("compressed", "dense")
         )
     columns = ("CIEs", "non-CIEs", "all", *(f"{p}th" for p in PERCENTILES[1:]))
@@ -130,7 +130,7 @@ def _curve(finished: FinishedAudit) -> PaperTable:
         name="Figure 4",
         title="Top-1 accuracy on CIEs, without them, and beyond percentiles of taxicab distance",
         run=Grid(
-            "This run", ("variant", "models", *columns), tuple(rows), names=2, digits=1,
+            "This run", ("variant", "models", *columns), tuple(rows), names=2,
             absent="; ".join(reasons),
         ),
         conclusion=f"without the CIEs compressed and dense models reach {under(sound)}.",

@@ -98,7 +98,7 @@ def absolute_rates(finished: FinishedAudit) -> PaperTable:
         worst = worst_change(audit, variant)
         sound[variant] = "no rise can be estimated" if worst is None else (
             f"{RATE_NAMES[worst.metric]} of {audit.group_names[worst.group]} "
-            f"{quantity_text(worst.absolute, factor=100, sign='+', unit=' points')}"
+            f"{quantity_text(worst.absolute, 'points')}"
         )  # fmt: skip
     return _rate_table(
         finished,
@@ -194,7 +194,7 @@ def _gaps(audit: Audit) -> str:
         if gap.p_adjusted is not None
     ]
     shown = [
-        f"{RATE_NAMES[gap.metric]} rises {quantity_text(gap.gap, factor=100, unit=' points')} more "
+        f"{RATE_NAMES[gap.metric]} rises {quantity_text(gap.gap, 'points')} more "
         f"for {audit.group_names.get(gap.group_b, gap.group_b)} than for "
         f"{audit.group_names.get(gap.group_a, gap.group_a)} under {variant}"
         for variant, gap in tested

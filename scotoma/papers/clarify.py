@@ -8,6 +8,7 @@ from typing import Literal
 from scotoma.audit import Quantity
 from scotoma.audit.outcomes import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
+from scotoma.document import show
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Grid, PaperTable
 from scotoma.papers.words import quantity_text
@@ -66,7 +67,7 @@ def _table(finished: FinishedAudit, question: str) -> PaperTable:
             ("metric", "d", *columns),
             tuple((name, d, *(one.value for one in own)) for (name, d), own in rows.items()),
             names=2,
-            digits=3,
+            unit="number",
             absent="; ".join(reasons),
         ),
         published=published,
@@ -119,7 +120,7 @@ def _of_labels(rows: Rows) -> str:
     basic = next(iter(rows))[0]
     at = 0 if any(own[0].value is not None for own in rows.values()) else 1
     sentences = [
-        f"{name} of {code_span(d)} {quantity_text(own[at], digits=3)}"
+        f"{name} of {code_span(d)} {quantity_text(own[at], 'number')}"
         for (name, d), own in rows.items()
         if name == basic and own[at].value is not None
     ]
@@ -149,12 +150,12 @@ def _of_changes(finished: FinishedAudit, names: tuple[str, ...]) -> str:
     moved.sort(key=lambda one: _clear(one[1]), reverse=True)
     count = (
         f"{len(moved)} of {len(changes)} intervals of changes from dense exclude 0, where chance "
-        f"alone gives about {EXPECTED * len(changes):.1f} (not adjusted)"
+        f"alone gives about {show(EXPECTED * len(changes), 'count').value} (not adjusted)"
     )
     if not moved:
         return f"{count}."
     where, change = moved[0]
-    return f"{count}; the clearest: {where} {quantity_text(change, digits=3, sign='+')}."
+    return f"{count}; the clearest: {where} {quantity_text(change, 'change')}."
 
 
 def _excludes(quantity: Quantity, value: float) -> bool:

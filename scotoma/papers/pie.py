@@ -6,6 +6,7 @@ import numpy as np
 
 from scotoma.audit.groups import ClassRow
 from scotoma.audit.robustness import ALL_KINDS
+from scotoma.document import complement
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.numbers import benjamini_hochberg
@@ -139,15 +140,14 @@ def _corrected(impact: list[ClassImpact]) -> str:
 
 def _moved(rows: tuple[ClassRow, ...]) -> str:
     """Say how many classes the sound protocol finds to move, and the one that moves most."""
-    moved = [(-row.loss.value, row) for row in rows if row.significant and row.loss.value]
+    moved = [(row.loss.value, row) for row in rows if row.significant and row.loss.value]
     if not moved:
         return "none"
-    up = sum(change > 0 for change, _ in moved)
-    change, row = max(moved, key=lambda pair: abs(pair[0]))
-    low, high = (-100 * (end or 0.0) for end in (row.loss.high, row.loss.low))
+    up = sum(loss < 0 for loss, _ in moved)
+    _, row = max(moved, key=lambda pair: abs(pair[0]))
     return (
         f"{up} up and {len(moved) - up} down, most of all {row.class_name}, "
-        f"{100 * change:+.1f} points [{low:+.1f}, {high:+.1f}] (n {row.loss.n:,})"
+        f"{quantity_text(complement(row.loss), 'points')}"
     )
 
 
@@ -223,7 +223,7 @@ def _corruptions(finished: FinishedAudit) -> PaperTable:
     most = max(report.members.values())
     losses = {
         variant: next(
-            quantity_text(loss.absolute, factor=100, sign="+", unit=" points")
+            quantity_text(loss.absolute, "points")
             for loss in rows
             if (loss.group, loss.family, loss.metric) == ("all", ALL_KINDS, "error")
         )

@@ -95,7 +95,7 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
         f"{models} {subset}" for models in ("dense", "compr.") for subset in SUBSETS.values()
     )
     sound = {
-        name: quantity_text(accuracies["CIEs"][1], factor=100, unit="%")
+        name: quantity_text(accuracies["CIEs"][1], "rate")
         for name, accuracies in by_variant.items()
     }
     return PaperTable(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
+from scotoma.document import Cell as Shows
+from scotoma.document import Column, Interval, Table, Unit
+from scotoma.document.cells import NO_NUMBER
 from scotoma.published import PublishedTable
 
 __all__ = ["Cell", "Grid", "PaperTable", "is_absent"]
@@ -29,7 +32,7 @@ class Grid:
         columns: Unique names, as the paper calls them; the first `names` are of columns of names.
         rows: One cell a column; None or nan where there is no number.
         names: How many columns name a row.
-        digits: Decimals of floats; None prints every digit. Column to its own where it differs.
+        unit: What its floats are; `printed` shows every digit.
         absent: Why there is no number where there is none, as a clause.
 
     >>> Grid("a run", ("variant", "top-1"), (("dense", 94.5),)).rows[0][1]
@@ -40,8 +43,7 @@ class Grid:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     names: int = 1
-    digits: int | None = 2
-    own_digits: Mapping[str, int] = field(default_factory=dict)
+    unit: Unit = "ratio"
     absent: str = ""
 
     def __post_init__(self) -> None:
@@ -51,6 +53,32 @@ class Grid:
             raise ValueError(f"rows of {self.caption} must have {len(self.columns)} cells")
         if not self.absent and any(map(is_absent, chain.from_iterable(self.rows))):
             raise ValueError(f"{self.caption} must say why it has no number where it has none")
+
+    def table(self, identity: str) -> Table:
+        """Make the table that all readers get; the note says why a cell has no number."""
+        columns = [
+            Column(f"c{at}", name, "text" if at < self.names else self._unit(at))
+            for at, name in enumerate(self.columns)
+        ]
+        rows: list[dict[str, Shows]] = [
+            {
+                f"c{at}": Interval(None, reason=self.absent) if is_absent(cell) else cell
+                for at, cell in enumerate(row)
+            }
+            for row in self.rows
+        ]
+        lacking = any(map(is_absent, chain.from_iterable(self.rows)))
+        return Table(
+            identity, self.caption, columns, rows,
+            f"{NO_NUMBER}: {self.absent.rstrip('.')}." if lacking else "",
+            stub=self.names, known=[self.absent] if lacking else (),
+        )  # fmt: skip
+
+    def _unit(self, at: int) -> Unit:
+        cells = [row[at] for row in self.rows if not is_absent(row[at])]
+        if any(isinstance(cell, str) for cell in cells):
+            return "text"
+        return "count" if all(isinstance(cell, int) for cell in cells) else self.unit
 
     @classmethod
     def published(
@@ -71,7 +99,7 @@ class Grid:
         body = tuple((name, *cells) for name, cells in table.rows.items())
         names = (rows, *columns, *table.columns[len(columns) :])
         absent = "the paper prints no number there"
-        return cls(caption, names[: 1 + len(table.columns)], body, digits=None, absent=absent)
+        return cls(caption, names[: 1 + len(table.columns)], body, unit="printed", absent=absent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +127,11 @@ class PaperTable:
     def __post_init__(self) -> None:
         if (self.run is None) != bool(self.missing):
             raise ValueError(f"{self.name} must have rows of the run, or say what is missing")
+
+    @property
+    def grids(self) -> list[Grid]:
+        """The run's rows, where it can give them, and the paper's."""
+        return [*([] if self.run is None else [self.run]), *self.published]
 
     @classmethod
     def lacking(

@@ -115,7 +115,6 @@ def _worked() -> PaperTable:
             "Scotoma on the paper's counts",
             ("of", *NAMES),
             (("computed", *(in_percent(own[metric]) for metric in NAMES)),),
-            digits=1,
         ),
         published=[
             Grid.published(
@@ -159,7 +158,7 @@ def _sigmas(finished: FinishedAudit, metric: str) -> str:
     dense = [one for one in measured if one[0].startswith("dense,")]
     widest = max(measured, key=lambda one: one[1].value or 0.0, default=None)
     shown = dict([*dense, *([widest] if widest else [])])
-    parts = (f"{name} {quantity_text(s, factor=100, digits=2)}" for name, s in shown.items())
+    parts = (f"{name} {quantity_text(s, 'rate')}" for name, s in shown.items())
     return (
         f"MaxDiff grows with the number of models ({finished.audit.dense.members} dense ones here, "
         f"16 in the paper). The standard deviation of {metric} behind further training runs, in "

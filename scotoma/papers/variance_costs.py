@@ -13,6 +13,7 @@ import numpy as np
 from scotoma.audit import Quantity
 from scotoma.audit.run_to_run import FairnessComparison, RunTests
 from scotoma.bias.fairness import NAMES
+from scotoma.document import show
 from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate
 from scotoma.papers.finished import FinishedAudit
@@ -241,12 +242,12 @@ def _clearest(finished: FinishedAudit, test: Literal["u_p_adjusted", "levene_p_a
         return ""
     p, where, compared = min(tested, key=lambda one: one[0])
     if test == "u_p_adjusted":
-        effect = f"Cohen's d {quantity_text(compared.cohens_d, digits=2, sign='+')}"
+        effect = f"Cohen's d {quantity_text(compared.cohens_d, 'effect')}"
     else:
         effect = (
-            f"ratio of standard deviations {quantity_text(compared.sound.spread_ratio, digits=2)}"
+            f"ratio of standard deviations {quantity_text(compared.sound.spread_ratio, 'ratio')}"
         )
-    return f"; smallest p {p:.2g}: {where}, {effect}"
+    return f"; smallest p {show(p, 'p').value}: {where}, {effect}"
 
 
 def _accuracies(finished: FinishedAudit) -> str:
@@ -259,7 +260,7 @@ def _accuracies(finished: FinishedAudit) -> str:
         if min(len(own), len(before)) > 1
     }
     changes = (
-        f"{name} {quantity_text(Quantity.of(one['difference']), factor=100, digits=2, sign='+')}"
+        f"{name} {quantity_text(Quantity.of(one['difference']), 'points')}"
         for name, one in moves.items()
     )
     wider = [name for name, one in moves.items() if one.spread_moves == "+"]

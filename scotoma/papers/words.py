@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from scotoma.audit import Audit, Quantity
+from scotoma.audit import Audit
 from scotoma.audit.divergence import Divergence
+from scotoma.document import Unit, show
+from scotoma.document.cells import Ranged
 
 __all__ = ["NOT_DENSE", "TIES", "divergence_sentence", "in_percent", "quantity_text", "under"]
 
@@ -14,26 +17,20 @@ NOT_DENSE = "dense is what the others are compared with"
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
 
-def quantity_text(
-    quantity: Quantity, *, factor: float = 1.0, digits: int = 1, sign: str = "", unit: str = ""
-) -> str:
+def quantity_text(quantity: Ranged, unit: Unit) -> str:
     """Put a number with its interval and n, or the reason why it has none.
 
     >>> from scotoma.numbers import Estimate
-    >>> quarter = Quantity.of(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0))
-    >>> quantity_text(quarter, factor=100, unit="%")
-    '25.0% [12.5, 50.0] (n 40)'
+    >>> quantity_text(Estimate(0.25, 0.125, 0.5, 40, 1, 9.0, 3.0), "rate")
+    '25.00% [12.50, 50.00] (n 40)'
     """
-    if quantity.value is None:
-        return quantity.reason or "undefined"
-
-    def text(value: float) -> str:
-        return f"{round(factor * value, digits) + 0.0:{sign}.{digits}f}"
-
-    shown = f"{text(quantity.value)}{unit}"
-    if quantity.low is None or quantity.high is None:
-        return f"{shown}, {quantity.reason or 'no interval'}"
-    return f"{shown} [{text(quantity.low)}, {text(quantity.high)}] (n {quantity.n:,})"
+    shown = show(quantity, unit)
+    if not shown.value:
+        return shown.reason
+    value = f"{shown.value}{' points' * (unit == 'points')}"
+    if not shown.high:
+        return f"{value}, {shown.reason}"
+    return f"{replace(shown, value=value).number} (n {show(quantity.n, 'count').value})"
 
 
 def in_percent(value: float | None) -> float | None:
@@ -68,6 +65,6 @@ def divergence_sentence(audit: Audit) -> str:
 
 def _beyond_seeds(divergence: Divergence) -> str:
     if divergence.flips is not None:
-        flips = quantity_text(divergence.flips, factor=100, unit="%")
+        flips = quantity_text(divergence.flips, "rate")
         return f"{flips} that its own dense model labels otherwise"
-    return quantity_text(divergence.cie.excess, factor=100, sign="+", unit=" points")
+    return quantity_text(divergence.cie.excess, "points")
