@@ -9,6 +9,7 @@ from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.slices import SliceRow, SliceSearch
 from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, Unit, show
+from scotoma.document.cells import factor_of
 from scotoma.numbers import FEW_RUNS
 
 __all__ = ["slices_section"]
@@ -160,7 +161,11 @@ def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
             Column("rise", effect.title, effect.unit),
             Column("p", "p", "p"),
         ),
-        [row for name in names for row in _points(name, audit.slices[name])],
+        [
+            row
+            for name in names
+            for row in _points(name, audit.slices[name], factor_of(effect.unit))
+        ],
         "The rise of a slice that is not reported is that of all its examples, without interval; p "
         "is uncorrected.",
         stub=2,
@@ -173,7 +178,9 @@ def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
     ]
     return Chart(
         "slices",
-        "Slices by their size and their rise",
+        f"Slices by their size and their rise{effect.title.removeprefix('Rise')}"
+        if effect.unit == "points"
+        else f"Slices by their size: {effect.title}",
         "Diamonds: reported, with their intervals. Rings: tested, not reported."
         + "".join(f" Dashed: all examples, of {one}." for one in changes),
         table,
@@ -182,9 +189,9 @@ def _candidates(audit: Audit, names: list[str], effect: _Effect) -> Chart:
     )
 
 
-def _points(variant: str, search: SliceSearch) -> Iterator[dict[str, Cell]]:
+def _points(variant: str, search: SliceSearch, factor: float) -> Iterator[dict[str, Cell]]:
     effects = {one.text: one.effect for one in search.slices}
-    drawn = search.lattice
+    drawn, change = search.lattice, search.change.value
     places = [place for place, rise in enumerate(drawn.effect) if rise is not None]
     places.sort(key=lambda i: (not drawn.reported[i], _p(drawn.p[i]), drawn.text[i]))
     for rank, i in enumerate(places[:MOST_DRAWN]):
@@ -198,13 +205,9 @@ def _points(variant: str, search: SliceSearch) -> Iterator[dict[str, Cell]]:
             "rise": effects.get(text, drawn.effect[i]) if drawn.reported[i] else drawn.effect[i],
             "p": drawn.p[i],
             "named": text if drawn.reported[i] and rank < NAMED else None,
-            "all": _in_points(search.change.value),
+            "all": None if change is None else factor * change,
         }
 
 
 def _p(value: float | None) -> float:
     return 1.0 if value is None else value
-
-
-def _in_points(value: float | None) -> float | None:
-    return None if value is None else 100 * value

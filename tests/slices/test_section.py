@@ -86,6 +86,7 @@ def test_a_candidate_that_is_reported_has_the_confirmed_rise_and_others_their_ow
         ["pruned", "income < 30", "yes", "899", "50.00%", "+4.45 [+2.50, +6.40]", "<0.001"],
         ["pruned", "age = old", "no", "200", "10.00%", "+8.00", "0.200"],
     ]
+    assert candidates.title == "Slices by their size and their rise, points"
     assert "+2.56 [+1.70, +3.40]" in candidates.summary
     drawn = filled(candidates, list(candidates.table.rows))["data"]["values"]
     assert [(row["support"], row["rise"], row["all"]) for row in drawn[:2]] == [
@@ -112,6 +113,8 @@ def test_scores_have_the_change_of_their_mean() -> None:
     reported = table(made, "slices")
     assert texts(reported)[0][3] == "+0.04450 [+0.02500, +0.06400]"
     assert reported.columns[3].title == "Change of the mean, %"
+    assert chart(made, "slices").title == "Slices by their size: Change of the mean, %"
+    assert chart(made, "slices").table.rows[0]["all"] == 0.0256
 
 
 def test_without_labels_a_rise_is_of_the_labels_that_change() -> None:
