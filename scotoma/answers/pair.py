@@ -247,39 +247,6 @@ class Pair:
         """Class names by id; see `Examples`."""
         return self.examples.classes
 
-    @staticmethod
-    def common_classes(pairs: Sequence[Pair]) -> tuple[str, ...]:
-        """Names of the classes of several pairs: labels, answers that are none, no answer."""
-        known = dict.fromkeys(name for pair in pairs for name in pair.classes)
-        silent = [NO_ANSWER] if known.pop(NO_ANSWER, "") is None else []
-        beside = [name for name in known if not is_label(name)]
-        return (*natural_order(filter(is_label, known)), *natural_order(beside), *silent)
-
-    def ids_among(self, classes: Sequence[str]) -> Codes:
-        """The id of each class among those of several pairs."""
-        return np.array([classes.index(name) for name in self.classes])
-
-    def take(self, rows: Codes) -> Pair:
-        """Take some rows, in this order; a row may be taken several times."""
-
-        def side(answers: Answers) -> Answers:
-            return replace(answers, predicted=answers.predicted[rows])
-
-        own = self.examples
-        values = {name: column.gather(rows) for name, column in own.groups.values.items()}
-        examples = replace(
-            own,
-            labels=None if own.labels is None else own.labels[rows],
-            groups=replace(own.groups, values=values, size=len(rows)),
-            ids=None if own.ids is None else own.ids.gather(rows),
-            cluster=None if own.cluster is None else own.cluster[rows],
-            features=None if own.features is None else own.features[rows],
-        )
-        return replace(
-            self, examples=examples, compressed=side(self.compressed),
-            dense=self.dense and side(self.dense),
-        )  # fmt: skip
-
     @property
     def labels(self) -> Codes:
         """Class ids of the only label of each example, shape (N,)."""

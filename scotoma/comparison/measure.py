@@ -31,6 +31,7 @@ __all__ = [
     "LogComparison",
     "SearchedSlices",
     "SliceEffect",
+    "described_rows",
     "is_lower_better",
     "measure_rows",
     "sliced",
@@ -268,7 +269,7 @@ def _signed(effect: Mapping[str, Any], sign: int) -> dict[str, Any]:
 
 
 def _features(rows: PairedRows) -> pl.DataFrame:
-    """What may define a slice: attributes, length, script, place, task."""
+    """What may define a slice: attributes, and what describes the rows of any log."""
     table, columns = rows.table, {}
     for name in rows.attributes:
         values = table[f"{ATTRIBUTE}{name}"]
@@ -277,6 +278,16 @@ def _features(rows: PairedRows) -> pl.DataFrame:
             columns[name] = values.cast(pl.Float64)
         elif FEWEST_VALUES <= kinds <= MOST_VALUES:
             columns[name] = values.cast(pl.String).fill_null("(missing)")
+    return pl.DataFrame(columns | {one.name: one for one in described_rows(table)})
+
+
+def described_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """What may define a slice of any log: length and script of prompts, place, task.
+
+    Args:
+        table: That of `PairedRows`.
+    """
+    columns = {}
     if (length := table["prompt_length"]).n_unique() > 1:
         columns["prompt length"] = length.cast(pl.Float64)
     if (script := table["prompt_script"]).n_unique() > 1:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from scotoma.answers.admission import NO_ANSWER, NO_LABEL, is_label
 from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import Pair
+from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
 from scotoma.audit.document import DENSE
 from scotoma.audit.groups import ClassRates
@@ -23,6 +25,7 @@ from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.errors import DataError
+from scotoma.inputs import Codes
 from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.printable import listed, quoted
@@ -81,11 +84,14 @@ class AnswersInMemory:
     notes: tuple[AdmissionNote, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> AnswersInMemory:
+    def of(
+        cls, pairs: Sequence[Pair], rows: Sequence[Codes | slice] = (slice(None),)
+    ) -> AnswersInMemory:
         """Bring pairs of one dense population together.
 
         Args:
-            pairs: Dense and compressed answers on the same examples, in the same order.
+            pairs: Dense and compressed answers.
+            rows: Which examples to take of each pair, so that all have the same in one order.
 
         Raises:
             DataError: No dense answers, fewer than two classes, or a group called as a column of
@@ -96,7 +102,7 @@ class AnswersInMemory:
             raise DataError(
                 "a pair must hold dense answers to be measured, got compressed ones alone"
             )
-        classes = Pair.common_classes(pairs)
+        classes = _common_classes(pairs)
         if len(classes) < 2:
             raise DataError(
                 f"y must hold at least two classes, got {listed(list(classes))} alone; pass "
@@ -116,17 +122,22 @@ class AnswersInMemory:
         if own.features is not None and own.features.width:
             columns[FEATURES] = own.features.to_struct()
         examples = AuditedExamples(
-            pl.DataFrame(columns | dict(own.groups.values)), classes, tuple(own.groups.values),
-            own.groups.crossed,
+            pl.DataFrame(columns | dict(own.groups.values))[rows[0]], classes,
+            tuple(own.groups.values), own.groups.crossed,
         )  # fmt: skip
-        sides = [(DENSE, first, first.dense)]
-        sides += [(pair.compressed.variant, pair, pair.compressed) for pair in pairs]
+        sides = [(DENSE, first, first.dense, rows[0])]
+        sides += [
+            (pair.compressed.variant, pair, pair.compressed, taken)
+            for pair, taken in zip(pairs, rows, strict=True)
+        ]
+        place = {name: smallest_type(len(classes))(at) for at, name in enumerate(classes)}
+        place |= {f"{name}{NO_LABEL}": at for name, at in place.items() if is_label(name)} | place
         populations = tuple(
             Predictions(
-                name, pair.ids_among(classes)[side.predicted].astype(smallest_type(len(classes))),
-                tuple(ids), tuple(range(side.predicted.shape[1])), classes,
+                name, np.array([place[one] for one in pair.classes])[side.predicted[taken]],
+                tuple(examples.ids), tuple(range(side.predicted.shape[1])), classes,
             )
-            for name, pair, side in sides
+            for name, pair, side, taken in sides
         )  # fmt: skip
         notes = dict.fromkeys(note for pair in pairs for note in pair.notes)
         return cls(examples, populations, first.paired, tuple(notes))
@@ -228,3 +239,11 @@ class AnswersInMemory:
                 "admission": [note.as_dict() for note in dict.fromkeys((*bias.admission, *seen))],
             }
         )
+
+
+def _common_classes(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Names of the classes of several pairs: labels, answers that are none, no answer."""
+    names = {name for pair in pairs for name in pair.classes}
+    beside = [None if one == NO_ANSWER else one.removesuffix(NO_LABEL) for one in names]
+    answers = pl.Series(beside, dtype=pl.String)
+    return NumberedClasses.of(filter(is_label, names), [answers]).classes

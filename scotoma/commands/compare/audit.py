@@ -14,25 +14,29 @@ import yaml
 
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, check_language, is_label, unanswered_note
 from scotoma.answers.note import AdmissionNote
-from scotoma.answers.pair import Answers, Pair
-from scotoma.answers.values import MISSING
+from scotoma.answers.pair import Pair
 from scotoma.audit import as_text, read_audit, read_gate
 from scotoma.audit.precision import MeasuredDetectors
 from scotoma.commands.compare.answers import RIGHT
 from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.comparison.measure import described_rows
 from scotoma.config import load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
 from scotoma.config.measuring import SliceSettings
+from scotoma.datasets import AuditedExamples
+from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Codes
+from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
 from scotoma.stages.in_memory import DENSE, AnswersInMemory, gate_of
 from scotoma.stages.inputs.texts import texts_file, write_compared_notes
 from scotoma.stages.judging.terms import Judging
+from scotoma.stages.measures.pairs import as_examples
 from scotoma.stages.measures.rates import class_rates_asked
 from scotoma.stages.prepare import refuse_unfit_rules
 
@@ -201,45 +205,37 @@ def _rules(answers: AnswersInMemory) -> GateRules | None:
 def _together(compared: Sequence[ComparedLogs], pairs: Sequence[Pair]) -> AnswersInMemory:
     """Bring the answers of all models to the examples that all have answered."""
     tables = [one.rows.table for one in compared]
-    named = pl.concat_str("task", pl.lit("/"), "example_id")
-    ids = [table.select(id=named)["id"] for table in tables]
+    ids = [table.select(id=pl.concat_str("task", pl.lit("/"), "example_id"))["id"]
+           for table in tables]  # fmt: skip
     rows = _common_rows(ids)
-    table, own = tables[0][rows[0]], ids[0].gather(rows[0])
-    lengths = {"prompt length": "prompt_length", "prompt script": "prompt_script"}
-    features = table.select(
-        pl.col("prompt_length").cast(pl.Float64).alias("prompt length"),
-        pl.col("prompt_script").fill_null(MISSING).alias("prompt script"),
-        pl.col("position").cast(pl.Float64),
-    ).drop(name for name, column in lengths.items() if table[column].n_unique() < 2)
-    groups = {} if table["task"].n_unique() < 2 else {"task": table["task"]}
-    if pairs[0].examples.cluster is not None:
-        again = pl.int_range(1, pl.len() + 1).over("id")
-        own = own.to_frame().select(pl.concat_str("id", pl.lit(MARK), again))["id"]
-    aligned = [pair.take(row) for pair, row in zip(pairs, rows, strict=True)]
-    for place, pair in enumerate(aligned):
-        values = {**pair.examples.groups.values}
-        values |= {name: column for name, column in groups.items() if name not in values}
-        aligned[place] = replace(
-            pair,
-            examples=replace(
-                pair.examples, ids=own, features=features,
-                groups=replace(pair.examples.groups, values=values),
-            ),
-        )  # fmt: skip
-    if DENSE in (names := [pair.compressed.variant for pair in aligned]):
+    answers = AnswersInMemory.of(pairs, rows)
+    first, *names = (own.variant for own in answers.populations)
+    if first in names:
         raise ConfigError(
-            f"a compressed model must not be called {DENSE}, which the original is, got "
+            f"a compressed model must not be called {first}, which the original is, got "
             f"{', '.join(names)}; rename its log"
         )
-    answers = AnswersInMemory.of(aligned)
-    dense, *others = answers.populations
-    assert aligned[0].dense is not None
-    told = [_admission(aligned[0], aligned[0].dense, DENSE)]
-    told += [_admission(pair, pair.compressed, pair.compressed.variant) for pair in aligned]
-    return replace(
-        answers,
-        populations=tuple(
-            replace(one, admission=notes) for one, notes in zip((dense, *others), told, strict=True)
+    examples, own = answers.examples, ids[0].gather(rows[0])
+    if examples.clusters is not None:  # the rows of an example are its reruns
+        again = pl.int_range(1, pl.len() + 1).over("id")
+        own = own.to_frame().select(pl.concat_str("id", pl.lit(MARK), again))["id"]
+    features = described_rows(tables[0][rows[0]])
+    tasks = [one for one in features if one.name == "task"]
+    tasks = [] if "task" in examples.attributes else tasks
+    examples = replace(
+        examples,
+        table=examples.table.with_columns(
+            own.alias("example_id"), features.drop("task", strict=False).to_struct(FEATURES), *tasks
+        ),
+        attributes=(*examples.attributes, *(one.name for one in tasks)),
+    )
+    return AnswersInMemory(
+        examples,
+        tuple(
+            replace(one, example_ids=tuple(own), admission=_admission(one, examples, called))
+            for one, called in zip(
+                answers.populations, (compared[0].models[0], *names), strict=True
+            )
         ),
         # Answers that are missing are told as the audit counts them.
         notes=tuple(note for note in answers.notes if note.rule != "unanswered"),
@@ -275,22 +271,25 @@ def _common_rows(ids: Sequence[pl.Series]) -> list[Codes]:
     ]
 
 
-def _admission(pair: Pair, side: Answers, name: str) -> tuple[AdmissionNote, ...]:
+def _admission(
+    own: Predictions, examples: AuditedExamples, called: str
+) -> tuple[AdmissionNote, ...]:
     """Tell which answers of a population are no label, and how many are missing."""
-    labels = [one for one in pair.classes if is_label(one)]
-    codes, rows = np.unique(side.predicted, return_counts=True)
-    counts = {
-        pair.classes[code].removesuffix(NO_LABEL): int(times)
-        for code, times in zip(codes, rows, strict=True)
-        if pair.classes[code] != NO_ANSWER
+    labels = [*filter(is_label, own.classes)]
+    counts = np.bincount(own.predicted.ravel(), minlength=len(own.classes))
+    answers = {
+        name.removesuffix(NO_LABEL): int(rows)
+        for name, rows in zip(own.classes, counts, strict=True)
+        if rows and name != NO_ANSWER
     }
     # What dense says blocks every PASS, for it is what all are compared with.
-    blocked = "" if name == DENSE else name
+    blocked = "" if own.variant == DENSE else own.variant
     notes = [
         note.model_copy(update={"variant": blocked}) if note.blocks_pass else note
-        for note in check_language(side.variant, labels, counts)[1]
+        for note in check_language(called, labels, answers)[1]
     ]
-    return (*notes, *unanswered_note(pair.examples.unanswered(side), name))
+    silent = as_examples(examples).unanswered(own)
+    return (*notes, *unanswered_note(silent, own.variant))
 
 
 def write_audit(
