@@ -234,6 +234,33 @@ def test_of_a_task_that_is_named_no_filter_of_another_is_asked() -> None:
     assert measured("compare", *places, "--task", "bbq_local")["comparisons"][0]["metric"] == "acc"
 
 
+def test_models_of_other_reruns_are_judged_on_the_examples_of_all(
+    home: Path, tmp_path: Path
+) -> None:
+    """The third model was run once, and lacks five of the examples."""
+    short = write_bbq(tmp_path / "int8" / "org__model", n=N, harm=1.5, seed=20)
+    short.write_text("".join(short.read_text().splitlines(keepends=True)[:-5]))
+    places = [home / model / f"run{k}" for model in ("bf16", "w4a16") for k in range(2)]
+    names = [tmp_path / f"{place.parent.name}-{k % 2}" for k, place in enumerate(places)]
+    for name, place in zip(names, places, strict=True):
+        name.symlink_to(place)
+    asked = "compare", *names, tmp_path / "int8", "--reruns", "--group", "category"
+    out = tmp_path / "out"
+    assert scotoma(*asked, "--out", out, "--quiet")[0] == 0
+    whole, alone = read_json(out / "gate.json"), measured(*asked)["gate"]
+    of_folder = {name: whole[name] for name in ("audit_sha256", "config_sha256")}
+    assert alone | of_folder == whole
+    before, after = (
+        np.mean([right(log_of(home / model / f"run{k}"))[:-5] for k in range(2)])
+        for model in ("bf16", "w4a16")
+    )
+    for name, score in (("w4a16", after), ("int8", right(short).mean())):
+        rows = read_json(out / "audit.json")["subgroups"][name]
+        (rise,) = [r["absolute"] for r in rows if r["group"] == "all" and r["metric"] == "error"]
+        assert rise["value"] == pytest.approx(before - score)
+        assert rise["n"] == N - 5
+
+
 @pytest.mark.thorough
 def test_a_wrong_answer_that_becomes_another_is_the_same_with_reruns_and_without(
     home: Path, tmp_path: Path

@@ -30,6 +30,7 @@ from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError, DataError
 from scotoma.inputs import Codes
+from scotoma.natural import natural_order
 from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
@@ -136,6 +137,9 @@ def judge_answers(
         positive: The answer that is the favourable outcome; empty for none.
         detectors: AP and AR, where the examples are boxes.
     """
+    dense, *others = answers.populations
+    named = {own.variant: own for own in others}  # an audit of files has them in natural order
+    answers = replace(answers, populations=(dense, *(named[name] for name in natural_order(named))))
     examples, rules = answers.examples, judging.rules or _rules(answers)
     if rules is not None:
         refuse_unfit_rules(rules, examples, scored=False)
