@@ -308,7 +308,7 @@ def test_instances_and_captions_of_coco_are_the_same_examples(tmp_path: Path) ->
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "no JSON": ("{", "must hold JSON, and does not"),
+    "no JSON": ("{", "must hold JSON, and it does not"),
     "a list": ([], "must hold the keys images, categories and annotations of COCO, got a list"),
     "an id that is none": ({"images": [{"id": [1]}]}, "an id must be a whole number or text"),
     "an unknown category": (

@@ -6,7 +6,6 @@ Images are paired by id, or by file name where results have one; classes by id, 
 from __future__ import annotations
 
 import unicodedata
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -22,6 +21,7 @@ from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats
 from scotoma.printable import printable
 from scotoma.readers import coco, yolo
+from scotoma.readers.tables import open_arrays
 from scotoma.run.copies import folder_here, place_here
 from scotoma.untrusted import read_apart, table_apart
 
@@ -160,13 +160,8 @@ def array_table(path: Path, called: str) -> pl.DataFrame:
     ('1', '3', [2.0, 2.0, 4.0, 3.0], 0.5, None, None)
     """
     name = printable(called)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            held = {key: file[key] for key in ARRAYS if key in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise DataError(
-            f"{name} cannot be read as .npz; save the arrays with numpy.savez"
-        ) from error
+    with open_arrays(path, name) as file:
+        held = {key: file[key] for key in ARRAYS if key in file.files}
     rows = len(held["scores"]) if "scores" in held and held["scores"].ndim else -1
     for key, axes in ARRAYS.items():
         shape = held[key].shape if key in held else None

@@ -5,7 +5,6 @@ Called in the process that reads files from outside.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ import polars as pl
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.readers.files import json_file, objects
 
 __all__ = ["BOX", "KINDS", "PARTS", "caption_table", "detection_table", "label_tables",
            "truth_table"]  # fmt: skip
@@ -67,7 +67,7 @@ def caption_table(path: Path, called: str) -> pl.DataFrame:
     Raises:
         DataError: It is no such JSON, or an entry lacks a key.
     """
-    content = _loaded(path, called)
+    content = json_file(path, called)
     if not isinstance(content, dict) or "annotations" not in content:
         raise DataError(
             f"{printable(called)} must hold the key annotations of COCO's captions, got "
@@ -77,7 +77,7 @@ def caption_table(path: Path, called: str) -> pl.DataFrame:
 
 
 def _instances(path: Path, called: str) -> Mapping[str, Any]:
-    content = _loaded(path, called)
+    content = json_file(path, called)
     if not isinstance(content, dict) or not set(PARTS) <= set(content):
         raise DataError(
             f"{printable(called)} must hold the keys images, categories and annotations of COCO, "
@@ -97,7 +97,7 @@ def detection_table(path: Path, called: str) -> pl.DataFrame:
     Raises:
         DataError: It is no such JSON, or an entry lacks a key.
     """
-    content = _loaded(path, called)
+    content = json_file(path, called)
     rows = _results(content)
     if not isinstance(rows, list):
         raise DataError(
@@ -122,10 +122,7 @@ def _with_names(content: Mapping[str, Any]) -> Any:
     """Annotations of a whole dataset, each with the names of its image and category."""
     names = []
     for key, name in (("images", "file_name"), ("categories", "name")):
-        listed = content.get(key)
-        entries = (
-            [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        )
+        entries = objects(content.get(key))
         names.append({str(one.get("id")): one.get(name) for one in entries})
     return [
         {"file_name": names[0].get(str(one.get("image_id"))),
@@ -150,18 +147,6 @@ def _of_image(image: Any) -> Iterator[Any]:
                    "score": score}  # fmt: skip
     except (KeyError, TypeError, ValueError):
         yield image  # which `_detection` refuses
-
-
-def _loaded(path: Path, called: str) -> Any:
-    try:
-        with path.open("rb") as file:
-            return json.load(file)
-    except (ValueError, RecursionError) as error:
-        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be decoded"
-        raise DataError(
-            f"{printable(called)} must hold JSON, and does not ({why}): it may have been cut off; "
-            "copy it again"
-        ) from error
 
 
 def _shown(content: Any) -> str:

@@ -175,9 +175,10 @@ def _records(path: Path, *, columns: LogColumns, notes: list[str]) -> Iterator[C
     elif compared:
         both = (table.column(known[role]) for role in ("label", "answer"))
         labels, answers = (own if isinstance(own, pl.Series) else _cells(own) for own in both)
-        spoken = _spoken(path, labels.alias(known["label"]), answers.alias(known["answer"]))
-        cells |= {"label": spoken.labels, "answer": spoken.answers}
-        notes += spoken.notes
+        cells["label"], cells["answer"], told = _spoken(
+            path, labels.alias(known["label"]), answers.alias(known["answer"])
+        )
+        notes += told
     rows = pl.DataFrame(cells).rename({"label": "target"}).with_row_index("place")
     if compared:
         # No answer is a wrong one; without a label nobody can tell.
@@ -287,16 +288,14 @@ def table_attributes(
         yield str(task), _taken(attributes, part["place"].to_list())
 
 
-class _Spoken(NamedTuple):
-    """Labels and answers of every row in one language, None where they are missing."""
+def _spoken(
+    path: Path, labels: pl.Series, answers: pl.Series
+) -> tuple[pl.Series, pl.Series, list[str]]:
+    """Read labels and answers in one language, if they are classes; else each as it stands.
 
-    labels: pl.Series
-    answers: pl.Series
-    notes: tuple[str, ...]
-
-
-def _spoken(path: Path, labels: pl.Series, answers: pl.Series) -> _Spoken:
-    """Read labels and answers in one language, if they are classes; else each as it stands."""
+    Returns:
+        Both, null where they are missing, and what a reader should know.
+    """
     label, answer = labels.name, answers.name
     read = read_labels(labels)
     known, labels = read.values.is_not_null(), read.values.drop_nulls()
@@ -310,11 +309,7 @@ def _spoken(path: Path, labels: pl.Series, answers: pl.Series) -> _Spoken:
     else:
         answered, more = read_values(answers, missing=NEVER_A_CLASS).values, ()
     name = printable(path.name)
-    return _Spoken(
-        read.values,
-        answered,
-        tuple(f"{name}: {note.sentence}." for note in (*notes, *more)),
-    )
+    return read.values, answered, [f"{name}: {note.sentence}." for note in (*notes, *more)]
 
 
 def _known(columns: LogColumns, names: Sequence[str], path: Path, *, timm: bool) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_lines
+from scotoma.readers.files import json_lines, objects
 from scotoma.readers.record import About, Evaluation, Format, Record
 
 __all__ = ["EVERY_EVAL_EVER"]
@@ -72,9 +72,7 @@ def _scores(outcome: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str
 
 def _answer(attributions: Any) -> str | None:
     """Read the extracted answer: the last that is final."""
-    if not isinstance(attributions, list):
-        return None
-    final = [one for one in attributions if isinstance(one, dict) and one.get("is_terminal")]
+    final = [one for one in objects(attributions) if one.get("is_terminal")]
     value = final[-1].get("extracted_value") if final else None
     return None if value is None else str(value)
 
@@ -85,9 +83,7 @@ def _text(raw: Any, messages: Any) -> str | None:
         return "\n".join(map(str, raw)) if raw else None
     if raw is not None:
         return str(raw)
-    if not isinstance(messages, list):
-        return None
-    own = [m for m in messages if isinstance(m, dict) and m.get("role") == "assistant"]
+    own = [one for one in objects(messages) if one.get("role") == "assistant"]
     return None if not own or own[-1].get("content") is None else str(own[-1]["content"])
 
 

@@ -32,7 +32,7 @@ from scotoma.readers.evaluation_tables import (
 from scotoma.readers.every_eval_ever import EVERY_EVAL_EVER
 from scotoma.readers.files import Glimpse
 from scotoma.readers.helm import HELM
-from scotoma.readers.inspect_ai import INSPECT_AI, INSPECT_AI_JSON
+from scotoma.readers.inspect_ai import INSPECT_AI
 from scotoma.readers.lighteval import LIGHTEVAL
 from scotoma.readers.lm_eval import LM_EVAL
 from scotoma.readers.record import (
@@ -54,6 +54,7 @@ __all__ = [
     "LETTERS_READ",
     "MOST_VALUES",
     "SUFFIXES",
+    "TABLES",
     "detect",
     "format_of",
     "gather_log",
@@ -63,7 +64,8 @@ __all__ = [
 
 FORMATS = ("lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "timm", "mlflow", "table")
 SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
-TOOLS = (INSPECT_AI, INSPECT_AI_JSON, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER)
+TABLES = FORMATS[-3:]
+TOOLS = (INSPECT_AI, HELM, LIGHTEVAL, LM_EVAL, EVERY_EVAL_EVER)
 SPLIT = re.compile(rb'\s*\{\s*"columns"\s*:\s*\[')
 Plain = str | int | float | bool
 DEEPEST = 8
@@ -226,17 +228,11 @@ class _Gathered:
     score_names: dict[str, None] = field(default_factory=dict)
     not_numbers: dict[str, list[Any]] = field(default_factory=dict)
     kinds: dict[str, set[str]] = field(default_factory=dict)
-    seen: set[tuple[str, int]] = field(default_factory=set)
-    doubled: list[tuple[str, int]] = field(default_factory=list)
+    keys: list[pl.DataFrame] = field(default_factory=list)
     examples_files: list[str] = field(default_factory=list)
     texts_files: list[str] = field(default_factory=list)
 
     def add(self, record: Record) -> None:
-        key = (record.example_id, record.rerun)
-        if key in self.seen:
-            self.doubled.append(key)
-            return
-        self.seen.add(key)
         # Only what is asked of the attributes is held: they are most of a log.
         own = {path: value_at(record.attributes, path) for path in self.attributes}
         self.held.append((record.scores, own, record.example_id, *record[4:]))
@@ -263,15 +259,10 @@ class _Gathered:
         self.held.clear()
         self.held_bytes = 0
 
-    def add_columns(self, columns: Columns) -> None:
-        key = columns.cells.select("example_id", "rerun")
-        again = columns.cells.select(~pl.struct("example_id", "rerun").is_first_distinct())
-        self.doubled += key.filter(again.to_series()).rows()
-        self.write(columns)
-
     def write(self, columns: Columns) -> None:
         """Write answers as one more part of each table."""
         given, height = columns.cells, columns.cells.height
+        self.keys.append(given.select("example_id", pl.col("rerun").cast(pl.Int32)))
         given = given.with_columns(
             pl.lit(None, kind).alias(name) for name, kind in GIVEN.items() if name not in given
         )
@@ -386,13 +377,13 @@ def gather_log(
                 )
                 first_row += 2**32
             if isinstance(record, Columns):
-                one.add_columns(record)
+                one.write(record)
             else:
                 one.add(record)
     gathered = []
     for evaluation, one in evaluations.items():
-        _refuse_doubled(path, one)
         one.write_held()
+        _refuse_doubled(path, pl.concat(one.keys))
         about = log.about(path, evaluation)
         gathered.append(
             {
@@ -427,9 +418,10 @@ def _no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _refuse_doubled(path: Path, one: _Gathered) -> None:
-    if one.doubled:
-        (example_id, rerun), others = one.doubled[0], len(one.doubled) - 1
+def _refuse_doubled(path: Path, keys: pl.DataFrame) -> None:
+    again = keys.filter(~pl.struct(pl.all()).is_first_distinct())
+    if again.height:
+        (example_id, rerun), others = again.row(0), again.height - 1
         more = f" (and {others:,} more)" if others else ""
         raise DataError(
             f"{printable(path.name)} must hold each example once a rerun, and has "
@@ -448,7 +440,7 @@ def list_attributes(path: Path, columns: LogColumns) -> dict[str, dict[str, list
     log = detect(path, columns)
     parts: Iterable[tuple[str, pl.DataFrame | Sequence[Mapping[str, Any]]]] = ()
     if log:
-        table = log.name in ("table", "timm", "mlflow")
+        table = log.name in TABLES
         parts = table_attributes(path, columns) if table else _attributes(log, path)
     counted: dict[str, dict[str, tuple[int, set[str], set[str]]]] = {}
     for task, attributes in parts:

@@ -31,6 +31,8 @@ __all__ = [
     "files_below",
     "json_file",
     "json_lines",
+    "object_beside",
+    "objects",
     "parsed",
     "part",
     "rows_of_table",
@@ -42,6 +44,7 @@ MOST_FILES = 10_000
 BATCH = 5_000  # rows that are read at a time
 ZSTANDARD = 93  # Python's zipfile reads it from 3.14 on
 MEMBER_BYTES = 2**28  # of one file in a zip, unpacked: a sample, or all summaries
+BLANKS = " \t\r\n"  # of JSON
 _decode = json.JSONDecoder().raw_decode
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # ends with the lengths of name and extra field
 
@@ -81,6 +84,15 @@ def part(value: Any, name: str) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
+def objects(value: Any) -> list[dict[str, Any]]:
+    """List the objects of a list; none where there is no list.
+
+    >>> objects([{"name": "acc"}, 1]), objects(None)
+    ([{'name': 'acc'}], [])
+    """
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def parsed(line: str | bytes, called: str, place: str) -> Any:
     """Parse JSON.
 
@@ -92,6 +104,12 @@ def parsed(line: str | bytes, called: str, place: str) -> Any:
     Raises:
         DataError: It is no JSON.
     """
+    try:  # as json.loads does, which spends half as long again on what it accepts
+        text = line if isinstance(line, str) else line.decode()
+        value, end = _decode(text)
+        return json.loads(line) if text[end:].strip(BLANKS) else value
+    except (ValueError, RecursionError):
+        pass
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -120,15 +138,6 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
                 for place, item in enumerate(_items(line + file.read(), path), 1):
                     yield _object(item, path, f"value {place:,}")
                 return
-            try:  # as json.loads does, which spends half as long again on what it accepts
-                text = line.decode()
-                value, end = _decode(text)
-                whole = isinstance(value, dict) and not text[end:].strip(" \t\r\n")
-            except (ValueError, RecursionError):
-                whole = False
-            if whole:
-                yield value
-                continue
             where = f"line {number:,}"
             yield _object(parsed(line, path.name, where), path, where)
 
@@ -167,14 +176,20 @@ def _past_space(text: str, place: int) -> int:
     return place
 
 
-def json_file(path: Path) -> Any:
+def json_file(path: Path, called: str = "") -> Any:
     """Read a file that is one JSON value.
 
     Raises:
         DataError: It is not.
     """
     with open_regular(path) as file:
-        return parsed(file.read(), path.name, "it")
+        return parsed(file.read(), called or path.name, "it")
+
+
+def object_beside(path: Path) -> dict[str, Any]:
+    """Read a file beside a log that is one JSON object; empty where there is none."""
+    content = json_file(path) if path.is_file() else {}
+    return content if isinstance(content, dict) else {}
 
 
 def rows_of_table(path: Path) -> Iterator[dict[str, Any]]:

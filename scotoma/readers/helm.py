@@ -13,7 +13,7 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import Glimpse, json_file, part
+from scotoma.readers.files import Glimpse, json_file, object_beside, objects, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
 __all__ = ["COUNTED", "HELM", "evaluation_of"]
@@ -47,7 +47,7 @@ def records(path: Path) -> Iterator[Record]:
         key = _key(row, row.get("instance_id"))
         state = states.get(key, {})
         instance = part(state, "instance")
-        references = [one for one in instance.get("references") or [] if isinstance(one, dict)]
+        references = objects(instance.get("references"))
         correct = [
             str(part(one, "output").get("text"))
             for one in references
@@ -95,8 +95,8 @@ def _key(row: Mapping[str, Any], example_id: Any) -> Key:
 def _scores(stats: list[Any]) -> dict[str, Any]:
     """Read the mean of each statistic, nan where nothing was counted; scores first."""
     numbers: dict[str, Any] = {}
-    for stat in stats:
-        name = part(stat, "name").get("name") if isinstance(stat, dict) else None
+    for stat in objects(stats):
+        name = part(stat, "name").get("name")
         if name is None:
             continue
         count = stat.get("count")
@@ -109,9 +109,8 @@ def _states(path: Path) -> dict[Key, dict[str, Any]]:
     """Read requests and answers from `scenario_state.json`, examples from `instances.json`."""
     states: dict[Key, dict[str, Any]] = {}
     if path.with_name("instances.json").is_file():
-        for instance in json_file(path.with_name("instances.json")):
-            if isinstance(instance, dict):
-                states[_key(instance, instance.get("id"))] = {"instance": instance}
+        for instance in objects(json_file(path.with_name("instances.json"))):
+            states[_key(instance, instance.get("id"))] = {"instance": instance}
     if path.with_name("scenario_state.json").is_file():
         for state in json_file(path.with_name("scenario_state.json")).get("request_states") or []:
             instance = part(state, "instance")
@@ -133,9 +132,7 @@ def _prompt(state: Mapping[str, Any]) -> str | None:
 
 
 def _spec(path: Path) -> dict[str, Any]:
-    beside = path.with_name("run_spec.json")
-    spec = json_file(beside) if beside.is_file() else {}
-    return spec if isinstance(spec, dict) else {}
+    return object_beside(path.with_name("run_spec.json"))
 
 
 def evaluation_of(path: Path) -> Evaluation:
@@ -161,18 +158,13 @@ def about(path: Path, _: Evaluation) -> About:
         "augmentation": spec.get("data_augmenter_spec"),
         "metrics": spec.get("metric_specs"),
     }
-    missing = [
-        name
-        for name in ("run_spec.json", "scenario_state.json")
-        if not path.with_name(name).is_file()
-    ]
     notes = tuple(
         f"{name} is not beside {path.name}: {what} not checked."
         for name, what in (
             ("run_spec.json", "few-shot examples, limit and generation settings are"),
             ("scenario_state.json", "prompts and targets are"),
         )
-        if name in missing
+        if not path.with_name(name).is_file()
     )
     return About(settings, model, notes)
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import ZipMembers, json_file, parsed, part
+from scotoma.readers.files import Glimpse, ZipMembers, json_file, objects, parsed, part
 from scotoma.readers.record import About, Attempt, Evaluation, Format, Record, hash_text
 
-__all__ = ["INSPECT_AI", "INSPECT_AI_JSON", "header"]
+__all__ = ["INSPECT_AI", "header"]
 
 # As inspect_ai's value_to_float: correct, partial, incorrect, no answer.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -36,20 +36,19 @@ SETTINGS = (
 )
 
 
-def _zip_records(path: Path) -> Iterator[Record]:
-    """Read the samples of an .eval file, in the order in which they were written."""
+def records(path: Path) -> Iterator[Record]:
+    """Read the samples of a log, in the order in which they were written."""
+    if not Glimpse(path).members:
+        log = json_file(path)
+        evaluation = _evaluation(log)
+        for sample in log.get("samples") or []:
+            yield _record(sample, evaluation, path)
+        return
     with ZipMembers(path) as members:
         evaluation = _evaluation(_zip_header(members))
         for name in members.names:
             if name.startswith("samples/") and name.endswith(".json"):
                 yield _record(parsed(members.read(name), path.name, name), evaluation, path)
-
-
-def _json_records(path: Path) -> Iterator[Record]:
-    log = json_file(path)
-    evaluation = _evaluation(log)
-    for sample in log.get("samples") or []:
-        yield _record(sample, evaluation, path)
 
 
 def _zip_header(members: ZipMembers) -> dict[str, Any]:
@@ -181,19 +180,19 @@ def _whole(text: str, attached: Mapping[str, Any]) -> str:
     return text
 
 
-def _about(log: Mapping[str, Any], path: Path) -> About:
+def about(path: Path, _: Evaluation) -> About:
+    """Read how a log says that examples were asked, and whether its evaluation has ended."""
+    log = header(path) if Glimpse(path).members else json_file(path)
     spec, plan = part(log, "eval"), part(log, "plan")
     config = part(spec, "config")
     generation = part(spec, "model_generate_config") | part(plan, "config")
     steps = [
         {"solver": step.get("solver"), "params": step.get("params_passed", step.get("params"))}
-        for step in plan.get("steps") or []
-        if isinstance(step, dict)
+        for step in objects(plan.get("steps"))
     ]
     scorers = [
         {"name": one.get("name"), "options": one.get("options")}
-        for one in spec.get("scorers") or []
-        if isinstance(one, dict)
+        for one in objects(spec.get("scorers"))
     ]
     settings = {
         **{name: config.get(name) for name in SETTINGS},
@@ -231,17 +230,7 @@ def header(path: Path) -> dict[str, Any]:
         return _zip_header(members)
 
 
-def _zip_about(path: Path, _: Evaluation) -> About:
-    return _about(header(path), path)
-
-
-def _json_about(path: Path, _: Evaluation) -> About:
-    return _about(json_file(path), path)
-
-
 INSPECT_AI = Format(
-    "inspect", _zip_records, _zip_about, lambda file: bool({*HEADERS} & {*file.members})
-)
-INSPECT_AI_JSON = Format(
-    "inspect", _json_records, _json_about, lambda file: bool(JSON_LOG.match(file.begins))
-)
+    "inspect", records, about,
+    lambda file: bool({*HEADERS} & {*file.members} or JSON_LOG.match(file.begins)),
+)  # fmt: skip

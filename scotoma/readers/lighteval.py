@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scotoma.readers.files import Glimpse, json_file, part, rows_of_table
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.files import Glimpse, object_beside, part, rows_of_table
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text, likeliest
 
 __all__ = ["LIGHTEVAL"]
 
@@ -45,7 +45,7 @@ def _record(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Reco
     texts = response.get("text_post_processed") or response.get("text") or []
     choice = None
     if not any(map(str, texts)):
-        choice = _likeliest(response.get("logprobs") or [], choices)
+        choice = likeliest(response.get("logprobs") or [], len(choices))
     asked = response.get("input") or doc.get("query")
     own_id = doc.get("id")
     return Record(
@@ -70,7 +70,7 @@ def _before(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Reco
     )
     choices = [str(one) for one in choices]
     pairs = [one[0] if isinstance(one, (list, tuple)) and one else one for one in response]
-    choice = _likeliest(pairs, choices)
+    choice = likeliest(pairs, len(choices))
     text = None if choice is not None or not response else str(response[0])
     asked = row.get("example")
     targets = [str(one).strip() for one in golds]
@@ -86,14 +86,6 @@ def _before(row: Mapping[str, Any], evaluation: Evaluation, number: int) -> Reco
         text=text,
         choice=choice,
     )
-
-
-def _likeliest(likelihoods: Any, choices: Sequence[str]) -> int | None:
-    """Find the choice with the highest log-likelihood; None where there is not one for each."""
-    numbers = [one for one in likelihoods if isinstance(one, (int, float))]
-    if not len(numbers) == len(likelihoods) == len(choices) > 1:
-        return None
-    return max(range(len(choices)), key=lambda place: numbers[place])
 
 
 def _first(texts: Any) -> str | None:
@@ -151,9 +143,7 @@ def _results(path: Path) -> dict[str, Any]:
     for above in path.parents:
         if above.name == "details":
             model = path.parent.parent.relative_to(above)
-            beside = above.parent / "results" / model / f"results_{date}.json"
-            results = json_file(beside) if beside.is_file() else {}
-            return results if isinstance(results, dict) else {}
+            return object_beside(above.parent / "results" / model / f"results_{date}.json")
     return {}
 
 

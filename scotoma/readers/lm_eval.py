@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import json_file, json_lines, part
-from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
+from scotoma.readers.files import json_lines, object_beside, objects, part
+from scotoma.readers.record import About, Evaluation, Format, Record, hash_text, likeliest
 
 __all__ = ["LM_EVAL"]
 
@@ -128,7 +128,7 @@ def _filters(path: Path, named: _Named) -> list[str]:
     """
     listed = part(part(named.results, "configs"), named.task).get("filter_list")
     if isinstance(listed, list):
-        return [str(one.get("name")) for one in listed if isinstance(one, dict)]
+        return [str(one.get("name")) for one in objects(listed)]
     answers: dict[str, list[str]] = {}
     for row in json_lines(path):
         own = answers.setdefault(str(row.get("doc_id")), [])
@@ -145,8 +145,7 @@ def _requests(row: Mapping[str, Any]) -> list[list[Any]]:
     if isinstance(arguments, dict):
         return [
             [one[f"arg_{place}"] for place in range(len(one)) if f"arg_{place}" in one]
-            for one in arguments.values()
-            if isinstance(one, dict)
+            for one in objects([*arguments.values()])
         ]
     if isinstance(arguments, str):  # lmms-eval asks once, and keeps the prompt
         return [[arguments, {}]]
@@ -179,9 +178,8 @@ def _likeliest(filtered: Any, options: int) -> int | None:
     """Find the option with the highest log-likelihood, as `acc` does."""
     if not isinstance(filtered, list) or len(filtered) != options:
         return None
-    numbers = [_number(one[0] if isinstance(one, list) and one else one) for one in filtered]
-    known = [number for number in numbers if number is not None]
-    return known.index(max(known)) if len(known) == options else None
+    firsts = (one[0] if isinstance(one, list) and one else one for one in filtered)
+    return likeliest([_number(one) for one in firsts], options)
 
 
 def _number(value: Any) -> float | None:
@@ -208,8 +206,7 @@ def _named(path: Path) -> _Named:
     beside = path.with_name(f"{date}_results.json" if of_lmms_eval else f"results_{date}.json")
     if not date:
         beside = path.with_name("results.json")
-    results = json_file(beside) if beside.is_file() else {}
-    results = results if isinstance(results, dict) else {}
+    results = object_beside(beside)
     if model:
         known = [one for one in part(results, "configs") if stem.endswith(f"_{one}")]
         task = max(known, key=len, default=task)
@@ -228,8 +225,8 @@ def about(path: Path, evaluation: Evaluation) -> About:
         "filter_definition": next(
             (
                 one.get("filter")
-                for one in own.get("filter_list") or []
-                if isinstance(one, dict) and one.get("name") == evaluation.filter
+                for one in objects(own.get("filter_list"))
+                if one.get("name") == evaluation.filter
             ),
             None,
         ),

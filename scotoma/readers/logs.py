@@ -19,6 +19,7 @@ from scotoma.readers.extract import (
     FORMATS,
     MOST_VALUES,
     SUFFIXES,
+    TABLES,
     format_of,
     gather_log,
     list_attributes,
@@ -29,8 +30,6 @@ from scotoma.readers.tables import is_one_table
 from scotoma.untrusted import read_apart
 
 __all__ = ["NoAnswerError", "NoLogError", "attributes_of", "read_logs"]
-
-TABLES = ("table", "timm", "mlflow")  # formats that a folder of other logs may hold beside them
 
 
 class NoLogError(ConfigError):

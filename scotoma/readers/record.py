@@ -28,6 +28,7 @@ __all__ = [
     "Format",
     "Record",
     "hash_text",
+    "likeliest",
     "masked_settings",
     "quoted_id",
     "text_column",
@@ -141,6 +142,18 @@ def hash_text(*texts: str | None) -> str:
         part = b"" if text is None else text.encode("utf-8", "surrogatepass")
         content += b"%d%d:" % (text is None, len(part)) + part
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def likeliest(likelihoods: Sequence[Any], options: int) -> int | None:
+    """Find the option of the highest log-likelihood; None where there is not one for each.
+
+    >>> likeliest([-2.0, -1.0], 2), likeliest([-2.0], 2)
+    (1, None)
+    """
+    numbers = [one for one in likelihoods if isinstance(one, (int, float))]
+    if not len(numbers) == len(likelihoods) == options > 0:
+        return None
+    return max(range(options), key=numbers.__getitem__)
 
 
 def text_column(column: Sequence[Any]) -> pl.Series:

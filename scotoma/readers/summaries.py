@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.readers.files import files_below, json_file, part
+from scotoma.readers.files import files_below, json_file, objects, part
 from scotoma.readers.helm import COUNTED, evaluation_of
 from scotoma.readers.inspect_ai import header
 from scotoma.untrusted import read_apart
@@ -157,9 +157,7 @@ def _of_results(content: Mapping[str, Any]) -> Iterator[Average]:
 
 
 def _of_every_eval_ever(content: Mapping[str, Any]) -> Iterator[Average]:
-    for one in content.get("evaluation_results") or []:
-        if not isinstance(one, dict):
-            continue
+    for one in objects(content.get("evaluation_results")):
         details, metric = part(one, "score_details"), part(one, "metric_config")
         value, uncertainty = _number(details.get("score")), part(details, "uncertainty")
         error = uncertainty.get("standard_error")
@@ -172,9 +170,7 @@ def _of_every_eval_ever(content: Mapping[str, Any]) -> Iterator[Average]:
 
 def _of_inspect(content: Mapping[str, Any]) -> Iterator[Average]:
     results, task = part(content, "results"), str(part(content, "eval").get("task") or "")
-    for scorer in results.get("scores") or []:
-        if not isinstance(scorer, dict):
-            continue
+    for scorer in objects(results.get("scores")):
         known = (scorer.get("scored_samples"), results.get("completed_samples"))
         n = next((one for one in map(_count, known) if one is not None), None)
         metrics = part(scorer, "metrics")

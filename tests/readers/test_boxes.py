@@ -131,7 +131,7 @@ def changed(change: Callable[[Any, list[Any]], Any]) -> tuple[Any, Any]:
         (lambda t, f: t.pop("annotations"), "keys images, categories and annotations"),
         (lambda t, f: t.update(annotations=4), "number 0 does not"),
         (lambda t, f: '{"a": 1}', "a list of detections"),
-        (lambda t, f: '[{"image_id": 7', "it may have been cut off"),
+        (lambda t, f: '[{"image_id": 7', "the file may have been cut off"),
     ],
 )  # fmt: skip
 def test_what_is_no_box_is_refused_in_one_sentence(

@@ -11,13 +11,13 @@ from scotoma.answers.admission import speak_of_classes, unasked_chance
 from scotoma.answers.pair import Answers, Examples, NumberedClasses, Pair
 from scotoma.commands.compare.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
+from scotoma.readers.extract import TABLES
 
 __all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "are_outcomes"]
 
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 NO_LABELS = "logs say what is right, and hold no labels"
 ONE_LABEL = "every label is the same"
-TABLES = ("table", "timm", "mlflow")  # formats whose answers may be names of classes
 
 
 def admitted(compared: Sequence[ComparedLogs]) -> list[Pair]:
