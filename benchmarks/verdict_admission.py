@@ -25,7 +25,7 @@ from scipy.special import ndtr, ndtri
 from scotoma.answers.admission import chance_note, class_skill
 from scotoma.audit.gate import Margins
 from scotoma.bias.counting import RateMetric
-from scotoma.bias.subgroup import change_at
+from scotoma.bias.subgroup import change_list
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.numbers import ChangeEvidence, Tally
 from scotoma.verdict import Rise, decide, rise_question
@@ -138,8 +138,8 @@ def failed(harm: Harm, audits: int, seed: int = 0) -> float:
         other = 0.95 * hard + math.sqrt(1 - 0.95**2) * rng.normal(size=harm.n)
         dense = _events(rng, harm.n, harm.dense, harm.models, hard)
         compressed = _events(rng, harm.n, harm.compressed, harm.models, other)
-        known = ChangeEvidence.of_tally(Tally.of(dense, compressed))
-        rise = change_at(known, (), "g", metric, 0.95)
+        moments = Tally.stack([Tally.of(dense, compressed)], (1, 1))
+        (rise,) = change_list(ChangeEvidence.of_tally(moments), ["g"], [metric], 0.95)
         change = Rise(
             rise.absolute, rise.relative, rise.dense, rise.compressed, rise.absolute_variance,
             rise.relative_variance,

@@ -5,7 +5,7 @@ Everything here adds over examples: shards are counted apart and summed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -216,6 +216,15 @@ def metrics(n_classes: int, positive: int | None) -> tuple[RateMetric, ...]:
             for c in range(n_classes)
         ),
     )
+
+
+def words_of(groups: Sequence[str], kinds: Sequence[RateMetric]) -> Callable[[int], Words]:
+    """Tell how the metrics of groups, numbered group by group, speak of themselves.
+
+    >>> words_of(["men", "women"], metrics(2, 1))(4).where
+    "group 'women'"
+    """
+    return lambda place: kinds[place % len(kinds)].words(groups[place // len(kinds)])
 
 
 def at_risk(n_classes: int, positive: int | None) -> Flags:

@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.bias.counting import RateMetric, check_names, metrics, tally
+from scotoma.bias.counting import RateMetric, check_names, metrics, tally, words_of
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
 from scotoma.inputs import array, populations
 from scotoma.numbers import ChangeEvidence, RateEvidence, Tally, check_level
 
 SELECTED = RateMetric("selected", None, "selection", "examples")
+SELECTIONS = np.s_[:, [1]]  # false positives, where all labels are negative
 
 
 def rates(
@@ -63,7 +64,7 @@ def rates(
     moments = tally(
         labels, predicted, None, groups, positive=positive, n_classes=n_classes, clusters=clusters
     )
-    return _rates(moments, names, metrics(n_classes, positive), level)
+    return _rates(RateEvidence.of_tally(moments), names, metrics(n_classes, positive), level)
 
 
 def amplification(
@@ -157,14 +158,13 @@ def group_changes(
     >>> len(group_changes(moments, ["all"], n_classes=2))
     5
     """
-    check_level(level)
     kinds = metrics(n_classes, positive)
     if moments.n.shape != (len(names), len(kinds)):
         raise DataError(
             f"moments must hold {len(names)} groups of {len(kinds)} metrics, got shape "
             f"{moments.n.shape}: pass the names and classes they were counted with"
         )
-    return _changes(moments, names, kinds, level)
+    return change_list(ChangeEvidence.of_tally(moments), names, kinds, level)
 
 
 def selection_rates(
@@ -192,7 +192,8 @@ def selection_rates(
     ('selected', 0.75, 4)
     """
     check_level(level)
-    return _rates(_selected(selected, None, groups, clusters), names, [SELECTED], level, 1)
+    moments = _selected(selected, None, groups, clusters)
+    return _rates(RateEvidence.of_tally(moments).take(SELECTIONS), names, [SELECTED], level)
 
 
 def selection_changes(
@@ -228,7 +229,7 @@ def selection_changes(
     """
     check_level(level)
     moments = _selected(dense, array(compressed, "selected"), groups, clusters, paired=paired)
-    return _changes(moments, names, [kind], level, 1)
+    return change_list(ChangeEvidence.of_tally(moments).take(SELECTIONS), names, [kind], level)
 
 
 def _selected(
@@ -254,42 +255,27 @@ def _selected(
 
 
 def _rates(
-    moments: Tally, names: Sequence[str], kinds: Sequence[RateMetric], level: float, first: int = 0
+    known: RateEvidence, names: Sequence[str], kinds: Sequence[RateMetric], level: float
 ) -> list[GroupRate]:
-    """Give some metrics of all groups, which follow each other in the moments."""
-    check_names(names, len(moments.n))
-    known, answer = RateEvidence.of_tally(moments), []
-    for (g, name), (e, kind) in product(enumerate(names), enumerate(kinds, first)):
-        rate = known.estimate((g, e), kind.words(name), level=level)
-        answer.append(GroupRate(name, kind.name, kind.class_id, rate))
-    return answer
-
-
-def _changes(
-    moments: Tally, names: Sequence[str], kinds: Sequence[RateMetric], level: float, first: int = 0
-) -> list[GroupChange]:
-    """Give the changes of some metrics of all groups, likewise."""
-    check_names(names, len(moments.n))
-    known = ChangeEvidence.of_tally(moments)
+    """Give some metrics of all groups, from evidence of shape (G, E)."""
+    check_names(names, len(known.n))
+    rates = known.columns(words_of(names, kinds), level=level).estimates()
+    places = product(names, kinds)
     return [
-        change_at(known, (g, e), name, kind, level)
-        for (g, name), (e, kind) in product(enumerate(names), enumerate(kinds, first))
+        GroupRate(name, kind.name, kind.class_id, rate)
+        for (name, kind), rate in zip(places, rates, strict=True)
     ]
 
 
-def change_at(
-    known: ChangeEvidence, index: tuple[int, ...], name: str, kind: RateMetric, level: float
-) -> GroupChange:
-    """Give the change of one metric of one group, at one place of the evidence."""
-    words = kind.words(name)
-    return GroupChange(
-        group=name,
-        metric=kind.name,
-        class_id=kind.class_id,
-        dense=known.dense.estimate(index, words, level=level),
-        compressed=known.compressed.estimate(index, words, level=level),
-        relative=known.relative(index, words, level=level),
-        absolute=known.absolute(index, words, level=level),
-        relative_variance=known.log_ratio.at(index),
-        absolute_variance=known.difference.at(index),
-    )
+def change_list(
+    known: ChangeEvidence, names: Sequence[str], kinds: Sequence[RateMetric], level: float
+) -> list[GroupChange]:
+    """Give the changes of some metrics of all groups, from evidence of shape (G, E)."""
+    check_names(names, len(known.dense.n))
+    columns = known.columns(words_of(names, kinds), level=level)
+    numbers = (columns[what].estimates() for what in columns)
+    spreads = (columns[what].variances() for what in ("relative", "absolute"))
+    return [
+        GroupChange(name, kind.name, kind.class_id, *parts)
+        for (name, kind), *parts in zip(product(names, kinds), *numbers, *spreads, strict=True)
+    ]

@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from scotoma.inputs import Floats, Ints
-from scotoma.numbers.crossed import Variance, of_variance
+from scotoma.numbers.crossed import Variance, no_interval, of_variance
 from scotoma.numbers.enough import FEW, FEW_EVENTS, FEWEST
-from scotoma.numbers.estimate import Estimate, few_runs, none_seen, undefined
+from scotoma.numbers.estimate import Estimate, check_level, few_runs, none_seen, undefined
 from scotoma.numbers.tally import Tally
 
-Index = tuple[int, ...]
 UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)
+LINKS: dict[str, tuple[Callable[[Floats], Any], Callable[[Floats], Any]]] = {
+    "identity": (lambda value: value, lambda value: value),
+    "logit": (lambda p: np.log(p) - np.log1p(-p), lambda x: 0.5 * (1 + np.tanh(0.5 * x))),
+    "log": (lambda change: np.log1p(change / 100), lambda x: 100 * np.expm1(x)),
+}  # to the scale on which an interval is symmetric, and back
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,51 @@ class Words:
 
 
 @dataclass(frozen=True)
-class RateEvidence:
+class Columns:
+    """Estimates of one number at many places.
+
+    Attributes:
+        fields: Each field of an estimate but `level`, shape (n,).
+        variance: Their variances, shape (n,) each.
+        level: Coverage of the intervals, a fraction in (0, 1).
+    """
+
+    fields: dict[str, npt.NDArray[Any]]
+    variance: Variance
+    level: float
+
+    def estimates(self) -> list[Estimate]:
+        """The same, one by one."""
+        rows = zip(*(column.tolist() for column in self.fields.values()), strict=True)
+        return [
+            Estimate(**dict(zip(self.fields, row, strict=True)), level=self.level) for row in rows
+        ]
+
+    def variances(self) -> list[Variance]:
+        """Their variances, one by one."""
+        parts = [getattr(self.variance, field.name).tolist() for field in fields(Variance)]
+        return [Variance(*row) for row in zip(*parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Arrays of one shape, however deep they lie."""
+
+    def take(self, places: Any) -> Self:
+        """The evidence at some places of the arrays."""
+        taken: Self = _taken(self, places)
+        return taken
+
+
+def _taken(part: Any, places: Any) -> Any:
+    if is_dataclass(part) and not isinstance(part, type):
+        own = {field.name: _taken(getattr(part, field.name), places) for field in fields(part)}
+        return replace(part, **own)
+    return part[places] if isinstance(part, np.ndarray) and part.ndim else part
+
+
+@dataclass(frozen=True)
+class RateEvidence(_Evidence):
     """Evidence on one rate of one population; arrays of one shape.
 
     Attributes:
@@ -77,30 +127,28 @@ class RateEvidence:
             variance=moments.variance(1.0, None),
         )
 
-    def estimate(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
-        """The rate at one place, its interval on the logit scale.
+    def columns(self, words: Callable[[int], Words], *, level: float = 0.95) -> Columns:
+        """The rates, their intervals on the logit scale, place by place.
 
         Args:
-            index: Place in the arrays.
-            words: For the reason of a missing value.
+            words: For the reason of a missing value, by the number of the place.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
-            The rate; undefined without examples at risk, within 3/n of 0 or 1 where no example
-            or every example has the event.
+            Undefined without examples at risk, within 3/n of 0 or 1 where no example or every
+            example has the event.
 
         >>> alone = RateEvidence.of_tally(Tally.of([[0, 0]] * 150))
-        >>> alone.estimate((), Words("error", "examples", "group 'men'")).high
+        >>> (rate,) = alone.columns(lambda place: Words("error", "examples", "all")).estimates()
+        >>> rate.high
         0.02
         """
-        return rate_estimate(
-            float(self.value[index]), self.variance.at(index), words, n=int(self.n[index]),
-            members=self.members, events=float(self.effective_events[index]), level=level,
-        )  # fmt: skip
+        own = self.value, self.variance, self.members, self.effective_events
+        return _columns(self, *own, "logit", words, level)
 
 
 @dataclass(frozen=True)
-class ChangeEvidence:
+class ChangeEvidence(_Evidence):
     """Evidence on one rate in two populations; arrays of one shape.
 
     Attributes:
@@ -132,58 +180,103 @@ class ChangeEvidence:
             log_ratio=log_ratio,
         )
 
-    def absolute(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
-        """Compressed rate minus dense rate at one place.
+    def columns(self, words: Callable[[int], Words], *, level: float = 0.95) -> dict[str, Columns]:
+        """Both rates and their change, place by place.
 
         Args:
-            index: Place in the arrays.
-            words: For the reason of a missing value.
+            words: For the reason of a missing value, by the number of the place.
             level: Coverage, a fraction in (0, 1).
 
         Returns:
-            The difference; undefined without examples at risk, without interval with one. Where no
-            example differs, the interval is that of the variance floor (`flip_floor`).
-
-        >>> evidence = ChangeEvidence.of_tally(Tally.of([[0]] * 388, [[0]] * 388))
-        >>> round(evidence.absolute((), Words("error", "examples", "group 'men'")).high, 4)
-        0.01
-        """
-        common = self._common(index, level)
-        if common.n == 0:
-            return common.undefined(words.nobody)
-        value = float(self.compressed.value[index] - self.dense.value[index])
-        return common.interval(value, self.difference.at(index), "identity")
-
-    def relative(self, index: Index, words: Words, *, level: float = 0.95) -> Estimate:
-        """100 (compressed rate / dense rate - 1) at one place, its interval on the log scale.
-
-        Args:
-            index: Place in the arrays.
-            words: For the reason of a missing value.
-            level: Coverage, a fraction in (0, 1).
-
-        Returns:
-            The change in per cent; nan without examples at risk, without an event in one
-            population, or fewer than 5 effective events.
+            `dense` and `compressed`, as `RateEvidence.columns` gives them; `relative`, which is
+            100 (compressed / dense - 1) in per cent with its interval on the log scale, nan without
+            an event in one population, or fewer than 5 effective events; and `absolute`, compressed
+            minus dense, whose interval is that of the variance floor (`flip_floor`) where no
+            example differs. All are undefined without examples at risk.
 
         >>> evidence = ChangeEvidence.of_tally(Tally.of([[1]] + [[0]] * 169, [[0]] * 170))
-        >>> evidence.relative((), Words("error", "examples", "group 'men'")).reason
+        >>> columns = evidence.columns(lambda place: Words("error", "examples", "group 'men'"))
+        >>> columns["relative"].estimates()[0].reason
         'relative change not estimable (no error among 170 examples)'
         """
-        common = self._common(index, level)
-        dense, compressed = float(self.dense.value[index]), float(self.compressed.value[index])
-        if common.n == 0:
-            return common.undefined(words.nobody)
-        if common.effective_events < FEWEST:
-            rows = int(self.dense.rows[index])
-            return common.undefined(relative_reason(common.effective_events, rows, words))
-        value = 100.0 * (compressed - dense) / dense
-        return common.interval(value, self.log_ratio.at(index), "log")
+        before, after = self.dense, self.compressed
+        known = (
+            min(before.members, after.members),
+            np.minimum(before.effective_events, after.effective_events),
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = 100.0 * (after.value - before.value) / before.value
+        change = after.value - before.value
+        return {
+            "dense": before.columns(words, level=level),
+            "compressed": after.columns(words, level=level),
+            "relative": _columns(before, ratio, self.log_ratio, *known, "log", words, level),
+            "absolute": _columns(before, change, self.difference, *known, "identity", words, level),
+        }
 
-    def _common(self, index: Index, level: float) -> _Common:
-        events = min(self.dense.effective_events[index], self.compressed.effective_events[index])
-        members = min(self.dense.members, self.compressed.members)
-        return _Common(int(self.dense.n[index]), members, float(events), level)
+
+def _columns(
+    at: RateEvidence,
+    value: Floats,
+    variance: Variance,
+    members: int,
+    events: Floats,
+    scale: Literal["identity", "logit", "log"],
+    words: Callable[[int], Words],
+    level: float,
+) -> Columns:
+    """Estimates among the same examples, of a rate or of a change."""
+    from scipy.special import stdtrit  # costly to import; who only reads numbers needs it not
+
+    check_level(level)
+    value, events, n = np.ravel(value), np.ravel(events), np.ravel(at.n)
+    parts = {
+        field.name: np.broadcast_to(np.ravel(getattr(variance, field.name)), value.shape)
+        for field in fields(Variance)
+    }
+    nobody, few = n == 0, events < FEW
+    undefined = nobody | ((events < FEWEST) if scale == "log" else False)
+    value = np.where(undefined, np.nan, value)
+    unseen = ~undefined & ((parts["total"] == 0) | (value == 0) | (value == 1))
+    unseen &= scale == "logit"
+    slope, (link, inverse) = np.ones(value.shape), LINKS[scale]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if scale == "logit":
+            slope = 1 / (value * (1 - value))
+        se = np.sqrt(parts["total"] * slope**2)
+        seen = ~undefined & ~unseen & (se > 0)
+        se = np.where(seen, se, np.nan)
+        half, centre = stdtrit(parts["df"], (1 + level) / 2) * se, link(value)
+        low, high = inverse(centre - half), inverse(centre + half)
+    reach = 3.0 * math.log1p(-level) / math.log1p(-0.95) / np.maximum(n, 1)
+    reasons = np.full(value.shape, "", dtype=object)
+    rows = np.ravel(at.rows)
+    for place in np.flatnonzero(~seen & ~unseen).tolist():
+        if nobody[place]:
+            reasons[place] = words(place).nobody
+        elif undefined[place]:
+            reasons[place] = relative_reason(float(events[place]), int(rows[place]), words(place))
+        else:
+            reasons[place] = no_interval(int(n[place]))
+    runs = few_runs(members)
+    noted = np.where(few, "; ".join(filter(None, [FEW_EVENTS, runs])), runs)
+    return Columns(
+        {
+            "value": value,
+            "low": np.where(unseen, np.maximum(0.0, value - reach), low),
+            "high": np.where(unseen, np.minimum(1.0, value + reach), high),
+            "n": n,
+            "members": np.full(n.shape, members),
+            "events": events,
+            "df": np.where(seen, parts["df"], np.nan),
+            "reason": reasons,
+            "note": np.where(nobody, "", noted),
+            "se": se,
+            "scale": np.where(unseen, "rule of three", np.where(seen, scale, "identity")),
+        },
+        Variance(**parts),
+        level,
+    )
 
 
 def relative_reason(events: float, rows: int, words: Words) -> str:
@@ -210,45 +303,14 @@ def rate_estimate(
     level: float,
     note: str = "",
 ) -> Estimate:
-    """One rate with its interval on the logit scale; `RateEvidence.estimate` says what it gives."""
-    common = _Common(n, members, events, level, note)
+    """One rate with its interval on the logit scale; `RateEvidence.columns` says what it gives."""
+    known: dict[str, Any] = {"n": n, "members": members, "events": events, "level": level}
+    note = "; ".join(filter(None, [note, FEW_EVENTS if events < FEW else ""]))
+    whole = "; ".join(filter(None, [note, few_runs(members)]))
     if n == 0 or variance is None:
-        return common.undefined(words if isinstance(words, str) else words.nobody)
+        reason = words if isinstance(words, str) else words.nobody
+        return undefined(reason, note=whole if n else "", **known)
     if variance.total == 0 or value in (0.0, 1.0):
-        return common.none_seen(value)
-    return common.interval(value, variance.scaled(1 / (value * (1 - value))), "logit")
-
-
-@dataclass(frozen=True)
-class _Common:
-    """Facts that all estimates at one place share."""
-
-    n: int
-    members: int
-    effective_events: float
-    level: float
-    note: str = ""
-
-    def interval(
-        self, value: float, variance: Variance, scale: Literal["identity", "logit", "log"]
-    ) -> Estimate:
-        return of_variance(
-            value, variance, n=self.n, members=self.members, events=self.effective_events,
-            level=self.level, scale=scale, note=self._note(),
-        )  # fmt: skip
-
-    def none_seen(self, value: float) -> Estimate:
-        return none_seen(
-            value, n=self.n, members=self.members, lowest=0.0, highest=1.0, level=self.level,
-            note=self._note(few_runs(self.members)), events=self.effective_events,
-        )  # fmt: skip
-
-    def undefined(self, reason: str) -> Estimate:
-        return undefined(
-            reason, n=self.n, members=self.members, events=self.effective_events, level=self.level,
-            note=self._note(few_runs(self.members)) if self.n else "",
-        )  # fmt: skip
-
-    def _note(self, *more: str) -> str:
-        few = FEW_EVENTS if self.effective_events < FEW else ""
-        return "; ".join(filter(None, [self.note, few, *more]))
+        return none_seen(value, lowest=0.0, highest=1.0, note=whole, **known)
+    variance = variance.scaled(1 / (value * (1 - value)))
+    return of_variance(value, variance, scale="logit", note=note, **known)

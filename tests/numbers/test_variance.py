@@ -198,7 +198,10 @@ def test_tallies_give_the_intervals_of_numbers_at_full_size():
     for paired in (False, True):
         whole = ChangeEvidence.of_tally(Tally.of(d, c, paired=paired))
         was, now = units.mean(d), units.mean(c, axis="dense" if paired else "compressed")
-        a, b = whole.absolute((), words), now.since(was).estimate()
+        a, b = (
+            whole.columns(lambda place: words)["absolute"].estimates()[0],
+            now.since(was).estimate(),
+        )
         np.testing.assert_allclose(
             [a.value, a.low, a.high, a.df, a.events],
             [b.value, b.low, b.high, b.df, b.events],
@@ -361,7 +364,7 @@ def test_doubling_every_row_within_its_cluster_changes_nothing():
     sums = [cluster_sums(np.repeat(e, 2, axis=0), ids) for e in (d, c)]
     twice = ChangeEvidence.of_tally(Tally.of(*sums, np.full(60, 2)))
     words = Words("error", "examples", "all")
-    a, b = once.relative((), words), twice.relative((), words)
+    a, b = (one.columns(lambda place: words)["relative"].estimates()[0] for one in (once, twice))
     np.testing.assert_allclose([a.value, a.se, a.df, a.events], [b.value, b.se, b.df, b.events])
     assert (a.n, b.n) == (60, 60)
 

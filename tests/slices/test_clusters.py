@@ -194,7 +194,8 @@ def test_rates_of_slices_are_those_of_clusters():
     sums = cluster_sums(compressed[inside], clusters[inside])
     sizes = cluster_sums(np.ones(inside.sum()), clusters[inside])
     words = Words("event", "examples", "the slice")
-    expected = RateEvidence.of_tally(Tally.of(sums, None, sizes)).estimate((), words)
+    evidence = RateEvidence.of_tally(Tally.of(sums, None, sizes))
+    (expected,) = evidence.columns(lambda place: words).estimates()
     for name in ("value", "low", "high", "n", "events", "df", "se"):
         assert getattr(one.inside, name) == pytest.approx(getattr(expected, name), rel=1e-12)
     assert one.inside.n == one.effect.n == np.unique(clusters[inside]).size < one.size

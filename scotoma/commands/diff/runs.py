@@ -15,7 +15,7 @@ from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.previous import Comparable
 from scotoma.bias import tally
 from scotoma.bias.counting import metrics
-from scotoma.bias.subgroup import change_at
+from scotoma.bias.subgroup import change_list
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.tables import shown
 from scotoma.datasets import AuditedExamples
@@ -250,12 +250,11 @@ def _on_shared(
         )  # fmt: skip
         known = ChangeEvidence.of_tally(moments)
         kinds = list(enumerate(metrics(len(test.classes), positive_id)))
-        of_all = [(e, kind) for e, kind in kinds if kind.class_id is None]  # classes may be many
-        for g, group in enumerate(groups.names):
-            for e, kind in of_all:
-                row = change_at(known, (g, e), group, kind, LEVEL)
-                change = Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
-                yield ", then ".join(dict.fromkeys(pair)), change
+        of_all = {e: kind for e, kind in kinds if kind.class_id is None}  # classes may be many
+        own = list(of_all.values())
+        for row in change_list(known.take(np.s_[:, list(of_all)]), groups.names, own, LEVEL):
+            change = Change(row.metric, row.group, row.dense, row.compressed, row.absolute)
+            yield ", then ".join(dict.fromkeys(pair)), change
 
 
 def _on_their_own(runs: tuple[Run, Run], names: list[str]) -> Iterator[tuple[str, Change]]:

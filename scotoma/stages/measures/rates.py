@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ from scotoma.answers.admission import is_label
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
 from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, stored_rows
-from scotoma.bias.counting import RateMetric, metrics
-from scotoma.bias.rate_table import WHATS, rate_columns
+from scotoma.bias.counting import RateMetric, metrics, words_of
 from scotoma.bias.results import GroupChange
-from scotoma.bias.subgroup import change_at
+from scotoma.bias.subgroup import change_list
 from scotoma.config.gate import ChangeRule, GateRules
 from scotoma.errors import DataError
-from scotoma.numbers import ChangeEvidence
+from scotoma.numbers import ChangeEvidence, Variance
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 
@@ -39,6 +38,10 @@ __all__ = [
 LEVEL = 0.95
 CELLS_AT_ONCE = 50_000  # rates that are laid out at a time: 100 MB
 MOST_JUDGED = 20_000  # that a gate asks about: a minute
+CHANGES = ("relative", "absolute")
+WHATS = ("dense", "compressed", *CHANGES)
+STORED = {"members": "models", "events": "effective_events"}  # fields of an estimate as columns
+PARTS = {f"variance_{field.name}": field.name for field in fields(Variance)}
 MOST_CLASS_ROWS = 5000  # rates of single classes that audit.json holds: 8 MB
 
 
@@ -58,41 +61,56 @@ class RateTable:
 
     def frames(self, variant: str, known: ChangeEvidence) -> Iterator[pl.DataFrame]:
         """Lay out the rates of single classes of one variant, of shape (G, E): rows of numbers."""
-        kinds = self._kinds
-        # No answer, and one that is no label, are no class: how many there are is told by itself.
-        own = [
-            place for place, kind in enumerate(kinds)
-            if kind.class_id is not None and is_label(self.classes[kind.class_id])
-        ]  # fmt: skip
-        at_once = max(1, CELLS_AT_ONCE // max(1, len(own)))
-        for first in range(0, len(self.groups) if own else 0, at_once):
+        places, kinds = self._chosen(whole=False, classes=True)
+        names = [self.classes[kind.class_id or 0] for kind in kinds]
+        at_once = max(1, CELLS_AT_ONCE // max(1, len(kinds)))
+        for first in range(0, len(self.groups) if kinds else 0, at_once):
             groups = self.groups[first : first + at_once]
-            block = np.ix_(range(first, first + len(groups)), own)
-            columns = rate_columns(
-                _block(known, block), groups, [kinds[place] for place in own], level=LEVEL
-            )
-            metric = pl.Series([kinds[place].name for place in own])
-            of_class = pl.Series([self.classes[kinds[place].class_id or 0] for place in own])
-            g, e, what = (np.ravel(at) for at in np.indices((len(groups), len(own), len(WHATS))))
-            keys = {
-                "metric": metric[e], "group": pl.Series(groups)[g], "class": of_class[e],
-                "what": pl.Series(WHATS)[what],
+            block = known.take(np.ix_(range(first, first + len(groups)), places))
+            columns = block.columns(words_of(groups, kinds), level=LEVEL)
+            each, cells = len(columns), len(groups) * len(kinds)
+            table: dict[str, Any] = {
+                "question": "rates", "variant": variant, "condition": None, "level": LEVEL,
+                "metric": np.repeat([kind.name for kind in kinds] * len(groups), each),
+                "class": np.repeat(names * len(groups), each),
+                "group": np.repeat(groups, len(kinds) * each),
+                "what": list(columns) * cells,
             }  # fmt: skip
-            whole = {"question": "rates", "variant": variant, "condition": None, "level": LEVEL}
-            yield (
-                pl.DataFrame(keys | columns)
-                .with_columns(**{name: pl.lit(value) for name, value in whole.items()})
-                .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
-                .fill_nan(None)
+            for name in columns["dense"].fields:
+                parts = [own.fields[name] for own in columns.values()]
+                table[STORED.get(name, name)] = np.stack(parts, axis=1).ravel()
+            for name, part in PARTS.items():
+                spread = [
+                    getattr(own.variance, part) if what in CHANGES else np.full(cells, np.nan)
+                    for what, own in columns.items()
+                ]
+                table[name] = np.stack(spread, axis=1).ravel()
+            rows = pl.DataFrame(table)
+            yield rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()).fill_nan(
+                None
             )
 
-    def rows(self, known: ChangeEvidence, *, with_classes: bool) -> Iterator[dict[str, Any]]:
+    def rows(self, known: ChangeEvidence, *, with_classes: bool) -> list[dict[str, Any]]:
         """Give rows of `subgroups`, those of single classes too or not."""
-        for g, group in enumerate(self.groups):
-            for e, kind in enumerate(self._kinds):
-                name = None if kind.class_id is None else self.classes[kind.class_id]
-                if kind.class_id is None or (with_classes and name is not None and is_label(name)):
-                    yield change_row(change_at(known, (g, e), group, kind, LEVEL), name)
+        places, kinds = self._chosen(whole=True, classes=with_classes)
+        block = known.take(np.ix_(range(len(self.groups)), places))
+        return [
+            change_row(one, None if one.class_id is None else self.classes[one.class_id])
+            for one in change_list(block, self.groups, kinds, LEVEL)
+        ]
+
+    def _chosen(self, *, whole: bool, classes: bool) -> tuple[list[int], list[RateMetric]]:
+        """Number and list metrics: of all examples, and of single classes.
+
+        No answer, and one that is no label, are no class: how many there are is told by itself.
+        """
+        labels = [classes and is_label(name) for name in self.classes]
+        chosen = {
+            place: kind
+            for place, kind in enumerate(self._kinds)
+            if (whole if kind.class_id is None else labels[kind.class_id])
+        }
+        return list(chosen), list(chosen.values())
 
     @property
     def class_rows(self) -> int:
@@ -102,14 +120,6 @@ class RateTable:
     @property
     def _kinds(self) -> tuple[RateMetric, ...]:
         return metrics(len(self.classes), self.positive)
-
-
-def _block(part: Any, block: Any) -> Any:
-    """The same of some groups and metrics: every array of evidence."""
-    if is_dataclass(part) and not isinstance(part, type):
-        names = [field.name for field in fields(part)]
-        return replace(part, **{name: _block(getattr(part, name), block) for name in names})
-    return part[block] if isinstance(part, np.ndarray) and part.ndim else part
 
 
 def write_rates(path: Path, parts: Iterable[Path]) -> None:
