@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
 from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
 from scotoma.numbers import COMPRESSED, Estimate, Units
+
+# What a flip of a dense member is, seen from its compressed partner.
+BACK = {"right_to_wrong": "wrong_to_right", "wrong_to_right": "right_to_wrong"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,65 +76,60 @@ def flip_ledger(
     y = None if labels is None else true_labels(labels, len(d), None)[:, None]
     inside = booleans(groups, "groups", (len(names), len(d)))
     units = Units.of(len(d), clusters)
-    kinds = _paired_flips(d, c, y) if paired else _unpaired_flips(d, c, y)
+    was, now = (None if y is None else own == y for own in (d, c))
+    if paired:  # each has one partner, and by either side they are the same
+        by_dense = _flips(was, now, 1, (d == c).view(np.uint8))
+        kinds = {kind: (flips, None) for kind, flips in by_dense.items()}
+    else:
+        k, other = d.shape[1], c.shape[1]
+        _, same_d, same_c = agreement(d, c)
+        a, b = (
+            None if right is None else right.sum(axis=1, keepdims=True, dtype=same_d.dtype)
+            for right in (was, now)
+        )
+        by_dense, by_compressed = _flips(was, b, other, same_d), _flips(now, a, k, same_c)
+        kinds = {kind: (own, by_compressed[BACK.get(kind, kind)]) for kind, own in by_dense.items()}
     rows = []
     for name, group in zip(names, inside, strict=True):
         reason = f"undefined (no examples in group {name!r})"
-        shares = {kind: _share(flips, group, units, reason) for kind, flips in kinds.items()}
+        shares = {kind: _share(*flips, group, units, reason) for kind, flips in kinds.items()}
         rows.append(LedgerRow(group=name, n=int(group.sum()), **shares))
     return rows
 
 
-@dataclass(frozen=True)
-class _Flips:
-    """One kind of flip.
+def _flips(
+    right: Flags | None, partners_right: Labels | Flags | None, partners: int, same: Labels
+) -> dict[str, Labels]:
+    """Count the partners in the other population with whom each member makes each kind of flip.
 
-    Attributes:
-        by_dense: Compressed members with whom each dense member makes it, (N, K).
-        by_compressed: Dense members with whom each compressed member does, (N, K'); None where
-            members have one partner and the two are the same.
+    Args:
+        right: Which answers of the members are right, shape (N, K); None without labels.
+        partners_right: How many of a member's partners are right, shape (N, K) or (N, 1).
+        partners: How many partners it has.
+        same: How many of them give its label, shape (N, K).
     """
-
-    by_dense: Labels
-    by_compressed: Labels | None = None
-
-
-def _paired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> dict[str, _Flips]:
-    flips = {"changed": dense != compressed}
-    if y is not None:
-        was, now = dense == y, compressed == y
-        flips |= {
-            "right_to_wrong": was & ~now,
-            "wrong_to_right": ~was & now,
-            "wrong_to_other": ~was & ~now & (dense != compressed),
-        }
-    return {kind: _Flips(flip) for kind, flip in flips.items()}
-
-
-def _unpaired_flips(dense: Labels, compressed: Labels, y: Labels | None) -> dict[str, _Flips]:
-    k, other = dense.shape[1], compressed.shape[1]
-    _, same_d, same_c = agreement(dense, compressed)
-    flips = {"changed": _Flips(other - same_d, k - same_c)}
-    if y is None:
+    flips = {"changed": partners - same}
+    if right is None or partners_right is None:
         return flips
-    was, now = dense == y, compressed == y
-    a, c = (right.sum(axis=1, keepdims=True, dtype=same_d.dtype) for right in (was, now))
+    wrong = partners - partners_right.astype(same.dtype)
     return flips | {
-        "right_to_wrong": _Flips(was * (other - c), ~now * a),
-        "wrong_to_right": _Flips(~was * c, now * (k - a)),
+        "right_to_wrong": right * wrong,
+        "wrong_to_right": ~right * (partners - wrong),
         # A label shared with a wrong member is wrong: what is neither right nor shared is another.
-        "wrong_to_other": _Flips(~was * (other - c - same_d), ~now * (k - a - same_c)),
+        "wrong_to_other": ~right * (wrong - same),
     }
 
 
-def _share(flips: _Flips, group: Flags, units: Units, reason: str) -> Estimate:
+def _share(
+    by_dense: Labels, by_compressed: Labels | None, group: Flags, units: Units, reason: str
+) -> Estimate:
     """Rate of a flip over pairs of members.
 
     With e_x the share of pairs that flip on x, psi_x = e_x and the members' influences are the
     shares of each one's partners: the first-order terms of a two-sample U-statistic.
     """
-    rate = units.mean(flips.by_dense, group)
-    if flips.by_compressed is not None:
-        partners = units.partners(flips.by_compressed, group, axis=COMPRESSED)
-        rate = rate / flips.by_compressed.shape[1] + partners / flips.by_dense.shape[1]
+    rate = units.mean(by_dense, group)
+    if by_compressed is not None:
+        partners = units.partners(by_compressed, group, axis=COMPRESSED)
+        rate = rate / by_compressed.shape[1] + partners / by_dense.shape[1]
     return rate.rate(reason)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
-from scotoma.inputs import Codes, Flags, booleans, cluster_ids, populations
-from scotoma.numbers import check_level, cluster_sums
+from scotoma.inputs import booleans, populations
+from scotoma.numbers import Number, Units, check_level
 
 __all__ = ["LabelParity", "label_parity"]
 
@@ -86,50 +86,31 @@ def label_parity(
         np.asarray(network)[:, None], np.asarray(exported)[:, None], None, paired=True
     )
     masks = booleans(groups, "groups", (len(names), len(before)))
-    codes, differ = cluster_ids(clusters, len(before)), (before != after)[:, 0]
-    return [
-        _group(
-            name,
-            differ[mask],
-            None if codes is None else cluster_ids(codes[mask], int(mask.sum())),
-            level,
-        )
-        for name, mask in zip(names, masks, strict=True)
-    ]
+    units, differ, rows = Units.of(len(before), clusters), before != after, []
+    for name, mask in zip(names, masks, strict=True):
+        share, reason = units.mean(differ, mask), ""
+        low = high = math.nan
+        if share.n:
+            low, high = _exact(share.value, _effective(share, level), level)
+        else:
+            reason = f"undefined (no examples in group {name!r})"
+        count = int(differ[mask].sum())
+        rows.append(
+            LabelParity(
+                group=name, n=share.n, differ=count, value=share.value, low=low, high=high,
+                level=level, reason=reason,
+            )
+        )  # fmt: skip
+    return rows
 
 
-def _group(name: str, differ: Flags, codes: Codes | None, level: float) -> LabelParity:
-    n = differ.size if codes is None else int(codes.max(initial=-1)) + 1
-    many = int(differ.sum())
-    if not n:
-        value = low = high = math.nan
-        reason = f"undefined (no examples in group {name!r})"
-    else:
-        value, reason = many / differ.size, ""
-        low, high = _exact(value, _effective(differ, codes, n, level), level)
-    return LabelParity(
-        group=name,
-        n=n,
-        differ=many,
-        value=value,
-        low=low,
-        high=high,
-        level=level,
-        reason=reason,
-    )
-
-
-def _effective(differ: Flags, codes: Codes | None, n: int, level: float) -> float:
+def _effective(share: Number, level: float) -> float:
     """Independent examples that a share rests on: at most one per cluster."""
-    share = differ.mean()
-    if codes is None or n < 2 or not 0 < share < 1:
+    n, p, variance = share.n, share.value, share.variance.examples
+    if n == share.rows or n < 2 or not variance > 0:  # or every cluster has the share of the whole
         return float(n)
-    residuals = cluster_sums((differ - share)[:, None], codes)[:, 0]
-    variance = n / (n - 1) * (residuals**2).sum() / differ.size**2
-    if variance == 0:  # every cluster has the share of the whole
-        return float(n)
-    of_rows, of_clusters = stdtrit([differ.size - 1, n - 1], (1 + level) / 2)
-    return min(float(n), float(share * (1 - share) / variance * (of_rows / of_clusters) ** 2))
+    of_rows, of_clusters = stdtrit([share.rows - 1, n - 1], (1 + level) / 2)
+    return min(float(n), float(p * (1 - p) / variance * (of_rows / of_clusters) ** 2))
 
 
 def _exact(share: float, n: float, level: float) -> tuple[float, float]:

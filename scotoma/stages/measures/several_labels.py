@@ -23,8 +23,6 @@ from scotoma.stages.measures.pairs import PopulationPair
 
 __all__ = ["WholeExamples"]
 
-ROWS = 512  # examples whose members are compared with each other at a time
-
 
 @dataclass(frozen=True, eq=False)
 class WholeExamples:
@@ -173,13 +171,15 @@ def _numbered(answers: NDArray[Any]) -> NDArray[np.int64]:
     Returns:
         Shape (N, M): equal numbers in a row, equal answers to all labels.
 
-    >>> _numbered(np.array([[[0, 1, 0, 2], [1, 1, 1, 1]]])).tolist()
-    [[0, 1, 0, 3]]
+    >>> numbers = _numbered(np.array([[[0, 1, 0, 2], [1, 1, 1, 1]]]))
+    >>> len(set(numbers[0])), bool(numbers[0, 0] == numbers[0, 2])
+    (3, True)
     """
-    packed = np.packbits(np.concatenate([answers == 1, answers == 2], axis=1), axis=1)
-    numbers = np.empty((len(answers), answers.shape[2]), np.int64)
-    for start in range(0, len(answers), ROWS):
-        part = packed[start : start + ROWS]
-        same = (part[:, :, :, None] == part[:, :, None, :]).all(axis=1)
-        numbers[start : start + ROWS] = same.argmax(axis=1)  # the first member that answers alike
-    return numbers
+    from scotoma.divergence.agreement import row_labels
+
+    # Sums of random numbers, one for each answer: two others share one with a chance of 2^-63.
+    keys = np.random.default_rng(0).integers(2**63, size=(answers.shape[1], 3), dtype=np.uint64)
+    sums = np.zeros((len(answers), answers.shape[2]), np.uint64)
+    for label, own in enumerate(keys):
+        sums += own[answers[:, label]]
+    return row_labels(sums)
