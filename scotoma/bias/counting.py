@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ from scotoma.inputs import (
 )
 from scotoma.numbers import Tally, Words
 from scotoma.numbers.tally import power_table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array, csr_array
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,6 @@ class RateMetric:
         "group 'men'"
         """
         return Words(self.event, self.at_risk, f"group '{group}'")
-
-
-@dataclass(frozen=True)
-class Events:
-    """Who goes wrong where, one entry an event; the metrics of `metrics` number the kinds.
-
-    Attributes:
-        row: Example, shape (E,).
-        kind: Number of the metric that counts it.
-        member: The member with the event.
-        members: Number of members.
-    """
-
-    row: npt.NDArray[np.intp]
-    kind: npt.NDArray[np.intp]
-    member: npt.NDArray[np.intp]
-    members: int
 
 
 def counts(
@@ -147,33 +134,38 @@ def tally(
         d, c = populations(dense, compressed, n_classes, paired=paired)
     y = true_labels(labels, len(d), n_classes)
     masks = group_masks(groups, len(y))
-    kinds = len(metrics(n_classes, positive))
-    of_dense, of_compressed = (events(y, ids, n_classes, positive) for ids in (d, c))
-    codes = cluster_ids(clusters, len(y))
+    kinds, k = len(metrics(n_classes, positive)), d.shape[1]
+    was, now = (events(y, ids, n_classes, positive) for ids in (d, c))
+    codes, risk = cluster_ids(clusters, len(y)), at_risk(n_classes, positive)
     if codes is not None:
-        risk = at_risk(n_classes, positive)
-        return Tally.stack(
-            [
-                Tally.of(
-                    by_cluster(of_dense, mask, e, codes),
-                    None if compressed is None else by_cluster(of_compressed, mask, e, codes),
-                    np.bincount(codes, weights=risk[y, e] & mask),
-                    paired=paired,
-                )
-                for mask in masks
-                for e in range(kinds)
-            ],
-            (len(masks), kinds),
-        )
-    per_label = np.stack([np.bincount(y[mask], minlength=n_classes) for mask in masks])
-    powers = _powers(of_dense, of_compressed, masks, kinds)
-    powers[..., 0, 0] = per_label @ at_risk(n_classes, positive)
-    of_d, of_c = (_per_member(own, masks, kinds) for own in (of_dense, of_compressed))
-    squares = np.full((*of_d.shape[:-1], 3), np.nan)
-    squares[..., 0], squares[..., 1] = of_d.sum(-1), of_c.sum(-1)  # an event is its own square
-    if paired:
-        squares[..., 2] = _per_member(_joint(of_dense, of_compressed, kinds), masks, kinds).sum(-1)
-    return Tally(powers[..., None], of_d, of_c, squares)
+
+        def part(sums: list[csc_array], mask: Flags, e: int) -> Tally:
+            own, *other = (
+                each[:, e * size : (e + 1) * size].toarray()
+                for each, size in zip(sums, (d.shape[1], c.shape[1]), strict=True)
+            )
+            rows = np.bincount(codes, weights=risk[y, e] & mask)
+            return Tally.of(own, None if compressed is None else other[0], rows, paired=paired)
+
+        parts = []
+        for mask in masks:
+            sums = [_by_cluster(own, mask, codes) for own in (was, now)]
+            parts += [part(sums, mask, e) for e in range(kinds)]
+        return Tally.stack(parts, (len(masks), kinds))
+
+    def by_group(own: csr_array) -> Ints:
+        """Events of each group, metric and member."""
+        sums = np.stack([own.T @ mask.astype(np.int64) for mask in masks])
+        return sums.reshape(len(masks), kinds, own.shape[1] // kinds)
+
+    of_d, of_c = by_group(was), by_group(now)
+    powers = _powers(_by_kind(was, kinds) + (k + 1) * _by_kind(now, kinds), masks, k + 1)
+    labelled = [np.bincount(y[mask], minlength=n_classes) for mask in masks]
+    powers[..., 0, 0] = np.stack(labelled) @ risk
+    joint = by_group(was.multiply(now)).sum(axis=-1) if paired else np.nan
+    # An event is its own square.
+    squares = np.stack(np.broadcast_arrays(of_d.sum(axis=-1), of_c.sum(axis=-1), joint), axis=-1)
+    return Tally(powers[..., None], of_d, of_c, squares.astype(np.float64))
 
 
 @cache
@@ -239,8 +231,8 @@ def at_risk(n_classes: int, positive: int | None) -> Flags:
     return np.hstack([np.ones((n_classes, 1), np.bool_), ~own, own])
 
 
-def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | None) -> Events:
-    """The events of one population: every wrong prediction, counted under its metrics.
+def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | None) -> csr_array:
+    """Who goes wrong where: every wrong prediction, counted under its metrics.
 
     With a positive class an error is a false positive or a false negative, so that confusions
     among other classes are none.
@@ -251,10 +243,14 @@ def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | No
         n_classes: Number of classes.
         positive: The positive class; None for every class against the rest.
 
-    >>> import numpy as np
-    >>> events(np.array([0, 1]), np.array([[1, 0], [1, 0]]), 2, 1).kind.tolist()
-    [0, 0, 1, 2]
+    Returns:
+        Ones at (example, e K + member), shape (N, E K), the metrics in the order of `metrics`.
+
+    >>> events(np.array([0, 1]), np.array([[1, 0], [1, 0]]), 2, 1).toarray().tolist()
+    [[1, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1]]
     """
+    from scipy.sparse import csr_array
+
     row, member = np.nonzero(predicted != labels[:, None])
     label, truth = predicted[row, member].astype(np.intp), labels[row].astype(np.intp)
     if positive is None:
@@ -263,10 +259,10 @@ def events(labels: Labels, predicted: Labels, n_classes: int, positive: int | No
         counted = (label == positive) | (truth == positive)
         row, member, label = row[counted], member[counted], label[counted]
         kinds = [np.zeros_like(row), np.where(label == positive, 1, 2)]
-    times = len(kinds)
-    return Events(
-        np.tile(row, times), np.concatenate(kinds), np.tile(member, times), predicted.shape[1]
-    )
+    k, times = predicted.shape[1], len(kinds)
+    at = np.tile(row, times), np.concatenate(kinds) * k + np.tile(member, times)
+    shape = len(labels), len(metrics(n_classes, positive)) * k
+    return csr_array((np.ones(len(at[0]), np.int64), at), shape=shape)
 
 
 def group_masks(groups: npt.ArrayLike, rows: int) -> Flags:
@@ -297,66 +293,51 @@ def check_names(names: Sequence[str], groups: int) -> None:
         )
 
 
-def by_cluster(own: Events, mask: Flags, kind: int, codes: Codes) -> Ints:
-    """Events of one group and kind, per cluster and member, shape (n, K).
+def _by_cluster(own: csr_array, mask: Flags, codes: Codes) -> csc_array:
+    """Events of one group by cluster, shape (n, E K)."""
+    from scipy.sparse import csr_array
+
+    rows = np.flatnonzero(mask)
+    shape = int(codes.max()) + 1, len(codes)
+    return (
+        csr_array((np.ones(len(rows), np.int64), (codes[rows], rows)), shape=shape) @ own
+    ).tocsc()
+
+
+def _by_kind(own: csr_array, kinds: int) -> csr_array:
+    """Members with an event, shape (N, E)."""
+    from scipy.sparse import csr_array
+
+    members = max(own.shape[1] // kinds, 1)
+    parts = own.data, own.indices // members, own.indptr
+    summed = csr_array(parts, shape=(own.shape[0], kinds), copy=True)
+    summed.sum_duplicates()
+    return summed
+
+
+def _powers(members: csr_array, masks: Flags, base: int) -> Ints:
+    """Sums of s^i t^j per group and kind, without the examples that have no event.
 
     Args:
-        own: The events of one population.
-        mask: Members of the group, bool, shape (N,).
-        kind: Number of the metric.
-        codes: Number of each row's cluster, from 0 without gaps, shape (N,).
-
-    >>> import numpy as np
-    >>> wrong = events(np.array([0, 0]), np.array([[1, 0], [1, 1]]), 2, 1)
-    >>> by_cluster(wrong, np.array([True, True]), 1, np.array([0, 0])).tolist()
-    [[2, 1]]
+        members: s + t base of every example and kind, shape (N, E).
+        masks: The groups, shape (G, N).
+        base: More than any s.
     """
-    kept = (own.kind == kind) & mask[own.row]
-    n = int(codes.max()) + 1
-    flat = codes[own.row[kept]] * own.members + own.member[kept]
-    return np.bincount(flat, minlength=n * own.members).reshape(n, own.members)
-
-
-def _powers(dense: Events, compressed: Events, masks: Flags, kinds: int) -> Ints:
-    """Sums of s^i t^j per group and kind, without the examples that have no event."""
-    s_key, s_count = np.unique(dense.row * kinds + dense.kind, return_counts=True)
-    t_key, t_count = np.unique(compressed.row * kinds + compressed.kind, return_counts=True)
-    keys = np.union1d(s_key, t_key)
-    powers = np.zeros((len(masks), kinds, 5, 5), np.int64)
-    if not keys.size:
+    powers = np.zeros((len(masks), members.shape[1], 5, 5), np.int64)
+    if not members.nnz:
         return powers
-    s, t = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
-    s[np.searchsorted(keys, s_key)] = s_count
-    t[np.searchsorted(keys, t_key)] = t_count
-    row, kind = np.divmod(keys, kinds)
+    row = np.repeat(np.arange(members.shape[0]), np.diff(members.indptr))
     # Few pairs (s, t) occur, so examples are counted by pair and only pairs are raised to powers.
-    base = compressed.members + 1
-    pair = (kind * (dense.members + 1) + s) * base + t
-    pairs, pair_of = np.unique(pair, return_inverse=True)
-    rest, t_pair = np.divmod(pairs, base)
-    kind_pair, s_pair = np.divmod(rest, dense.members + 1)
-    table = power_table(s_pair, t_pair).reshape(len(pairs), -1)
-    present, starts = np.unique(kind_pair, return_index=True)
+    most = int(members.data.max()) + 1
+    pairs, pair_of = np.unique(
+        members.indices.astype(np.int64) * most + members.data, return_inverse=True
+    )
+    kind, code = np.divmod(pairs, most)
+    t, s = np.divmod(code, base)
+    table = power_table(s, t).reshape(len(pairs), -1)
+    present, starts = np.unique(kind, return_index=True)
     for g, mask in enumerate(masks):
         seen = np.bincount(pair_of[mask[row]], minlength=len(pairs))
         sums = np.add.reduceat(seen[:, None] * table, starts, axis=0)
         powers[g, present] = sums.reshape(-1, 5, 5)
     return powers
-
-
-def _per_member(own: Events, masks: Flags, kinds: int) -> Ints:
-    """Events of each member per group and kind, shape (G, E, K)."""
-    code, bins = own.kind * own.members + own.member, kinds * own.members
-    total = np.zeros((len(masks), bins), np.int64)
-    for g, mask in enumerate(masks):
-        total[g] = np.bincount(code[mask[own.row]], minlength=bins)[:bins]
-    return total.reshape(len(masks), kinds, own.members)
-
-
-def _joint(dense: Events, compressed: Events, kinds: int) -> Events:
-    """The events that member m of both populations has on the same example."""
-    k = dense.members
-    first, second = ((own.row * kinds + own.kind) * k + own.member for own in (dense, compressed))
-    row_kind, member = np.divmod(np.intersect1d(first, second, assume_unique=True), k)
-    row, kind = np.divmod(row_kind, kinds)
-    return Events(row, kind, member, k)
