@@ -299,9 +299,9 @@ def _by_cluster(own: csr_array, mask: Flags, codes: Codes) -> csc_array:
 
     rows = np.flatnonzero(mask)
     shape = int(codes.max()) + 1, len(codes)
-    return (
-        csr_array((np.ones(len(rows), np.int64), (codes[rows], rows)), shape=shape) @ own
-    ).tocsc()
+    held = csr_array((np.ones(len(rows), np.int64), (codes[rows], rows)), shape=shape)
+    sums: csc_array = (held @ own).tocsc()
+    return sums
 
 
 def _by_kind(own: csr_array, kinds: int) -> csr_array:

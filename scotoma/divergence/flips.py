@@ -77,6 +77,7 @@ def flip_ledger(
     inside = booleans(groups, "groups", (len(names), len(d)))
     units = Units.of(len(d), clusters)
     was, now = (None if y is None else own == y for own in (d, c))
+    kinds: dict[str, tuple[Labels, Labels | None]]
     if paired:  # each has one partner, and by either side they are the same
         by_dense = _flips(was, now, 1, (d == c).view(np.uint8))
         kinds = {kind: (flips, None) for kind, flips in by_dense.items()}

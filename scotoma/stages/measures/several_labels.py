@@ -162,7 +162,7 @@ class WholeExamples:
         return rows.reshape(-1, len(self.names), *rows.shape[1:])
 
 
-def _numbered(answers: NDArray[Any]) -> NDArray[np.int64]:
+def _numbered(answers: NDArray[Any]) -> NDArray[np.integer[Any]]:
     """Number the different columns of each example's answers.
 
     Args:
