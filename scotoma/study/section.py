@@ -26,6 +26,7 @@ def study_section(findings: Findings) -> Section | None:
         _effects(studies), _groups(studies), _checks(studies), _agreement(studies),
         _blinding(studies), _balance(studies), _annotators(studies),
     ]  # fmt: skip
+    asked = [(one.key.upper(), one.text) for _, result in studies for one in result.questions]
     return Section(
         "study",
         "What people saw",
@@ -36,8 +37,9 @@ def study_section(findings: Findings) -> Section | None:
             "classes on which models disagree as much.",
         ],
         [
-            Facts([(name, _said(one)) for name, one in studies]),
+            Facts([row for name, one in studies for row in _said(name, one)]),
             *(table for table in tables if table.rows),
+            Facts(list(dict.fromkeys(asked)), "What was asked"),
         ],
         folded=True,
         about="blind studies of changed images",
@@ -45,7 +47,7 @@ def study_section(findings: Findings) -> Section | None:
     )
 
 
-def _said(result: StudyResult) -> str:
+def _said(name: str, result: StudyResult) -> list[tuple[str, str]]:
     """What a study concludes, who took part, and how it deviates from its plan."""
     flow = result.flow
     people = f"{flow.annotators:,} {'person' if flow.annotators == 1 else 'people'}"
@@ -55,16 +57,25 @@ def _said(result: StudyResult) -> str:
         else f" {show(result.still_cie, 'rate').value} of arm A are changed by the other half of "
         "the models, too."
     )
+    apart = show(result.balance.imbalance, "change").value
     deviations = " ".join(result.deviations)
-    return (
-        f"Images that {result.variant} changes. {result.conclusion} {result.scope} "
-        f"{flow.sampled:,} images in all arms; {people} with {flow.shown:,} judgements: "
-        f"{flow.answered:,} answers, {flow.cant_tell:,} of them \u201ccan\u2019t tell\u201d and "
-        f"{flow.fast:,} within 300 ms; {flow.skipped:,} images skipped. Models agree on arm A "
-        f"{show(result.balance.imbalance, 'change').value} standard deviations more than on C."
-        f"{still} Plan {result.plan_sha256}. "
-        + (f"Not as planned: {deviations}" if deviations else "Nothing deviates from it.")
-    )
+    return [
+        (
+            name,
+            f"Images that {result.variant} changes. {result.conclusion} {result.scope}{still}",
+        ),
+        (
+            f"{name}: who took part",
+            f"{flow.sampled:,} images in all arms; {people} with {flow.shown:,} judgements: "
+            f"{flow.answered:,} answers, {flow.cant_tell:,} of them \u201ccan\u2019t tell\u201d "
+            f"and {flow.fast:,} within 300 ms; {flow.skipped:,} images skipped. How far models "
+            f"agree on arms A and C differs by {apart} standard deviations.",
+        ),
+        (
+            f"{name}: plan {result.plan_sha256}",
+            f"Not as planned: {deviations}" if deviations else "Nothing deviates from it.",
+        ),
+    ]
 
 
 def _warnings(result: StudyResult) -> Iterator[str]:
@@ -218,7 +229,7 @@ def _agreement(studies: Studies) -> Table:
         [
             {
                 "study": name,
-                "question": f"{one.key.upper()}: {one.text}",
+                "question": one.key.upper(),
                 "arm": arm.arm,
                 "yes": arm.yes,
                 "no": arm.no,
