@@ -6,7 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from scotoma.config.gate_changes import (
     ChangedRule,
@@ -22,7 +22,7 @@ from scotoma.config.gate_changes import (
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
-from scotoma.config.sheet import Location, Sheet, file_text, keys_beside, sentence, unknown_key
+from scotoma.config.sheet import Location, Sheet, file_text
 from scotoma.printable import nearest
 
 __all__ = [
@@ -247,47 +247,20 @@ def parse_rules(text: str, origin: str) -> GateRules:
     ...
     scotoma.errors.ConfigError: g.yaml:2 rules.0.max must be less than 1.0, got 1
     """
-    sheet = Sheet.read(text, origin)
-    try:
-        return GateRules.model_validate_json(sheet.plain)
-    except ValidationError as error:
-        places = [(_without_branches(fault["loc"]), dict(fault)) for fault in error.errors()]
-        raise sheet.refusal(
-            (place, _message(place, fault, sheet.values)) for place, fault in places
-        ) from error
+    return Sheet.read(text, origin).checked(
+        GateRules, "the gate file", {"rules": METRICS}, _of_metrics
+    )
 
 
-def _without_branches(location: Location) -> Location:
-    """The place in the file: without the name that pydantic gives to a kind of rule."""
-    inside = len(location) > 2 and location[0] == "rules" and location[2] in METRICS
-    return (*location[:2], *location[3:]) if inside else location
-
-
-def _message(location: Location, fault: dict[str, Any], values: dict[str, Any]) -> str:
-    path = ".".join(map(str, location)) or "the gate file"
-    match fault["type"]:
-        case "extra_forbidden":
-            rule = values["rules"][location[1]] if location[0] == "rules" else {}
-            known = keys_beside(GateRules, location, rule.get("metric", ""))
-            return unknown_key(path, str(location[-1]), known)
-        case "union_tag_invalid":
-            return f"{path}.metric {_unknown_metric(fault['ctx']['tag'])}"
-        case "union_tag_not_found":
-            return f"{path}.metric is missing; it is one of {SOME_METRICS}"
-        case "too_short":
-            return (
-                f"{path} must hold at least one {'rule' if path == 'rules' else 'name'}, got none"
-            )
-        case "string_too_short":
-            return f"{path} must not be empty; write what it is"
-        case "date_from_datetime_parsing" | "date_parsing" | "date_type":
-            return f"{path} must be a day such as 2027-03-01, got {fault['input']!r}"
-        case _:
-            return sentence(path, fault)
-
-
-def _unknown_metric(name: str) -> str:
+def _of_metrics(path: str, location: Location, fault: dict[str, Any]) -> str:
+    """What is wrong with the metric of a rule; empty for other faults."""
+    if fault["type"] == "union_tag_not_found":
+        return f"{path}.metric is missing; it is one of {SOME_METRICS}"
+    if fault["type"] != "union_tag_invalid":
+        return ""
+    name = fault["ctx"]["tag"]
     if meant := twins(name):
         fair = " or ".join(f"{one}, fair at {neutral(one):g}" for one in meant)
-        return f"must say which {name}, got {name!r}; write {fair}"
-    return f"must be one of {SOME_METRICS}, got {name!r}" + nearest(name, METRICS)
+        return f"{path}.metric must say which {name}, got {name!r}; write {fair}"
+    near = nearest(name, METRICS)
+    return f"{path}.metric must be one of {SOME_METRICS}, got {name!r}{near}"

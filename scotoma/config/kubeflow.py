@@ -7,19 +7,33 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from scotoma.config.pod_environment import launcher_fault
+from scotoma.config.sheet import Says
 from scotoma.config.variants import Frozen
 from scotoma.credentials import looks_secret
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
 
 # As Kubernetes writes them. Its API server would refuse others long after the submission.
-Quantity = Annotated[str, Field(pattern=r"^[1-9]\d*(\.\d+)?(Ki|Mi|Gi|Ti|K|M|G|T)$")]
-Cores = Annotated[str, Field(pattern=r"^([1-9]\d*m?|0?\.\d+|[1-9]\d*\.\d+)$")]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253)]
-LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$")]
-LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?$", max_length=63)]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Image = Annotated[str, Field(pattern=r"^[\w][\w.:/@+-]*$")]
+KUBERNETES = Says("be a name as Kubernetes allows it")
+Quantity = Annotated[
+    str, Field(pattern=r"^[1-9]\d*(\.\d+)?(Ki|Mi|Gi|Ti|K|M|G|T)$"), Says("be a size such as 16Gi")
+]
+Cores = Annotated[
+    str,
+    Field(pattern=r"^([1-9]\d*m?|0?\.\d+|[1-9]\d*\.\d+)$"),
+    Says("be cores, such as 4 or 500m"),
+]
+Name = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253), KUBERNETES
+]
+LabelKey = Annotated[
+    str, Field(pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"), KUBERNETES
+]
+LabelValue = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?$", max_length=63), KUBERNETES
+]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"), KUBERNETES]
+Image = Annotated[str, Field(pattern=r"^[\w][\w.:/@+-]*$"), Says("be the name of an image")]
 
 
 class Images(Frozen):
@@ -33,7 +47,11 @@ class Images(Frozen):
 class Gpu(Frozen):
     """The GPUs of one task."""
 
-    type: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] = Field(
+    type: Annotated[
+        str,
+        Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$"),
+        Says("be a resource such as nvidia.com/gpu"),
+    ] = Field(
         "nvidia.com/gpu", description="Kubernetes resource; choose a model of GPU by node_selector."
     )
     count: int = Field(1, ge=1, description="1: a step uses one; more shards use more.")
@@ -86,7 +104,7 @@ class Volume(Frozen):
     """An existing volume claim that every step mounts."""
 
     claim: Name
-    mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$")] = "/audits"
+    mount: Annotated[str, Field(pattern=r"^/[\w./-]*\w$"), Says("be an absolute path")] = "/audits"
 
 
 class Limits(Frozen):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from scotoma.config.techniques import BASE, REFITS, TECHNIQUES, TRAINED, TechniqueFacts
-from scotoma.config.variants import Frozen
+from scotoma.config.variants import WORDS, Frozen
 
 __all__ = ["Contest", "Contestant", "Mitigation", "has_stages"]
 
@@ -176,7 +176,7 @@ class Contestant(Mitigation):
     technique: Playing = Field(
         description="A technique, or dfr, dfr-dense: a new last layer for the baseline's members."
     )
-    name: str = Field(
+    name: Annotated[str, WORDS] = Field(
         "",
         max_length=40,
         pattern=r"^(\w[\w .-]*)?$",

@@ -30,9 +30,10 @@ from scotoma.config.mitigation import Contest, Mitigation, has_stages
 from scotoma.config.population import Population
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
+from scotoma.config.sheet import Says
 from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
-from scotoma.config.variants import MADE_ELSEWHERE, Frozen, Variant, VariantEntry, resolve
+from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Frozen, Variant, VariantEntry, resolve
 from scotoma.own_code import is_code
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
@@ -67,11 +68,15 @@ class Config(Frozen):
     """An audit: data, label, groups, variants and the size of the population."""
 
     version: Literal[1] = 1
-    project: str = Field("digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$")
-    data_date: str | None = Field(
-        None,
-        pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
-        description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+    project: Annotated[str, WORDS] = Field(
+        "digits-s", min_length=1, max_length=80, pattern=r"^[\w][\w .-]*$"
+    )
+    data_date: Annotated[str | None, Says("be a day or month, such as 2027-03-31 or 2027-03")] = (
+        Field(
+            None,
+            pattern=r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$",
+            description="Day or month that the data are from, YYYY-MM-DD or YYYY-MM, for `trend`.",
+        )
     )
     source: AnySource = DigitsSource()
     label: Annotated[

@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
+from scotoma.config.sheet import Says
 from scotoma.config.variants import Frozen
 
 __all__ = ["Keep", "Retraining"]
 
 Margin = Annotated[float, Field(ge=0, le=1)]
-Alias = Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$", max_length=255)]
+Alias = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z][\w.-]*$", max_length=255),
+    Says("hold letters, digits, dots and dashes, a letter first"),
+]
 CRON_FIELDS = 6
 
 

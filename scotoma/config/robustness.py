@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from scotoma.config.gate_changes import FrozenGatePart, Id
+from scotoma.config.sheet import Says
 from scotoma.config.variants import Frozen, Variant
 
 __all__ = ["OTHER_PICTURES", "MaxLoss", "OtherTestSet", "PicturesRule", "Robustness"]
@@ -24,7 +25,9 @@ Severity = Annotated[int, Field(ge=1, le=5)]
 class OtherTestSet(Frozen):
     """Pictures of another kind than the test set's, in a folder for each class."""
 
-    name: str = Field(pattern=r"^[\w][\w.-]{0,39}$", description="What the page calls it.")
+    name: Annotated[str, Says("be at most 40 letters, digits, dots and dashes")] = Field(
+        pattern=r"^[\w][\w.-]{0,39}$", description="What the page calls it."
+    )
     folder: str = Field(
         min_length=1, description="FOLDER/CLASS/IMAGE; a path, or an s3:// address."
     )

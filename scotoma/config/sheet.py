@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
 from scotoma.storage.regular import open_regular
 
-__all__ = ["Location", "Sheet", "file_text", "keys_beside", "sentence", "unknown_key"]
+__all__ = ["Location", "Says", "Sheet", "file_text", "sentence", "shown_value"]
 
 Location = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Says:
+    """Marks a type whose pattern stands for something: what a value must be, in words."""
+
+    words: str
+
+
+Checked = TypeVar("Checked", bound=BaseModel)
 
 
 TAGS = {"kind", "metric"}  # keys that say which of several models is meant
@@ -92,6 +102,48 @@ class Sheet:
             ) from error
         return cls(origin, tree, values, plain)
 
+    def checked(
+        self,
+        model: type[Checked],
+        whole: str,
+        branches: Mapping[str, Collection[str]],
+        special: Callable[[str, Location, dict[str, Any]], str],
+    ) -> Checked:
+        """The content as a model.
+
+        Args:
+            model: What the file holds.
+            whole: What messages call all of it.
+            branches: Key to the names that pydantic gives to the branches of its values.
+            special: The sentence on a fault that only this file has; empty for others.
+
+        Raises:
+            ConfigError: It breaks a rule; every fault is named with its line.
+        """
+        try:
+            return model.model_validate_json(self.plain)
+        except ValidationError as error:
+            faults = []
+            for fault in map(dict, error.errors()):
+                location, tag = _in_file(fault["loc"], branches)
+                path = ".".join(map(str, location)) or whole
+                told = special(path, location, fault)
+                beside = _models_beside(model, location, tag) if location else []
+                if fault["loc"][-1:] in (("str",), ("int",)):
+                    shown = shown_value(fault["input"])
+                    told = f"{path} should be text or a whole number, got {shown}"
+                if fault["type"] == "extra_forbidden":
+                    keys = list(dict.fromkeys(key for one in beside for key in one.model_fields))
+                    near = nearest(str(location[-1]), keys)
+                    told = f"{path} is not a key here; known are {', '.join(keys)}{near}"
+                if not told:
+                    says = (_pattern(one, location[-1]) for one in beside)
+                    told = sentence(path, fault, next(filter(None, says), ""))
+                faults.append((location, told))
+            if any(place[:1] == ("source",) for place, _ in faults):  # which may name the variants
+                faults = [fault for fault in faults if fault[0] != ("variants",)]
+            raise self.refusal(faults) from error
+
     def refusal(self, faults: Iterable[tuple[Location, str]]) -> ConfigError:
         r"""What to raise: every fault, once, with its line.
 
@@ -124,18 +176,23 @@ def file_text(path: Path, kind: str) -> str:
         raise ConfigError(f"{kind} {printable(str(path))} cannot be read: {reason}") from error
 
 
-def sentence(path: str, fault: dict[str, Any]) -> str:
+def shown_value(value: Any) -> str:
+    """A value as a message shows it."""
+    return repr(value) if isinstance(value, str) else json.dumps(value)
+
+
+def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
     """What is wrong with a value, for the kinds of fault that every file has.
 
     Args:
         path: The place in the file: `population.models`.
         fault: What pydantic found there.
+        says: What a pattern stands for.
 
     >>> sentence("alpha", {"type": "less_than", "input": 5, "ctx": {"lt": 0.5}})
     'alpha must be less than 0.5, got 5'
     """
-    value, context = fault["input"], fault.get("ctx", {})
-    shown = repr(value) if isinstance(value, str) else json.dumps(value)
+    context, shown = fault.get("ctx", {}), shown_value(fault["input"])
     match fault["type"]:
         case "missing":
             return f"{path} is missing; it has no default"
@@ -149,27 +206,30 @@ def sentence(path: str, fault: dict[str, Any]) -> str:
             return f"{path} must be at most {context['le']}, got {shown}"
         case "value_error":
             return f"{context['error']}"
+        case "union_tag_invalid":
+            tag = context["discriminator"].strip("'")
+            return f"{path}.{tag} must be one of {context['expected_tags']}, got {context['tag']!r}"
+        case "too_short":
+            what = "rule" if path == "rules" else "name"
+            return f"{path} must hold at least one {what}, got none"
+        case "string_too_short":
+            return f"{path} must not be empty, got {shown}; write what it is"
+        case "string_pattern_mismatch":
+            return f"{path} must {says}, got {shown}"
+        case "date_from_datetime_parsing" | "date_parsing" | "date_type":
+            return f"{path} must be a day such as 2027-03-01, got {shown}"
         case _:
             rule = fault["msg"].partition("should ")[2] or fault["msg"]
             rule = rule.partition(" after validation")[0]  # it repeats what was got
             return f"{path} should {rule}, got {shown}"
 
 
-def unknown_key(path: str, key: str, known: list[str]) -> str:
-    """What is said of a key that the file cannot have.
-
-    >>> unknown_key("min.model", "model", ["correct", "models"])
-    "min.model is not a key here; known are correct, models; did you mean 'models'?"
-    """
-    return f"{path} is not a key here; known are {', '.join(known)}{nearest(key, known)}"
-
-
-def keys_beside(root: type[BaseModel], location: Location, tag: str) -> list[str]:
-    """The keys allowed where an unknown one was found.
+def _models_beside(root: type[BaseModel], location: Location, tag: str) -> list[type[BaseModel]]:
+    """The models that may hold the last key of a location.
 
     Args:
         root: Model of the file.
-        location: Of the unknown key.
+        location: In the file.
         tag: What tells which of several models is meant: a kind of source, a metric.
     """
     models = [root]
@@ -182,7 +242,13 @@ def keys_beside(root: type[BaseModel], location: Location, tag: str) -> list[str
         ]
         inner = [one for annotation in annotations for one in _models_in(annotation)]
         models = _told_by(tag, inner) or inner or models
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+    return models
+
+
+def _says(annotation: Any) -> str:
+    """What the pattern of an annotation stands for; empty where it has none."""
+    marks = [one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Says)]
+    return marks[0].words if marks else next(filter(None, map(_says, get_args(annotation))), "")
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -190,6 +256,29 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [one for inner in get_args(annotation) for one in _models_in(inner)]
+
+
+def _pattern(model: type[BaseModel], key: str | int) -> str:
+    """What the pattern of a key stands for."""
+    field = model.model_fields.get(str(key))
+    if field is None:
+        return ""
+    marks = [one.words for one in field.metadata if isinstance(one, Says)]
+    return marks[0] if marks else _says(field.annotation)
+
+
+def _in_file(location: Location, branches: Mapping[str, Collection[str]]) -> tuple[Location, str]:
+    """The place in the file, without names of a union's branches; and the first of those."""
+    kept: list[str | int] = []
+    tag, key, before = "", "", None
+    for part in location:
+        if (before == key or isinstance(before, int)) and part in branches.get(key, ()):
+            tag = tag or str(part)
+        else:
+            kept.append(part)
+            key = part if isinstance(part, str) else key
+        before = part
+    return tuple(kept), tag
 
 
 def _told_by(tag: str, models: list[type[BaseModel]]) -> list[type[BaseModel]]:

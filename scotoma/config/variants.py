@@ -15,9 +15,13 @@ from pydantic import (
     model_validator,
 )
 
+from scotoma.config.sheet import Says
+
 __all__ = [
     "MADE_ELSEWHERE",
     "NAME_BYTES",
+    "WAYS",
+    "WORDS",
     "Float16",
     "Frozen",
     "Int8",
@@ -40,6 +44,7 @@ class Frozen(BaseModel):
 
 MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in
 NAME_BYTES = 200  # of the 255 of a file's name
+WORDS = Says("begin with a letter or digit and hold only letters, digits, spaces, dots and dashes")
 Mode = Literal["dynamic", "dynamic-per-layer", "static"]
 Step = Literal["int8-dynamic", "int8-dynamic-per-layer", "int8-static", "float16"]
 
@@ -136,7 +141,7 @@ class Onnx(Frozen):
     """External models, one variant a folder of `source.models`."""
 
     onnx: list[
-        Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), AfterValidator(_short)]
+        Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), WORDS, AfterValidator(_short)]
     ] = Field(min_length=1)
     paired: bool = Field(
         False, description="Each model was made from the dense one of the same file name."
@@ -156,6 +161,7 @@ class Predicted(Frozen):
         Annotated[
             str,
             Field(pattern=r"^\w[\w .,+=@()-]*$", min_length=1, max_length=80),
+            WORDS,
             AfterValidator(_short),
         ]
     ] = Field(min_length=1)
@@ -168,7 +174,7 @@ class Predicted(Frozen):
     _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
 
-_WAYS: dict[str, type[Frozen]] = {
+WAYS: dict[str, type[Frozen]] = {
     "prune": Prune, "int8": Int8, "float16": Float16, "onnx": Onnx,
     "predictions": Predicted,
 }  # fmt: skip
@@ -176,9 +182,9 @@ _WAYS: dict[str, type[Frozen]] = {
 
 def _variant_kind(entry: Any) -> str | None:
     if isinstance(entry, dict):
-        ways = [key for key in _WAYS if key in entry]
+        ways = [key for key in WAYS if key in entry]
         return ways[0] if len(ways) == 1 else None
-    return next((way for way, model in _WAYS.items() if isinstance(entry, model)), "dense")
+    return next((way for way, model in WAYS.items() if isinstance(entry, model)), "dense")
 
 
 VariantEntry = Annotated[

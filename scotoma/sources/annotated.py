@@ -10,6 +10,7 @@ from pydantic import Field
 
 from scotoma import storage
 from scotoma.config.recipe import Recipe
+from scotoma.config.sheet import Says
 from scotoma.datasets.coco_labels import GENDER
 from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
 from scotoma.datasets.join import join_images, spelled_as_files
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ONE_GENDER", "AnnotatedSource", "SplitName", "refuse_absent_annotations"]
 
-SplitName = Annotated[str, Field(min_length=1, pattern=r"^[^/\\\x00]+$")]
+SplitName = Annotated[
+    str, Field(min_length=1, pattern=r"^[^/\\\x00]+$"), Says("be the name of a file")
+]
 ONE_GENDER = (
     "Leave out images whose {} name no gender, or women and men, as the fixed-seed study does."
 )

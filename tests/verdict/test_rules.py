@@ -125,7 +125,7 @@ FAULTS = {
     "a waiver without a reason": (
         '"not shipped"',
         '""',
-        "gate.yaml:11 waivers.0.reason must not be empty; write what it is",
+        "gate.yaml:11 waivers.0.reason must not be empty, got ''; write what it is",
     ),
     "a waiver without an end": (
         ", until: 2027-03-01",
