@@ -13,8 +13,6 @@ from scotoma.config.gate_changes import (
     ChangeRule,
     CieRule,
     ClassesRule,
-    FrozenGatePart,
-    Id,
     MaxIncrease,
     SincePreviousRule,
     SlicesRule,
@@ -22,6 +20,7 @@ from scotoma.config.gate_changes import (
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
+from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, Sheet, file_text
 from scotoma.printable import nearest
 
@@ -70,7 +69,7 @@ Rule = Annotated[
 ]
 
 
-class Minimum(FrozenGatePart):
+class Minimum(Frozen):
     """What a test must rest on: without events no harm is shown, without models nothing at all."""
 
     effective_events: float = Field(
@@ -86,7 +85,7 @@ class Minimum(FrozenGatePart):
     )
 
 
-class Waiver(FrozenGatePart):
+class Waiver(Frozen):
     """A rule that a variant may break, why, and until when."""
 
     rule: Id = Field(description="Id of the rule.")
@@ -96,7 +95,7 @@ class Waiver(FrozenGatePart):
     until: datetime.date = Field(description="Last day on which it holds, YYYY-MM-DD.")
 
 
-class GateRules(FrozenGatePart):
+class GateRules(Frozen):
     """What decides: rules, how certain to be, what to do where nothing is certain."""
 
     version: Literal[1] = 1
@@ -121,16 +120,10 @@ class GateRules(FrozenGatePart):
     on_unsure: Literal["warn", "fail"] = Field(
         "warn", description="Exit code where nothing fails and something is UNSURE: 0 or 3."
     )
-    rules: list[Rule] = Field(min_length=1)
+    rules: Annotated[
+        list[Rule], distinct("rules has the id {} twice; keep one of them", lambda rule: rule.id)
+    ] = Field(min_length=1)
     waivers: list[Waiver] = Field(default_factory=list)
-
-    @field_validator("rules")
-    @classmethod
-    def _ids_are_distinct(cls, rules: list[Rule]) -> list[Rule]:
-        ids = [rule.id for rule in rules]
-        if doubled := sorted({one for one in ids if ids.count(one) > 1}):
-            raise ValueError(f"rules has the id {', '.join(doubled)} twice; keep one of them")
-        return rules
 
     @field_validator("waivers")
     @classmethod

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from scotoma.config.shared import Frozen, Id
 
 __all__ = [
     "ChangeRule",
     "ChangedRule",
     "CieRule",
     "ClassesRule",
-    "FrozenGatePart",
-    "Id",
+    "GateRule",
+    "GroupsRule",
     "MaxIncrease",
     "SincePreviousRule",
     "SlicesRule",
+    "some_limit",
 ]
 
-Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+def some_limit(limits: Any) -> Any:
+    """Refuse limits of which none is set."""
+    if limits.relative is None and limits.absolute is None:
+        name = "max_increase" if isinstance(limits, MaxIncrease) else "max_worse"
+        raise ValueError(f"{name} needs relative, absolute or both; add one of them")
+    return limits
 
 
-class FrozenGatePart(BaseModel):
-    """A part of a gate file: no unknown keys, no other types, no infinity."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
-    )
-
-
-class MaxIncrease(FrozenGatePart):
+class MaxIncrease(Frozen):
     """How far a rate may rise; with both limits, both must be exceeded."""
 
     relative: float | None = Field(
-        None, ge=0, description="Limit of compressed / dense - 1, a fraction: 0.2 for +20%."
+        None, ge=0, lt=10, description="Limit of compressed / dense - 1, a fraction: 0.2 for +20%."
     )
     absolute: float | None = Field(
         None,
@@ -42,27 +43,18 @@ class MaxIncrease(FrozenGatePart):
         description="Limit of compressed - dense, a fraction: 0.005 for half a point.",
     )
 
-    @model_validator(mode="after")
-    def _some_limit_in_fractions(self) -> MaxIncrease:
-        if self.relative is None and self.absolute is None:
-            raise ValueError("max_increase needs relative, absolute or both; add one of them")
-        if self.relative is not None and self.relative >= 10:
-            raise ValueError(
-                f"max_increase.relative must be less than 10, got {self.relative:g}; write 0.2 "
-                "for +20%"
-            )
-        return self
+    _limited = model_validator(mode="after")(some_limit)
 
 
-class ChangeRule(FrozenGatePart):
-    """No error, FPR, FNR or share without an answer rises beyond the limits."""
+class GateRule(Frozen):
+    """A rule of a gate."""
 
     id: Id = Field(description="Name of the rule, for waivers and reports.")
-    metric: Literal["fpr", "fnr", "error", "unanswered"]
-    over: Literal["groups", "classes", "all"] = Field(
-        "groups", description="Every group; every class against the rest; all examples together."
-    )
-    max_increase: MaxIncrease
+
+
+class GroupsRule(GateRule):
+    """A rule that may be of some groups only."""
+
     attributes: list[str] | None = Field(
         None,
         min_length=1,
@@ -77,22 +69,27 @@ class ChangeRule(FrozenGatePart):
         0, ge=0, description="Groups with fewer test examples are left out, and listed."
     )
 
-    @model_validator(mode="after")
-    def _only_groups_are_chosen(self) -> ChangeRule:
-        chosen = {
-            "attributes": self.attributes,
-            "exclude": self.exclude,
-            "min_examples": self.min_examples,
-        }
-        if self.over != "groups" and (names := [name for name, value in chosen.items() if value]):
+    def _only_groups_are_chosen(self, over: str) -> None:
+        chosen = ("attributes", "exclude", "min_examples")
+        if over != "groups" and (names := [key for key in self.changed() if key in chosen]):
             raise ValueError(
-                f"rule {self.id!r} asks over {self.over} and chooses groups with {names[0]}; "
+                f"rule {self.id!r} asks over {over} and chooses groups with {names[0]}; "
                 f"write over: groups or remove {names[0]}"
             )
-        return self
+
+
+class ChangeRule(GroupsRule):
+    """No error, FPR, FNR or share without an answer rises beyond the limits."""
+
+    metric: Literal["fpr", "fnr", "error", "unanswered"]
+    over: Literal["groups", "classes", "all"] = Field(
+        "groups", description="Every group; every class against the rest; all examples together."
+    )
+    max_increase: MaxIncrease
 
     @model_validator(mode="after")
     def _classes_have_no_error_of_their_own(self) -> ChangeRule:
+        self._only_groups_are_chosen(self.over)
         if self.metric == "unanswered" and self.over == "classes":
             raise ValueError(
                 f"rule {self.id!r} asks for missing answers over classes, and no answer is none; "
@@ -106,18 +103,16 @@ class ChangeRule(FrozenGatePart):
         return self
 
 
-class CieRule(FrozenGatePart):
+class CieRule(GateRule):
     """Models differ on no more than a share of the examples beyond what seeds alone produce."""
 
-    id: Id
     metric: Literal["cie_share_excess"]
     max: float = Field(ge=0, lt=1, description="Share of the examples: 0.01 for one point.")
 
 
-class ChangedRule(FrozenGatePart):
+class ChangedRule(GateRule):
     """No more than a share of the predictions change, so that no error rises by more."""
 
-    id: Id
     metric: Literal["labels_changed"]
     over: Literal["groups", "all"] = Field(
         "groups", description="Every group; all examples together."
@@ -125,25 +120,22 @@ class ChangedRule(FrozenGatePart):
     max: float = Field(gt=0, lt=1, description="Share of the predictions: 0.01 for one point.")
 
 
-class ClassesRule(FrozenGatePart):
+class ClassesRule(GateRule):
     """No class loses more recall than the model loses accuracy, but for a margin."""
 
-    id: Id
     metric: Literal["classes_hurt"]
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point of recall.")
 
 
-class SlicesRule(FrozenGatePart):
+class SlicesRule(GateRule):
     """No slice that nobody named is hurt beyond a margin."""
 
-    id: Id
     metric: Literal["slices_hurt"]
     margin: float = Field(ge=0, lt=1, description="Loss allowed: 0.01 for one point.")
 
 
-class SincePreviousRule(FrozenGatePart):
+class SincePreviousRule(GateRule):
     """No rate of a group and no CIE excess rose since the previous audit beyond a margin."""
 
-    id: Id
     metric: Literal["since_previous"]
     margin: float = Field(ge=0, le=1, description="Rise allowed: 0.01 for one point.")

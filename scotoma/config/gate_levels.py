@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.config.gate_changes import FrozenGatePart, Id
+from scotoma.config.gate_changes import GateRule
 
 __all__ = [
     "LEVEL_METRICS",
@@ -32,7 +32,6 @@ OF_PREDICTIONS = (
     "clarify.DPPL", "clarify.DI", "clarify.CDDPL", "fairness.DP", "fairness.DI", "fairness.SPSF",
 )  # fmt: skip
 MOST_NEXT = 1_000
-DEFAULTS = {"of": "every_member", "next_runs": 16}
 
 
 def neutral(metric: str) -> float:
@@ -53,10 +52,9 @@ def twins(name: str) -> list[str]:
     return [metric for metric in LEVEL_METRICS if metric.partition(".")[2] == name]
 
 
-class LevelRule(FrozenGatePart):
+class LevelRule(GateRule):
     """A fairness metric stays within limits: its level, not what compression changes of it."""
 
-    id: Id = Field(description="Name of the rule, for waivers and reports.")
     metric: LevelMetric = Field(
         description="One of Clarify's 21 metrics, such as clarify.DI, or of the seven of the "
         "fixed-seed study, such as fairness.DI."
@@ -101,7 +99,7 @@ class LevelRule(FrozenGatePart):
 
     @model_validator(mode="after")
     def _labels_have_no_members(self) -> LevelRule:
-        asked = [name for name in ("of", "next_runs") if getattr(self, name) != DEFAULTS[name]]
+        asked = [name for name in self.changed() if name in ("of", "next_runs")]
         if self.metric in OF_LABELS and asked:
             raise ValueError(
                 f"rule {self.id!r} asks {self.metric} of models, but it describes the training "

@@ -6,12 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from scotoma.config.gate_changes import FrozenGatePart, Id
+from scotoma.config.gate_changes import GroupsRule, some_limit
+from scotoma.config.shared import Frozen
 
 __all__ = ["MaxWorse", "ScoreRule"]
 
 
-class MaxWorse(FrozenGatePart):
+class MaxWorse(Frozen):
     """How much worse a mean may get; with both limits, both must be exceeded."""
 
     relative: float | None = Field(
@@ -23,40 +24,22 @@ class MaxWorse(FrozenGatePart):
     )
     absolute: float | None = Field(None, ge=0, description="In the unit of the score.")
 
-    @model_validator(mode="after")
-    def _some_limit(self) -> MaxWorse:
-        if self.relative is None and self.absolute is None:
-            raise ValueError("max_worse needs relative, absolute or both; add one of them")
-        return self
+    _limited = model_validator(mode="after")(some_limit)
 
 
-class ScoreRule(FrozenGatePart):
+class ScoreRule(GroupsRule):
     """The mean of a score gets no worse beyond the limits."""
 
-    id: Id = Field(description="Name of the rule, for waivers and reports.")
     metric: Literal["mean_score"]
     over: Literal["groups", "all", "slices"] = Field(
         "groups",
         description="Every group; all examples together; every slice that the search reports.",
     )
     max_worse: MaxWorse
-    attributes: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="Groups of these attributes only, and their intersections; null for all.",
-    )
-    exclude: list[str] = Field(
-        default_factory=list, description="Keys of groups that are left out, such as country=IS."
-    )
 
     @model_validator(mode="after")
     def _choices_fit(self) -> ScoreRule:
-        chosen = {"attributes": self.attributes, "exclude": self.exclude}
-        if self.over != "groups" and (names := [name for name, value in chosen.items() if value]):
-            raise ValueError(
-                f"rule {self.id!r} asks over {self.over} and chooses groups with {names[0]}; "
-                f"write over: groups or remove {names[0]}"
-            )
+        self._only_groups_are_chosen(self.over)
         if self.over == "slices" and self.max_worse.absolute is None:
             raise ValueError(
                 f"rule {self.id!r} asks over slices, whose change is in the unit of the score; "

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from scotoma.config.pod_environment import launcher_fault
+from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
-from scotoma.config.variants import Frozen
 from scotoma.credentials import looks_secret
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
@@ -54,17 +54,7 @@ class Gpu(Frozen):
     ] = Field(
         "nvidia.com/gpu", description="Kubernetes resource; choose a model of GPU by node_selector."
     )
-    count: int = Field(1, ge=1, description="1: a step uses one; more shards use more.")
-
-    @field_validator("count")
-    @classmethod
-    def _a_step_uses_one(cls, count: int) -> int:
-        if count > 1:
-            raise ValueError(
-                f"a step uses one GPU, got {count}; leave count out, and raise kubeflow.shards to "
-                "use more at a time"
-            )
-        return count
+    count: Literal[1] = Field(1, description="1: a step uses one; more shards use more.")
 
 
 class Toleration(Frozen):

@@ -16,8 +16,8 @@ from pydantic import (
 
 from scotoma.config.mitigation import Mitigation
 from scotoma.config.retraining import Retraining
+from scotoma.config.shared import Frozen, twice
 from scotoma.config.techniques import TECHNIQUES
-from scotoma.config.variants import Frozen
 
 if TYPE_CHECKING:
     from scotoma.sources.contract import Source
@@ -114,8 +114,7 @@ class Label(Frozen):
             raise ValueError(
                 f"label.columns names one label, {self.columns[0]!r}; write label.column"
             )
-        if doubled := sorted({name for name in self.columns if self.columns.count(name) > 1}):
-            raise ValueError(f"label.columns names {doubled[0]!r} twice; keep one of them")
+        twice(self.columns, "label.columns names {!r} twice; keep one of them")
         if clash := [name for name in self.columns if name in OF_FILES]:
             raise ValueError(
                 f"label.columns names {clash[0]!r}, which is a column of every table of "

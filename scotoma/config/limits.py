@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from scotoma.answers.values import MISSING_TEXTS
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 
 __all__ = ["GIB", "LIMITS", "ReaderLimits"]
 

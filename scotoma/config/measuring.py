@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen, distinct
 
 __all__ = ["ClarifyFeatures", "Cluster", "SliceSettings"]
 
 
-def _different(names: list[str]) -> list[str]:
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"features names {doubled[0]!r} twice; keep one of them")
-    return names
-
-
-Names = Annotated[list[str], AfterValidator(_different)]
+Names = Annotated[list[str], distinct("features names {} twice; keep one of them")]
 
 
 class Cluster(Frozen):

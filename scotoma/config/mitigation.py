@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from scotoma.config.shared import Frozen, twice
 from scotoma.config.techniques import BASE, REFITS, TECHNIQUES, TRAINED, TechniqueFacts
-from scotoma.config.variants import WORDS, Frozen
+from scotoma.config.variants import WORDS
 
 __all__ = ["Contest", "Contestant", "Mitigation", "has_stages"]
 
@@ -156,8 +157,7 @@ class Mitigation(Frozen):
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Mitigation:
         for key in {key: None for one in TECHNIQUES.values() for key in one.settings}:
-            default = type(self).model_fields[key].default
-            if key not in self.facts.settings and getattr(self, key) != default:
+            if key not in self.facts.settings and key in self.changed():
                 owners = [name for name, one in TECHNIQUES.items() if key in one.settings]
                 raise ValueError(
                     f"mitigation.{key} is for {_and(owners)}, and the technique is "
@@ -269,12 +269,7 @@ class Contest(Frozen):
     @model_validator(mode="after")
     def _each_name_stands_once(self) -> Contest:
         names = [one.called for one in self.techniques]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(
-                f"tournament.techniques names {twice[0]} twice; keep one of them, or give each a "
-                "name"
-            )
+        twice(names, "tournament.techniques names {} twice; keep one of them, or give each a name")
         if BASE in names:
             raise ValueError(f"tournament.techniques calls one {BASE}, as the baseline; rename it")
         return self

@@ -30,10 +30,11 @@ from scotoma.config.mitigation import Contest, Mitigation, has_stages
 from scotoma.config.population import Population
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
+from scotoma.config.shared import Frozen, twice
 from scotoma.config.sheet import Says
 from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
-from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Frozen, Variant, VariantEntry, resolve
+from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve
 from scotoma.own_code import is_code
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
@@ -140,8 +141,7 @@ class Config(Frozen):
             raise ValueError("variants must name `dense`: every change is measured against it")
         if len(names) < 2:
             raise ValueError("variants must name a compressed one, such as {prune: [0.9]}")
-        if doubled := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"variants names {', '.join(doubled)} twice; keep one of them")
+        twice(names, "variants names {} twice; keep one of them")
         return entries
 
     @model_validator(mode="after")

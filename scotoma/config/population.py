@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 
 __all__ = ["Population"]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 from scotoma.errors import ConfigError
 
 __all__ = ["Recipe"]
@@ -172,10 +172,10 @@ class Recipe(Frozen):
             "average_ramp": ("averaging ema or lookahead", averaged),
         }
         for key, (what, effective) in needs.items():
-            value = getattr(self, key)
-            if not effective and value != type(self).model_fields[key].default:
+            if not effective and key in self.changed():
                 raise ValueError(
-                    f"{key} {value:g} has no effect without {what}; add that, or leave out the key"
+                    f"{key} {getattr(self, key):g} has no effect without {what}; add that, or "
+                    "leave out the key"
                 )
         if self.schedule == "one-cycle" and self.warmup == 0:
             raise ValueError("schedule one-cycle rises during warmup, which must be above 0, got 0")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
+from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
-from scotoma.config.variants import Frozen
 
 __all__ = ["Keep", "Retraining"]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from scotoma.config.gate_changes import FrozenGatePart, Id
+from scotoma.config.gate_changes import GateRule
+from scotoma.config.shared import Frozen, distinct
 from scotoma.config.sheet import Says
-from scotoma.config.variants import Frozen, Variant
+from scotoma.config.variants import Variant
 
 __all__ = ["OTHER_PICTURES", "MaxLoss", "OtherTestSet", "PicturesRule", "Robustness"]
 __all__ += ["RobustnessRule"]
@@ -20,6 +20,12 @@ OF_FILES = {"files", "published", "members", "full", "confidence", "matched", "h
 OF_SETS = {"sets", "members", "full", "hard_sets"}  # what may stand without corruptions
 OF_FULL = ("examples", "members", "severities")
 Severity = Annotated[int, Field(ge=1, le=5)]
+
+
+SEVERITIES = distinct("robustness.severities must differ, got {} twice; keep one of each")
+SETS = distinct(
+    "robustness.sets names {} twice; call one of them otherwise", lambda one: str(one.name)
+)
 
 
 class OtherTestSet(Frozen):
@@ -82,7 +88,9 @@ class Robustness(Frozen):
         description="source.kind predictions: the pictures are the published files of ImageNet-C, "
         "so that AlexNet's published errors may stand below.",
     )
-    severities: list[Severity] = Field([1, 3, 5], min_length=1, description="From 1 to 5.")
+    severities: Annotated[list[Severity], SEVERITIES, AfterValidator(sorted)] = Field(
+        [1, 3, 5], min_length=1, description="From 1 to 5."
+    )
     examples: int = Field(
         2_000,
         ge=50,
@@ -105,11 +113,13 @@ class Robustness(Frozen):
     frost: str | None = Field(
         None, description="Folder of photographs of frost; without it, frost is left out."
     )
-    sets: list[OtherTestSet] = Field(
+    sets: Annotated[list[OtherTestSet], SETS] = Field(
         default_factory=list,
         description="Other test sets: natural adversarial pictures, pictures from the field.",
     )
-    hard_sets: list[str] = Field(
+    hard_sets: Annotated[
+        list[str], distinct("robustness.hard_sets names {} twice; keep one of each")
+    ] = Field(
         default_factory=list,
         description="Variants whose CIEs make another test set: one half of the seeds chooses it, "
         "the other is judged on it.",
@@ -140,34 +150,6 @@ class Robustness(Frozen):
         False, description="Save each picture as JPEG 85, as ImageNet-C was published."
     )
 
-    @field_validator("severities")
-    @classmethod
-    def _severities_are_distinct(cls, values: list[int]) -> list[int]:
-        if len(set(values)) < len(values):
-            raise ValueError(
-                f"robustness.severities must differ, got {json.dumps(values)}; keep one of each"
-            )
-        return sorted(values)
-
-    @field_validator("hard_sets")
-    @classmethod
-    def _hard_sets_are_distinct(cls, values: list[str]) -> list[str]:
-        if doubled := sorted({name for name in values if values.count(name) > 1}):
-            raise ValueError(
-                f"robustness.hard_sets names {', '.join(doubled)} twice; keep one of each"
-            )
-        return values
-
-    @field_validator("sets")
-    @classmethod
-    def _sets_are_distinct(cls, values: list[OtherTestSet]) -> list[OtherTestSet]:
-        names = [one.name for one in values]
-        if doubled := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(
-                f"robustness.sets names {', '.join(doubled)} twice; call one of them otherwise"
-            )
-        return values
-
     @model_validator(mode="after")
     def _pictures_are_corrupted_here_or_elsewhere(self) -> Robustness:
         foreign_sets = [one.name for one in self.sets if one.foreign]
@@ -182,7 +164,7 @@ class Robustness(Frozen):
                 "are corrupted here are others; leave it out"
             )
         if self.files is not None:
-            if foreign := self._others_than(OF_FILES):
+            if foreign := [name for name in self.changed() if name not in OF_FILES]:
                 raise ValueError(
                     f"robustness.{foreign[0]} is for pictures that are corrupted here, and "
                     "robustness.files has predictions that are made; leave one of them out"
@@ -193,7 +175,7 @@ class Robustness(Frozen):
                     "robustness.profile is missing; `scaled` fits pictures of any size"
                 )
             told_apart = {"confidence", "examples"} if self.sets and self.confidence else set()
-            if foreign := self._others_than(OF_SETS | told_apart):
+            if foreign := [name for name in self.changed() if name not in OF_SETS | told_apart]:
                 raise ValueError(
                     f"robustness.{foreign[0]} is for corrupted pictures, and without "
                     "robustness.profile none are made; add the profile, or leave it out"
@@ -202,7 +184,7 @@ class Robustness(Frozen):
 
     @model_validator(mode="after")
     def _full_leaves_nothing_to_choose(self) -> Robustness:
-        if chosen := [name for name in self._changed() if name in OF_FULL and self.full]:
+        if chosen := [name for name in self.changed() if name in OF_FULL and self.full]:
             raise ValueError(
                 "robustness.full takes all examples, severities and members; leave "
                 f"robustness.{chosen[0]} out"
@@ -280,16 +262,6 @@ class Robustness(Frozen):
                 "label.column, or leave it out"
             )
 
-    def _others_than(self, allowed: set[str]) -> list[str]:
-        """Names of the keys beside these that have been set to other than their defaults."""
-        return [name for name in self._changed() if name not in allowed]
-
-    def _changed(self) -> list[str]:
-        """Names of the keys that have been set to other than their defaults."""
-        fields = type(self).model_fields.items()
-        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
-        return [name for name, default in defaults.items() if getattr(self, name) != default]
-
     def deciding(self) -> dict[str, Any]:
         """What decides the section beside the members: not where files lie."""
         content = self.model_dump(mode="json", exclude={"frost", "files"})
@@ -303,16 +275,24 @@ PicturesMetric = Literal["overconfidence", "unnoticed_pictures"]
 OTHER_PICTURES: tuple[str, ...] = get_args(PicturesMetric)
 
 
-class MaxLoss(FrozenGatePart):
+class MaxLoss(Frozen):
     """How much more a variant may lose than dense."""
 
     points: float = Field(ge=0, lt=100, description="Percentage points: 2.0.")
 
 
-class RobustnessRule(FrozenGatePart):
+class FamiliesRule(GateRule):
+    """A rule that may be of some families of corruptions only."""
+
+    kinds: list[Family] | None = Field(
+        None, min_length=1, description="Families of corruptions; null for all that were made."
+    )
+    max_increase: MaxLoss
+
+
+class RobustnessRule(FamiliesRule):
     """No group loses more than dense on corrupted pictures, but for a margin."""
 
-    id: Id
     metric: Literal["robustness_loss"]
     scale: Literal["absolute", "relative"] = Field(
         "relative",
@@ -327,27 +307,16 @@ class RobustnessRule(FrozenGatePart):
     over: Literal["groups", "all"] = Field(
         "groups", description="Every group, or all examples together."
     )
-    kinds: list[Family] | None = Field(
-        None, min_length=1, description="Families of corruptions; null for all that were made."
-    )
-    max_increase: MaxLoss
 
 
-class PicturesRule(FrozenGatePart):
+class PicturesRule(FamiliesRule):
     """No group gets worse than with dense models on other pictures, but for a margin.
 
     `overconfidence` is confidence less accuracy, under corruption; `unnoticed_pictures` the chance
     that a clean picture is more familiar than a corrupted one, how much it falls.
     """
 
-    id: Id
     metric: PicturesMetric
     over: Literal["groups", "all"] = Field(
         "all", description="Every group, or all examples together."
     )
-    kinds: list[Family] | None = Field(
-        None,
-        min_length=1,
-        description="Families of corruptions; null for all that were made.",
-    )
-    max_increase: MaxLoss

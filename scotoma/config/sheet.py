@@ -124,12 +124,13 @@ class Sheet:
             return model.model_validate_json(self.plain)
         except ValidationError as error:
             faults = []
-            for fault in map(dict, error.errors()):
-                location, tag = _in_file(fault["loc"], branches)
+            for found in error.errors():
+                location, tag = _in_file(found["loc"], branches)
+                fault: dict[str, Any] = {**found}
                 path = ".".join(map(str, location)) or whole
                 told = special(path, location, fault)
                 beside = _models_beside(model, location, tag) if location else []
-                if fault["loc"][-1:] in (("str",), ("int",)):
+                if found["loc"][-1:] in (("str",), ("int",)):
                     shown = shown_value(fault["input"])
                     told = f"{path} should be text or a whole number, got {shown}"
                 if fault["type"] == "extra_forbidden":
@@ -209,9 +210,8 @@ def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
         case "union_tag_invalid":
             tag = context["discriminator"].strip("'")
             return f"{path}.{tag} must be one of {context['expected_tags']}, got {context['tag']!r}"
-        case "too_short":
-            what = "rule" if path == "rules" else "name"
-            return f"{path} must hold at least one {what}, got none"
+        case "too_short" if not context["actual_length"]:
+            return f"{path} must hold at least one entry, got none"
         case "string_too_short":
             return f"{path} must not be empty, got {shown}; write what it is"
         case "string_pattern_mismatch":

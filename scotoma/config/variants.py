@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -15,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "WAYS",
     "WORDS",
     "Float16",
-    "Frozen",
     "Int8",
     "Onnx",
     "Predicted",
@@ -32,14 +30,6 @@ __all__ = [
     "VariantEntry",
     "resolve",
 ]
-
-
-class Frozen(BaseModel):
-    """A section of a configuration: no unknown key, no guess at a type, no change afterwards."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
-    )
 
 
 MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from pydantic import Field
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -49,15 +49,10 @@ class DetectionsSource(PredictionsSource):
 
     @model_validator(mode="after")
     def _files_are_of_detectors(self) -> DetectionsSource:
-        for name in ("columns", "numbered", "training"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"source.{name} is for source.kind predictions, and COCO's files need none; "
-                    "leave it out"
-                )
-        if self.classes != ["found", "missed"] or self.key != "example_id":
+        for name in {"columns", "numbered", "training", "classes", "key"} & {*self.changed()}:
             raise ValueError(
-                "source.classes and source.key are for source.kind predictions; leave them out"
+                f"source.{name} is for source.kind predictions, and COCO's files need none; "
+                "leave it out"
             )
         return self
 

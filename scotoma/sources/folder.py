@@ -10,7 +10,7 @@ from pydantic import Field
 
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 from scotoma.datasets.image_files import SUFFIXES, attributes_table, image_files, read_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.join import Join, join_images, spelled_as_files

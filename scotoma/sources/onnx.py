@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from scotoma import storage
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config.registered import RegisteredModel
-from scotoma.config.variants import Frozen
+from scotoma.config.shared import Frozen
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.extras import needs

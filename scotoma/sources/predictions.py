@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from scotoma import storage
 from scotoma.answers.values import read_values
 from scotoma.config.limits import LIMITS, ReaderLimits
+from scotoma.config.shared import twice
 from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
@@ -111,10 +112,7 @@ class PredictionsSource(Source):
                 "{variant} and {model} out of one of them"
             )
         named = [column for columns in self.columns.values() for column in columns]
-        if doubled := sorted({name for name in named if named.count(name) > 1}):
-            raise ValueError(
-                f"source.columns names {doubled[0]!r} twice; give every model its own column"
-            )
+        twice(named, "source.columns names {!r} twice; give every model its own column")
         return self
 
     @property

@@ -54,12 +54,11 @@ class ScoresSource(PredictionsSource):
 
     @model_validator(mode="after")
     def _scores_have_a_direction(self) -> ScoresSource:
-        for name in ("training", "captions", "classes"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"source.{name} is for source.kind predictions, and scores have no classes; "
-                    "leave it out"
-                )
+        for name in {"training", "captions", "classes"} & {*self.changed()}:
+            raise ValueError(
+                f"source.{name} is for source.kind predictions, and scores have no classes; "
+                "leave it out"
+            )
         if self.measure == "given" and self.lower_is_better is None:
             raise ValueError(
                 "source.lower_is_better is missing; write true for a loss or an error, false for a "

@@ -79,7 +79,7 @@ def test_a_step_that_asked_for_none_runs_where_there_is_none(run: Run, tmp_path:
 @pytest.mark.parametrize(
     ("kubeflow", "sentence"),
     [
-        ("{training: {gpu: {count: 2}}}", "a step uses one GPU, got 2.*raise kubeflow.shards"),
+        ("{training: {gpu: {count: 2}}}", "kubeflow.training.gpu.count should be 1, got 2"),
         (
             "{others: {gpu: {}}}",
             "kubeflow.others use no GPU, got gpu; name it in kubeflow.training",

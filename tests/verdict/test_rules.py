@@ -79,7 +79,7 @@ FAULTS = {
     "per cent for a fraction": (
         "relative: 0.20",
         "relative: 20",
-        "gate.yaml:6 max_increase.relative must be less than 10, got 20; write 0.2 for +20%",
+        "gate.yaml:6 rules.0.max_increase.relative must be less than 10.0, got 20",
     ),
     "points for a fraction": (
         "absolute: 0.005",
@@ -158,7 +158,7 @@ FAULTS = {
     "no attribute": (
         "over: groups",
         "over: groups, attributes: []",
-        "gate.yaml:6 rules.0.attributes must hold at least one name, got none",
+        "gate.yaml:6 rules.0.attributes must hold at least one entry, got none",
     ),
     "fewer than no examples": (
         "over: groups",

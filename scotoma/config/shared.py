@@ -1,0 +1,50 @@
+"""What the sections of both files share: no unknown keys, and rules that several of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+__all__ = ["Frozen", "Id", "distinct", "twice"]
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Frozen(BaseModel):
+    """A section of a file: no unknown key, no guess at a type, no change afterwards."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
+
+    def changed(self) -> list[str]:
+        """Names of the keys that have been set to other than their defaults."""
+        fields = type(self).model_fields.items()
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
+        return [name for name, default in defaults.items() if getattr(self, name) != default]
+
+
+def twice(names: Sequence[str], rule: str) -> None:
+    """Refuse names that stand twice.
+
+    Args:
+        names: The names.
+        rule: The sentence, with `{}` for them.
+
+    Raises:
+        ValueError: One does.
+    """
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(rule.format(", ".join(doubled)))
+
+
+def distinct(rule: str, name: Callable[[Any], str] = str) -> AfterValidator:
+    """The rule that nothing in a list has the name of another; see `twice`."""
+
+    def checked(values: list[Any]) -> list[Any]:
+        twice([name(value) for value in values], rule)
+        return values
+
+    return AfterValidator(checked)
