@@ -188,7 +188,8 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
         for part, value in content.items()
     }
     divergence = Divergence.model_construct(
-        cie=_read(Divergence, "cie", cie), flips=_read(Divergence, "flips", flips)
+        **dict.fromkeys(Divergence.model_fields)
+        | {"cie": _read(Divergence, "cie", cie), "flips": _read(Divergence, "flips", flips)}
     )
     accuracy = {
         of: Accuracy.model_construct(

@@ -43,24 +43,15 @@ def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
     """
     least = rules.min.effective_events
     harm = [math.nan if _few_models(one, rules) else one.harm(least)[0] for one in family]
-    times = multipliers(harm, rules.correct)
-    tests = [_answer(*one, rules) for one in zip(family, harm, times.tolist(), strict=True)]
+    times = multipliers(harm, rules.correct).tolist()
+    tests = [_answer(*one, rules) for one in zip(family, harm, times, strict=True)]
     opened = sum(test.verdict == "UNSURE" for test in tests)
-    return [
-        test.model_copy(
-            update={
-                "outlook": outlook(
-                    question,
-                    alpha=rules.alpha,
-                    multiplier=1.0 if math.isnan(multiplier) else multiplier,
-                    together=opened,
-                )
-            }
-        )
-        if test.verdict == "UNSURE" and test.decided_by is not None
-        else test
-        for question, test, multiplier in zip(family, tests, times.tolist(), strict=True)
-    ]
+    for place, (test, question, own) in enumerate(zip(tests, family, times, strict=True)):
+        if test.verdict == "UNSURE" and test.decided_by is not None:
+            multiplier = 1.0 if math.isnan(own) else own
+            settles = outlook(question, alpha=rules.alpha, multiplier=multiplier, together=opened)
+            tests[place] = test.model_copy(update={"outlook": settles})
+    return tests
 
 
 def _answer(question: Question, harm: float, multiplier: float, rules: GateRules) -> TestResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from scotoma.audit import GateResult
 from scotoma.audit.document import AuditedVariant
@@ -26,19 +27,15 @@ def frontier_sentence(variants: Sequence[AuditedVariant], gate: GateResult) -> s
         A sentence such as `prune <= 0.7 passes; 0.9 fails on FPR male & old`; empty where fewer
         than two pruned variants were judged.
     """
-    judged = sorted(
-        (
-            (variant.sparsity or 0.0, verdict)
-            for variant in variants
-            if variant.kind == "prune" and (verdict := gate.variant(variant.name)) is not None
-        ),
-        key=lambda pair: pair[0],
-    )
+    judged = [
+        (variant.sparsity or 0.0, verdict)
+        for variant in variants
+        if variant.kind == "prune" and (verdict := gate.variant(variant.name)) is not None
+    ]
     if len(judged) < 2:
         return ""
-    passed = 0
-    while passed < len(judged) and judged[passed][1].verdict == "PASS":
-        passed += 1
+    judged.sort(key=lambda pair: pair[0])
+    passed = len(list(takewhile(lambda pair: pair[1].verdict == "PASS", judged)))
     parts = [f"prune <= {judged[passed - 1][0]:g} passes"] if passed else []
     parts += [f"{sparsity:g} {_words(verdict)}" for sparsity, verdict in judged[passed:]]
     if not passed:

@@ -218,9 +218,7 @@ def hangs_on(tests: Sequence[TestResult]) -> TestResult | None:
     """
     opened = [t for t in tests if t.verdict == "UNSURE" and not t.waived and t.outlook is not None]
     harmful = [test for test in opened if test.outlook and test.outlook.leaning == "FAIL"]
-    if harmful:
-        return min(harmful, key=_effort)
-    return max(opened, key=_effort, default=None)
+    return min(harmful, key=_effort) if harmful else max(opened, key=_effort, default=None)
 
 
 def _effort(test: TestResult) -> tuple[float, float]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -121,47 +120,33 @@ def outlook(
     kind = "level" if level else "score" if question.test.metric == "mean_score" else ""
     harmful = all(one.broken for one in clears)
     n, members = number.n, number.members
-    leaning: Literal["PASS", "FAIL"] = "FAIL" if harmful else "PASS"
-
-    def forecast(
-        by: Literal["models", "examples"] | None = None,
-        low: float = math.nan,
-        high: float = math.nan,
-    ) -> Forecast:
-        now = n if by == "examples" else members
-        words = _sentence(leaning, by, low, high, now, today, kind)
-        return Forecast(
-            leaning=leaning, by=by, low=written(low), high=written(high), now=now,
-            passing_margin=written(today), sentence=words,
-        )  # fmt: skip
-
     tail = alpha / 2 / (multiplier if harmful else 1.0)
     bounds = question.harms if harmful else clears
     ways = [way for one in bounds if (way := _way(one, tail, harmful=harmful)) is not None]
     wanted = len(bounds) if harmful else 1
     nothing = (question.events if harmful else number.events) == 0
     if len(ways) < wanted or nothing or (level and harmful):
-        return forecast()
+        ways = []
     sure = SURE if harmful else SURE ** (1 / together)
     # Harm exceeds every margin, a PASS keeps one of them.
     chance = np.min if harmful else np.max
-
-    def first_of(numbers: Numbers, settled: Callable[[_Way], Floats]) -> tuple[float, float] | None:
-        """The first numbers with a chance of one half, and with one that is sure."""
-        chances = chance([settled(way) for way in ways], axis=0)
-        if not (chances >= sure).any():
-            return None
-        last = int(np.argmax(chances >= sure))
-        return float(numbers[np.argmax(chances >= 0.5)]), float(numbers[last])
-
-    if members >= FEWEST_RUNS:
-        models = numbers_to(members, MOST_MODELS)
-        if (found := first_of(models, lambda way: way.by_models(models))) is not None:
-            return forecast("models", *found)
-    examples = numbers_to(n, MOST_TIMES * n)
-    if (found := first_of(examples, lambda way: way.by_examples(examples))) is not None:
-        return forecast("examples", *found)
-    return forecast()
+    by, low, high, now = None, None, None, members
+    tries = [("models", members, MOST_MODELS), ("examples", n, MOST_TIMES * n)]
+    for unit, present, most in tries[members < FEWEST_RUNS :] if ways else ():
+        numbers = numbers_to(present, most)
+        chances = chance([getattr(way, f"by_{unit}")(numbers) for way in ways], axis=0)
+        if (chances >= sure).any():
+            low, high = (float(numbers[np.argmax(chances >= own)]) for own in (0.5, sure))
+            by, now = unit, present
+            break
+    leaning = "FAIL" if harmful else "PASS"
+    return Forecast.model_validate(
+        {
+            "leaning": leaning, "by": by, "low": low, "high": high, "now": now,
+            "passing_margin": written(today),
+            "sentence": _sentence(leaning, by, (low, high), now, today, kind),
+        }
+    )  # fmt: skip
 
 
 def _way(bound: Bound, tail: float, *, harmful: bool) -> _Way | None:
@@ -191,19 +176,19 @@ def numbers_to(now: int, most: int) -> Numbers:
 
 
 def _sentence(
-    leaning: str, by: str | None, low: float, high: float, now: int, today: float, kind: str
+    leaning: str, by: str | None, numbers: tuple[Any, Any], now: int, today: float, kind: str
 ) -> str:
     """Put a forecast into words that follow the name of a test.
 
-    >>> _sentence("PASS", "models", 8.0, 15.0, 5, 0.013, "")
+    >>> _sentence("PASS", "models", (8.0, 15.0), 5, 0.013, "")
     'probably harmless: 8 to 15 models would settle it (5 now)'
-    >>> _sentence("PASS", None, math.nan, math.nan, 5, 0.013, "")
+    >>> _sentence("PASS", None, (None, None), 5, 0.013, "")
     'probably harmless, but not proven: it would pass today if you accepted 1.30 points'
     """
     lead = "probably harmless" if leaning == "PASS" else "probably harmful"
     if by is not None:
         noun = "models" if by == "models" else "test examples"
-        first, last = _rounded(low), _rounded(high)
+        first, last = map(_rounded, numbers)
         span = f"{last:,}" if first == last else f"{first:,} to {last:,}"
         return f"{lead}: {span} {noun} would settle it ({now:,} now)"
     if math.isnan(today):

@@ -8,7 +8,7 @@ is difficult in one is difficult in the other; `scotoma diff` pairs these exampl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -148,49 +148,49 @@ class Before:
         missing = self.previous is not None and self.previous.missing
         return f"change {'' if missing else f'of {variant} '}since the previous audit"
 
-    def warnings(self, rules: GateRules, variants: Sequence[str]) -> list[str]:
+    def warnings(self, rules: GateRules, variants: Sequence[str]) -> Iterator[str]:
         """Say what was not compared and why, and whether a verdict looks again at one test set.
 
         A run keeps its number of models, so that no run knows of earlier looks: only the previous
         audit tells of one, and each look is judged at the whole of alpha.
         """
-        lines, previous = [], self.previous
+        previous, after = self.previous, self.audit
+        before = None if previous is None else previous.audit
         asked = [rule.id for rule in rules.rules if isinstance(rule, SincePreviousRule)]
-        if asked and not (previous and previous.missing):
-            if previous is None or previous.audit is None:
-                why = "no previous audit was named" if previous is None else previous.reason
-                lines = [f"{', '.join(asked)} is not judged: {why}"]
-            else:
-                lines = [line for variant in variants for line in self._not_compared(variant)]
-        before, after = previous and previous.audit, self.audit
-        if before and before.dataset_sha256 and before.dataset_sha256 == after.dataset_sha256:
-            for variant in [name for name in after.subgroups if name in before.subgroups]:
-                was, now = (_fewest_models(audit, variant) for audit in (before, after))
-                if 0 < was < now:
-                    noun = "model" if was == 1 else "models"
-                    lines.append(
-                        f"the previous audit has the same test examples and {was} {noun}, this one "
-                        f"{now}: each such look adds up to {100 * rules.alpha / 2:g}% to the "
-                        "chance of a false FAIL or PASS"
-                    )
-                    break
-        return lines
+        if asked and before is None and not (previous and previous.missing):
+            why = "no previous audit was named" if previous is None else previous.reason
+            yield f"{', '.join(asked)} is not judged: {why}"
+        if before is None:
+            return
+        for variant in variants if asked else ():
+            yield from self._not_compared(variant)
+        if not before.dataset_sha256 or before.dataset_sha256 != after.dataset_sha256:
+            return
+        for variant in [name for name in after.subgroups if name in before.subgroups]:
+            was, now = (_fewest_models(audit, variant) for audit in (before, after))
+            if 0 < was < now:
+                noun = "model" if was == 1 else "models"
+                yield (
+                    f"the previous audit has the same test examples and {was} {noun}, this one "
+                    f"{now}: each such look adds up to {100 * rules.alpha / 2:g}% to the "
+                    "chance of a false FAIL or PASS"
+                )
+                return
 
-    def _not_compared(self, variant: str) -> list[str]:
+    def _not_compared(self, variant: str) -> Iterator[str]:
         """Say which parts of a variant have no counterpart in the previous audit."""
         before, after = self.compared_with(variant), self.audit
         if before is None:
-            return []
+            return
         if why := _unlike(before, after, variant):
-            return [f"{variant} is not compared with the previous audit: {why}"]
+            yield f"{variant} is not compared with the previous audit: {why}"
+            return
         earlier, later = _numbers(before, variant), _numbers(after, variant)
-        new = dict.fromkeys(
-            group for metric, group in later if metric != EXCESS and (metric, group) not in earlier
-        )
-        lines = [f"{variant}: the previous audit had no group {group}" for group in new]
+        new = [key for key in later if key not in earlier and key[0] != EXCESS]
+        for group in dict.fromkeys(group for _, group in new):
+            yield f"{variant}: the previous audit had no group {group}"
         if why := _other_excess(before, after, variant):
-            lines.append(f"{variant}: CIE excess is not compared with the previous audit, {why}")
-        return lines
+            yield f"{variant}: CIE excess is not compared with the previous audit, {why}"
 
 
 def changes(before: Comparable, after: Comparable, variant: str) -> list[Change]:

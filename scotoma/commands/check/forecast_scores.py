@@ -112,16 +112,19 @@ def errors_needed(df: float, groups: int) -> float:
     (2.8, 3.37)
     """
     from scipy.optimize import brentq
-    from scipy.special import chdtri, ndtr, stdtrit
+    from scipy.special import chdtri
+
+    from scotoma.power import chance_beyond  # SciPy comes with it
 
     free = min(max(df, 2.0), KNOWN)  # below 2 nothing is known of it
-    needed = float(stdtrit(free, 1 - ALPHA / 2 / groups))
-    drawn = np.sqrt(chdtri(free, QUANTILES) / free)  # an estimated error over the true one
+    seen = chdtri(free, QUANTILES) / free  # an estimated variance over the true one
+    known, level = np.asarray(free), 1 - ALPHA / groups
 
     def lacking(effect: float) -> float:
-        return POWER - float(ndtr(effect * drawn[:, None] - needed * drawn).mean())
+        chances = chance_beyond(effect * np.sqrt(seen)[:, None], 1.0, seen, known, level=level)
+        return POWER - float(chances.mean())
 
-    return float(brentq(lacking, 0.0, 100 * needed))
+    return float(brentq(lacking, 0.0, 100 / ALPHA * groups))
 
 
 def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: bool) -> None:
