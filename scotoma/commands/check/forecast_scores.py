@@ -117,7 +117,9 @@ def errors_needed(df: float, groups: int) -> float:
     from scotoma.power import chance_beyond  # SciPy comes with it
 
     free = min(max(df, 2.0), KNOWN)  # below 2 nothing is known of it
-    seen = chdtri(free, QUANTILES) / free  # an estimated variance over the true one
+    seen = np.asarray(
+        chdtri(free, QUANTILES) / free, np.float64
+    )  # an estimated variance over the true one
     known, level = np.asarray(free), 1 - ALPHA / groups
 
     def lacking(effect: float) -> float:
