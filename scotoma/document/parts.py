@@ -257,4 +257,6 @@ def _flat(key: str, cell: Cell, ranged: Collection[str]) -> Iterator[tuple[str, 
 
 
 def _harmless(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -34,7 +34,7 @@
   });
 
   // The section in view: the last one whose head has passed the upper third of the window.
-  const links = [...document.querySelectorAll("nav a")];
+  const links = [...document.querySelectorAll('nav a[href^="#"]')];
   const heads = links.map((link) => target(link.getAttribute("href")));
   let due = false;
   const marked = () => {

@@ -11,7 +11,7 @@ from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
 from scotoma.verdict.mitigations import mitigations
 
-__all__ = ["scope_sentence", "verdict_section"]
+__all__ = ["scope_sentence", "variant_cells", "variant_columns", "verdict_section"]
 
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."
@@ -46,33 +46,40 @@ def _steps(audit: Audit, gate: GateResult) -> list[str]:
 
 
 def _variants(audit: Audit, gate: GateResult | None) -> Table:
-    judged = {} if gate is None else {variant.name: variant for variant in gate.variants}
-    measured = [Column("accuracy", "Accuracy, change in points", "points")]
-    affected = Column("affected", "Most affected group, points", "points")
     return Table(
         "variants",
         f"Each variant beside {audit.dense.name}",
-        (
-            Column("variant", "Variant"),
-            *([Column("gate", "Gate", "verdict"), Column("do", "What to do")] if gate else []),
-            *(measured if audit.labelled else []),
-            Column("flips", "Predictions that change", "rate"),
-            affected if audit.labelled else Column("affected", "Most changed group", "rate"),
-        ),
-        [
-            {
-                "variant": variant.name,
-                **_judged(judged.get(variant.name)),
-                **({"accuracy": _accuracy(audit, variant.name)} if audit.labelled else {}),
-                "flips": _flips(audit, variant.name),
-                "affected": _affected(audit, variant.name),
-            }
-            for variant in audit.compressed
-        ],
+        variant_columns(labelled=audit.labelled, judged=gate is not None),
+        [variant_cells(audit, gate, variant.name) for variant in audit.compressed],
         " ".join(filter(None, [scope_sentence(audit), *_read(audit, gate)])),
         known=FEW_RUNS,
         cards=True,
     )
+
+
+def variant_columns(*, labelled: bool, judged: bool) -> tuple[Column, ...]:
+    """The columns of a row that `variant_cells` makes."""
+    measured = [Column("accuracy", "Accuracy, change in points", "points")]
+    affected = Column("affected", "Most affected group, points", "points")
+    return (
+        Column("variant", "Variant"),
+        *([Column("gate", "Gate", "verdict"), Column("do", "What to do")] if judged else []),
+        *(measured if labelled else []),
+        Column("flips", "Predictions that change", "rate"),
+        affected if labelled else Column("affected", "Most changed group", "rate"),
+    )
+
+
+def variant_cells(audit: Audit, gate: GateResult | None, variant: str) -> dict[str, Cell]:
+    """Sum up a compressed variant in one row."""
+    judged = {} if gate is None else {one.name: one for one in gate.variants}
+    return {
+        "variant": variant,
+        **_judged(judged.get(variant)),
+        **({"accuracy": _accuracy(audit, variant)} if audit.labelled else {}),
+        "flips": _flips(audit, variant),
+        "affected": _affected(audit, variant),
+    }
 
 
 def scope_sentence(audit: Audit) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,18 @@ from typing import Any
 import pytest
 
 from scotoma.audit import read_gate
+from scotoma.commands.diff.document import changed_verdicts, sides_section
 from scotoma.commands.diff.runs import run_diff
 from scotoma.commands.examples.pages import write_gallery
+from scotoma.divergence.gallery_section import gallery_documents
+from scotoma.document import Table
+from scotoma.document.html import html_page
 from scotoma.errors import ConfigError
 from scotoma.report import gallery
-from scotoma.report.pages import gallery_pages
-from scotoma.report.side_by_side import changed_verdicts, side_by_side
 from scotoma.run import checksums
 from tests.report.drawing import audit_of, readable
 from tests.report.reading import HOSTILE, Page
+from tests.report.test_browser import opened
 
 pytestmark = pytest.mark.slow
 
@@ -47,43 +49,14 @@ def test_the_folder_holds_every_cie_of_every_variant_once(
         write_gallery(str(audit.run.root), tmp_path / "new", None, ["--csv"], quiet=True)
 
 
-def test_a_page_holds_a_hundred_pairs_and_names_are_text(audit: Any) -> None:
+def test_names_in_the_pages_are_text(audit: Any) -> None:
     content = audit_of(audit.content)
     pair = content.gallery["prune-0.9"][0]
     card = pair.cie.model_copy(update={"attributes": {"side": HOSTILE}})
     pairs = {"prune-0.9": [pair.model_copy(update={"cie": card})] * 150}
-    pages = gallery_pages(content, pairs, audit.images)
+    pages = gallery_documents(content, pairs, audit.images)
     assert list(pages) == ["index.html", "v2-1.html", "v2-2.html"]
-    assert [text.count('<li class="pair"') for text in pages.values()] == [0, 100, 50]
-    assert "CIEs 101 to 150 of 150" in " ".join(Page(pages["v2-2.html"]).text.split())
-    assert "<script>alert" not in pages["v2-1.html"]
-
-
-def test_without_images_changed_examples_are_rows_with_the_most_telling_feature_first(
-    audit: Any,
-) -> None:
-    content = audit_of(audit.content)
-    pair = content.gallery["prune-0.9"][0]
-    two = pair.cie.model_copy(update={"attributes": {"age": "old", "side": "b"}})
-    pairs = {"prune-0.9": [pair.model_copy(update={"cie": two})]}
-    page = Page(gallery_pages(content, pairs, {})["v2-1.html"])
-    (rows,) = page.tables.values()
-    assert rows[0][0] == "Example"
-    ratio = gallery.telling(content)["prune-0.9"]["side=b"]
-    assert ratio > 1  # it is found more often among CIEs; nothing is known of `age`
-    assert rows[1][5] == "side b; age old"
-    assert "img" not in {tag for tag, _ in page.tags}
-
-
-def test_of_many_attributes_the_most_telling_are_shown(audit: Any) -> None:
-    content = audit_of(audit.content)
-    pair = content.gallery["prune-0.9"][0]
-    many = {f"a{number:03d}": "yes" for number in range(200)} | {"side": "b"}
-    card = pair.cie.model_copy(update={"attributes": many})
-    pairs = {"prune-0.9": [pair.model_copy(update={"cie": card})]}
-    (rows,) = Page(gallery_pages(content, pairs, {})["v2-1.html"]).tables.values()
-    assert rows[1][5].startswith("side b; a000 yes; ")
-    assert rows[1][5].endswith("a018 yes; 181 more")
+    assert "<script>alert" not in html_page(pages["v2-1.html"])
 
 
 def test_pairs_are_shared_out_rank_by_rank_where_they_are_too_many(audit: Any) -> None:
@@ -100,14 +73,29 @@ def test_one_model_of_each_audit_stands_in_one_row_however_it_is_called(audit: A
     one, gate = one.model_copy(update={"variants": kept}), read_gate(audit.run.path("gate.json"))
     names = [variant.name for variant in gate.variants]
     renamed = {names[0]: names[1]}
-    text = side_by_side((one, one), (gate, gate), ("a", "b"), [], 9, [], renamed)
-    page = Page(text)
+    section = sides_section((one, one), (gate, gate), renamed)
+    [table] = section.parts
+    assert isinstance(table, Table)
     both = f"{names[0]}, then {names[1]}"
-    assert both in page.table("Each variant in both audits")
-    assert "One training run: says nothing about the next one." in page.text
-    words = [variant.verdict for variant in gate.variants]
+    words = {variant.name: variant.verdict for variant in gate.variants}
+    joined = [(row["audit"], row["gate"]) for row in table.rows if row["variant"] == both]
+    assert joined == [("first", words[names[0]]), ("second", words[names[1]])]
+    assert section.warnings == ["One training run: says nothing about the next one."]
     turned = changed_verdicts(gate, gate, renamed)
-    assert ((both, words[0], words[1]) in turned) is (words[0] != words[1])
+    before, after = words[names[0]], words[names[1]]
+    assert ((both, before, after) in turned) is (before != after)
+
+
+def test_a_variant_of_one_audit_is_not_in_the_other(audit: Any) -> None:
+    whole = audit_of(audit.content)
+    fewer = whole.model_copy(update={"variants": whole.variants[:2]})
+    [table] = sides_section((whole, fewer), (None, None), {}).parts
+    assert isinstance(table, Table)
+    absent = {row["variant"] for row in table.rows if row["flips"] == "not in this audit"}
+    assert absent == {variant.name for variant in whole.variants[2:]}
+    assert [column.key for column in table.columns] == [
+        "variant", "audit", "accuracy", "flips", "affected",
+    ]  # fmt: skip
 
 
 def test_two_audits_side_by_side_say_which_verdicts_changed(
@@ -122,16 +110,35 @@ def test_two_audits_side_by_side_say_which_verdicts_changed(
     checksums.amend(type(audit.run).open(other).mirror, ["gate.json"])
     html = tmp_path / "diff.html"
     run_diff(str(audit.run.root), str(other), html=html, as_json=False, quiet=True)
-    told = capsys.readouterr().out
-    assert told.startswith(f"verdict changed: prune-0.9 {before} -> PASS\n")
+    said = capsys.readouterr().out
+    assert f"1 verdict changed\nprune-0.9: {before} became PASS.\n" in said
     text = html.read_text(encoding="utf-8")
     page = Page(text)
     shown = " ".join(page.text.split())
-    assert re.search(rf"1 verdict changed prune-0.9 : \S {before} became \S PASS", shown)
-    rows = page.table("Each variant in both audits")
-    assert list(rows) == [variant["name"] for variant in audit.gate["variants"]]
-    assert [word.split()[-1] for word in rows["prune-0.9"][:2]] == [before, "PASS"]
-    assert "0 worse of" in shown
+    assert f"prune-0.9: {before} became PASS." in shown
+    assert "0 worse, 0 better, 12 undecided of 12 rates" in shown
+    assert page.table("Each variant in both audits")
     run_diff(str(audit.run.root), str(other), as_json=True, quiet=True)
     content = json.loads(capsys.readouterr().out)
     assert content["verdicts"] == [{"variant": "prune-0.9", "before": before, "after": "PASS"}]
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(390, "dark"), pytest.param(1440, "light", marks=pytest.mark.thorough)],
+)
+def test_browser_finds_no_fault_with_two_audits(
+    browser: Any, axe: str, audit: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    html = tmp_path / "diff.html"
+    place = str(audit.run.root)
+    run_diff(place, place, html=html, as_json=False, quiet=True)
+    with opened(browser, html.as_uri(), width, color_scheme=scheme) as found:
+        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
+        found.page.evaluate(axe)
+        faults = found.page.evaluate(
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa'], resultTypes: ['violations']})"
+            ".then(found => found.violations.map(f => [f.id, f.nodes.length, f.nodes[0].html]))"
+        )
+    assert faults == []
+    assert found.complaints == []

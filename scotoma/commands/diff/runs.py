@@ -5,63 +5,39 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.previous import Comparable
 from scotoma.bias import tally
 from scotoma.bias.counting import metrics
 from scotoma.bias.subgroup import change_list
+from scotoma.commands.diff.document import (
+    Difference,
+    changed_verdicts,
+    diff_document,
+    sides_section,
+)
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.shared.tables import shown
 from scotoma.datasets import AuditedExamples
-from scotoma.document.lines import table_lines
+from scotoma.document.html import html_page
+from scotoma.document.text import document_text
 from scotoma.errors import DataError
 from scotoma.jsonable import jsonable
-from scotoma.numbers import ChangeEvidence, Estimate
+from scotoma.numbers import ChangeEvidence
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
-from scotoma.report.side_by_side import changed_verdicts, side_by_side
 from scotoma.run import Run, checksums
 from scotoma.storage.files import written
 from scotoma.verdict.since_previous import Change, changes, judged
 
-__all__ = ["Difference", "compare_audits", "run_diff"]
+__all__ = ["compare_audits", "run_diff"]
 
 ALPHA, LEVEL = 0.05, 0.95
 NO_LABELS = "the examples of a run have no labels"
-WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One rate of one variant in two audits.
-
-    Attributes:
-        variant: The variant.
-        metric: `error`, `fpr` or `fnr`; without shared examples `cie_share_excess` too.
-        group: Name of the group.
-        before: The rate in the first run, a fraction.
-        after: The rate in the second run, a fraction.
-        change: after - before, with its pointwise interval.
-        p: Two-sided p-value of no change; nan where there is none.
-        p_adjusted: The same, adjusted by Holm over the whole table.
-        verdict: `better`, `worse` or `undecided`.
-    """
-
-    variant: str
-    metric: str
-    group: str
-    before: Estimate
-    after: Estimate
-    change: Estimate
-    p: float
-    p_adjusted: float
-    verdict: str
 
 
 def run_diff(
@@ -87,23 +63,20 @@ def run_diff(
     facts["verdicts"] = [
         {"variant": name, "before": before, "after": after} for name, before, after in turned
     ]
+    document = partial(
+        diff_document, (first, second), turned, rows, facts["examples"], facts["notes"], ALPHA
+    )
     if html is not None:
-        audits = _audit(runs[0]), _audit(runs[1])
-        page = side_by_side(
-            audits, gates, (first, second), rows, facts["examples"], facts["notes"], renamed
-        )
+        sides = sides_section((_audit(runs[0]), _audit(runs[1])), gates, renamed)
         with written(html) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+            temporary.write_text(html_page(document(sides)), encoding="utf-8")
         if not quiet:
             sys.stderr.write(f"page    {printable(str(html))}\n")
     if as_json:
         content = {"version": 1, "runs": [first, second], **facts, "rows": rows}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n")
         return
-    sys.stdout.write("\n".join(_page(rows, facts)) + "\n")
-    if not quiet:
-        for note in facts["notes"]:
-            sys.stderr.write(f"note    {printable(note)}\n")
+    sys.stdout.write(document_text(document()) + "\n")
 
 
 def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
@@ -281,42 +254,3 @@ def _gate(run: Run) -> GateResult | None:
         return None
     checksums.refuse_changed(run.mirror, [path.name])
     return read_gate(path, run.mirror.place(path))
-
-
-def _page(rows: list[Difference], facts: dict[str, Any]) -> list[str]:
-    level = f"{100 * facts['level']:g}%"
-    both = f"{facts['examples']:,} test examples in both runs" if facts["examples"] else (
-        "no test example in both runs"
-    )  # fmt: skip
-    page = [
-        f"verdict changed: {printable(one['variant'])} {one['before']} -> {one['after']}"
-        for one in facts["verdicts"]
-    ] or ["no verdict changed"]
-    page += ["", f"{both}; rates in %, changes in points"]
-    for word in ("worse", "better"):
-        judged_so = [row for row in rows if row.verdict == word]
-        page += ["", f"{word}: {len(judged_so)} of {len(rows)} rates (Holm, {facts['alpha']:g})"]
-        if judged_so:
-            header = ("variant", "where", "before", "after", f"change [{level}]")
-            page += table_lines(header, [_cells(row) for row in judged_so], right=2)
-    undecided = [row for row in rows if row.verdict == "undecided"]
-    page += ["", f"undecided: {len(undecided)}; the widest change that cannot be excluded:"]
-    bounded = [row for row in undecided if not np.isnan(row.change.high)]
-    widest = sorted(bounded, key=lambda row: -row.change.high)[:5]
-    header = ("variant", "where", "before", "after", f"change [{level}]")
-    return [
-        *page,
-        *(table_lines(header, [_cells(row) for row in widest], right=2) if widest else []),
-    ]
-
-
-def _cells(row: Difference) -> tuple[str, ...]:
-    where = f"{WORDS[row.metric]} {row.group}"
-    return (
-        row.variant,
-        where,
-        f"{100 * row.before.value:.2f}",
-        f"{100 * row.after.value:.2f}",
-        shown(row.change, factor=100, digits=2, sign="+"),
-        "",
-    )

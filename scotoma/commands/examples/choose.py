@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.slices.search import harmless
 from scotoma.datasets import AuditedExamples
-from scotoma.document.lines import table_lines
+from scotoma.document import Cell, Column, Document, Section, Table, show
+from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.hashing import hash_ids
 from scotoma.jsonable import jsonable
@@ -70,14 +69,14 @@ def run_examples(
     if unlabelled:
         chosen, advice = to_label(run, chosen)
     if csv:
-        sys.stdout.write(harmless(chosen).write_csv())
+        columns = [Column(name, name) for name in chosen.columns]
+        sys.stdout.write(Table("examples", "", columns, chosen.to_dicts()).csv())
     elif as_json:
         rows = {"version": 1, "percentile": percentile, "examples": chosen.to_dicts()}
         rows |= {"advice": advice} if unlabelled else {}
         sys.stdout.write(json.dumps(jsonable(rows), indent=1, ensure_ascii=False) + "\n")
     else:
-        lines = [line for text in advice for line in textwrap.wrap(text, 80)]
-        sys.stdout.write("\n".join([*_page(chosen), *([""] if lines else []), *lines]) + "\n")
+        sys.stdout.write(document_text(_document(chosen, advice)) + "\n")
     if not quiet and chosen.height and not (csv or as_json):
         what = "votes and reasons" if unlabelled else "labels and votes"
         sys.stderr.write(f"--csv prints all of them, with {what}, to annotate\n")
@@ -197,31 +196,33 @@ def _why(row: dict[str, Any], models: Mapping[str, int]) -> str:
     return f"votes move: {dense} before, {compressed} after"
 
 
-def _page(chosen: pl.DataFrame) -> list[str]:
-    if not chosen.height:
-        return ["No example differs under any variant."]
-    page = []
-    known = "label" in chosen.columns
-    header = ["example", *(["label"] if known else []), "dense says", "compressed says", "taxicab"]
-    header += ["CIE", *(["sample"] if "sample" in chosen.columns else [])]
-    for name in natural_order(chosen["variant"]):
-        part = chosen.filter(variant=name)
-        page += ["", f"{printable(name)}: {part.height:,} examples, the most divergent first"]
-        rows = [_cells(row) for row in part.head(SHOWN).iter_rows(named=True)]
-        page += table_lines(header, rows, right=header.index("taxicab"))
-        if part.height > SHOWN:
-            page.append(f"and {part.height - SHOWN:,} more")
-    return page[1:]
+def _document(chosen: pl.DataFrame, advice: Sequence[str]) -> Document:
+    known, sampled = "label" in chosen.columns, "sample" in chosen.columns
+    columns = [
+        Column("example_id", "example"), *([Column("label", "label")] if known else []),
+        Column("dense", "dense says"), Column("compressed", "compressed says"),
+        Column("taxicab", "taxicab", "count"), Column("cie", "CIE"),
+        *([Column("sample", "sample")] if sampled else []),
+    ]  # fmt: skip
+    tables = [
+        Table(
+            f"examples-{at}",
+            f"{name}: {show(part.height, 'count').value} examples, the most divergent first",
+            columns, [_cells(row) for row in part.iter_rows(named=True)],
+            stub=4 if known else 3, most=SHOWN,
+        )
+        for at, name in enumerate(natural_order(chosen["variant"]), 1)
+        if (part := chosen.filter(variant=name)).height
+    ]  # fmt: skip
+    said = () if tables else ("No example differs under any variant.",)
+    sections = [Section("examples", "", [*said, *advice], tables)]
+    return Document("Examples on which dense and compressed models differ most", sections=sections)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["example_id"],
-        *([row["label"]] if "label" in row else []),
-        f"{row['dense_modal']} ({row['dense_votes']})",
-        f"{row['compressed_modal']} ({row['compressed_votes']})",
-        f"{row['taxicab']:g}",
-        "yes" if row["cie"] else "",
-        *(["yes" if row["sample"] else ""] if "sample" in row else []),
-        "",
-    )
+def _cells(row: dict[str, Any]) -> dict[str, Cell]:
+    return {
+        "example_id": row["example_id"], "label": row.get("label"), "taxicab": row["taxicab"],
+        "dense": f"{row['dense_modal']} ({row['dense_votes']})",
+        "compressed": f"{row['compressed_modal']} ({row['compressed_votes']})",
+        "cie": "yes" if row["cie"] else "", "sample": "yes" if row.get("sample") else "",
+    }  # fmt: skip
