@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.previous import Comparable
 from scotoma.bias import tally
