@@ -14,6 +14,7 @@ from scotoma.commands.shared import options
 from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:
+    from scotoma.document import Cell
     from scotoma.stages.retention import StoredAudit
 
 __all__ = ["tidy"]
@@ -58,10 +59,15 @@ def tidy(
     if not dry_run:
         audits = [one for one in audits if one.large and not one.kept]
     if audits and not as_json:
-        from scotoma.document.lines import table_lines
+        from scotoma.document import Column, Table
+        from scotoma.document.text import text_table
 
-        header = ("run", "ended", "verdict", "large files")
-        sys.stdout.write("\n".join(table_lines(header, list(map(_cells, audits)), right=3)) + "\n")
+        columns = [
+            Column("run", "run"), Column("ended", "ended"), Column("verdict", "verdict"),
+            Column("size", "large files", "bytes"), Column("todo", ""),
+        ]  # fmt: skip
+        table = Table("audits", "", columns, list(map(_cells, audits)), stub=3)
+        sys.stdout.write("\n".join(text_table(table)) + "\n")
         sys.stdout.flush()
     if not dry_run:
         from scotoma import storage
@@ -82,12 +88,12 @@ def tidy(
         sys.stderr.write("".join(f"note    {printable(note)}\n" for note in notes))
 
 
-def _cells(audit: StoredAudit) -> tuple[str, ...]:
+def _cells(audit: StoredAudit) -> dict[str, Cell]:
     todo = "to be deleted" if audit.large else "deleted before"
-    return (
-        audit.place.rpartition("/")[2],
-        "" if audit.ended is None else f"{audit.ended:%Y-%m-%d %H:%M}",
-        audit.verdict,
-        f"{audit.size / 1e6:,.1f} MB",
-        f"kept: {audit.kept}" if audit.kept else todo,
-    )
+    return {
+        "run": audit.place.rpartition("/")[2],
+        "ended": "" if audit.ended is None else f"{audit.ended:%Y-%m-%d %H:%M}",
+        "verdict": audit.verdict,
+        "size": audit.size,
+        "todo": f"kept: {audit.kept}" if audit.kept else todo,
+    }

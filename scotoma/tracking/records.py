@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from scotoma.audit.worst_change import (
     worst_change,
     worst_mean,
 )
+from scotoma.document import Column, Table
 from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 from scotoma.tracking.names import metric_names, spelled
@@ -128,12 +127,10 @@ class RunRecord:
 
     def table(self) -> str:
         """Every number with its interval and n, and why one is missing, as CSV."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("metric", "value", "low", "high", "n", "reason"))
-        for name, *rest, reason in self.rows:
-            writer.writerow((name, *rest, printable(reason)))
-        return text.getvalue()
+        names = ("metric", "value", "low", "high", "n", "reason")
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
+        rows = [row | {"reason": printable(row["reason"])} for row in rows]
+        return Table("metrics", "", [Column(name, name) for name in names], rows).csv()
 
 
 def _is_finite(value: Any) -> bool:

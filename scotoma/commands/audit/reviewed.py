@@ -19,7 +19,8 @@ from scotoma.commands.review.run import lots_of
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
-from scotoma.document.lines import table_lines
+from scotoma.document import Cell, Column, Interval, Table
+from scotoma.document.text import text_table
 from scotoma.errors import DataError
 from scotoma.inputs import Labels
 from scotoma.printable import printable
@@ -204,19 +205,16 @@ def _lines(found: ReviewedAudit) -> list[str]:
         if one.reason:
             lines += [f"  {one.reason}", ""]
             continue
-        rows = [
-            (
-                rate.group,
-                f"{rate.n:,}",
-                f"{100 * rate.before:+.1f}",
-                "-" if rate.change is None else f"{100 * rate.change:+.1f}",
-                "-"
-                if rate.low is None or rate.high is None
-                else f"[{100 * rate.low:+.1f}, {100 * rate.high:+.1f}]",
-                rate.reason,
-            )
+        rows: list[dict[str, Cell]] = [
+            {"group": rate.group, "n": rate.n, "before": rate.before,
+             "after": Interval(rate.change, rate.low, rate.high, rate.n, rate.reason)}
             for rate in one.rates
-        ]
-        header = ["group", "n", "points before", "corrected", "95% interval"]
-        lines += ["  change of the error:", *table_lines(header, rows, right=1), ""]
+        ]  # fmt: skip
+        columns = [
+            Column("group", "group"), Column("n", "n", "count"),
+            Column("before", "points before", "points"),
+            Column("after", "corrected [95%]", "points"),
+        ]  # fmt: skip
+        table = Table("rates", "", columns, rows)
+        lines += ["  change of the error:", *text_table(table), ""]
     return lines[:-1] if lines and not lines[-1] else lines

@@ -12,7 +12,9 @@ import numpy as np
 
 from scotoma.comparison.means import ScoreTable, score_table
 from scotoma.config import Config
-from scotoma.document.lines import table_lines, wrapped
+from scotoma.document import Cell, Column, Table
+from scotoma.document.lines import wrapped
+from scotoma.document.text import text_table
 from scotoma.errors import ConfigError
 from scotoma.inputs import Flags
 from scotoma.jsonable import jsonable
@@ -146,8 +148,7 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
     score = _score(config)
     content, groups = read_scores(config)
     if as_json:
-        rows = [asdict(one) for one in groups]
-        shown = content | {"power": POWER, "groups": rows}
+        shown = content | {"power": POWER, "groups": [asdict(one) for one in groups]}
         sys.stdout.write(json.dumps(jsonable(shown), indent=1, ensure_ascii=False) + "\n")
         return
     unit = f" in {score.unit}" if score.unit else ""
@@ -160,17 +161,17 @@ def forecast_of_scores(config: Config, assumed_error: float | None, *, as_json: 
         later="  ",
     )
     names = [variant.name for variant in config.resolved_variants[1:]]
-    table = [
-        (
-            one.name,
-            f"{one.n:,}",
-            f"{one.mean:.4g}",
-            *("none" if (w := one.worse[name]) is None else f"+{100 * w:.2g}%" for name in names),
-            "",
-        )
+    columns = [
+        Column("group", "group"), Column("n", "n", "count"), Column("mean", "mean", "score"),
+        *(Column(f"w{at}", name, "percent") for at, name in enumerate(names)),
+    ]  # fmt: skip
+    rows: list[dict[str, Cell]] = [
+        {"group": one.name, "n": one.n, "mean": one.mean,
+         **{f"w{at}": "none" if (w := one.worse[name]) is None else 100 * w
+            for at, name in enumerate(names)}}
         for one in groups
-    ]
-    lines += ["", *table_lines(["group", "n", "mean", *names], table, right=1), ""]
+    ]  # fmt: skip
+    lines += ["", *text_table(Table("groups", "", columns, rows)), ""]
     ratio = "compressed / dense" if score.lower_is_better else "dense / compressed"
     lines += wrapped(
         f"Per cent: the smallest rise of {ratio} of the mean that these very scores show with "

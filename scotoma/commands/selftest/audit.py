@@ -12,10 +12,10 @@ from pathlib import Path
 import polars as pl
 
 from scotoma.audit import Audit, GateResult, read_audit, read_part
-from scotoma.commands.shared.tables import shown
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
-from scotoma.document.lines import table_lines
+from scotoma.document import Cell, Column, Document, Section, Table
+from scotoma.document.text import document_text
 from scotoma.errors import ScotomaError
 from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
@@ -90,7 +90,7 @@ def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
         }  # fmt: skip
         sys.stdout.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write("\n".join(_page(rows, verdicts)) + "\n")
+        sys.stdout.write(document_text(_document(rows, verdicts)) + "\n")
     missed = [f"{row.variant}, {row.group}" for row in rows if not row.inside]
     if missed or verdicts != {"dense again": "PASS", "harmed": "FAIL"}:
         what = f"the interval of {missed[0]} misses what was planted" if missed else f"{verdicts}"
@@ -170,18 +170,18 @@ def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     return read_audit(audit), read_part(gate, GateResult)
 
 
-def _page(rows: list[Recovered], verdicts: dict[str, str]) -> list[str]:
-    level = f"{100 * rows[0].recovered.level:.1f}%"
-    cells = [
-        (
-            row.variant,
-            row.group,
-            f"{row.planted:+.0f}%",
-            shown(row.recovered, digits=0, sign="+"),
-            "" if row.inside else "missed",
-        )
+def _document(rows: list[Recovered], verdicts: dict[str, str]) -> Document:
+    columns = [
+        Column("variant", "variant"), Column("group", "group"),
+        Column("planted", "planted", "percent"),
+        Column("recovered", f"recovered [{100 * rows[0].recovered.level:.1f}%]", "percent"),
+        Column("missed", ""),
+    ]  # fmt: skip
+    cells: list[dict[str, Cell]] = [
+        {"variant": row.variant, "group": row.group, "planted": row.planted,
+         "recovered": row.recovered, "missed": "" if row.inside else "missed"}
         for row in rows
-    ]
-    header = ("variant", "group", "planted", f"recovered [{level}]")
-    lines = [f"{name}: {word}" for name, word in verdicts.items()]
-    return ["rise of the error", *table_lines(header, cells, right=2), "", *lines]
+    ]  # fmt: skip
+    table = Table("recovered", "Rise of the error", columns, cells, stub=2)
+    answer = [f"{name}: {word}" for name, word in verdicts.items()]
+    return Document("selftest", sections=[Section("recovered", "", answer, [table])])
