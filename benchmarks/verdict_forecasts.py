@@ -30,7 +30,7 @@ from verdict_draws import Drawn, draw
 from verdict_worlds import COMPRESSIONS, HARMS, WORLDS, World
 
 from scotoma.audit import GateFile
-from scotoma.verdict.gate import hangs_on
+from scotoma.verdict.words import hangs_on
 
 MOST_MEMBERS = 60  # that are drawn
 MOST_TIMES = 10  # examples that are drawn, in times those of an audit

@@ -175,6 +175,12 @@ class JudgedVariant(Part):
         """The tests that no waiver takes out."""
         return [test for test in self.tests if test.waived is None]
 
+    @property
+    def failed(self) -> list[TestResult]:
+        """The tests that it fails, the surest first."""
+        failed = [test for test in self.counted if test.verdict == "FAIL"]
+        return sorted(failed, key=lambda test: test.harm_p_adjusted or 0.0)
+
 
 class JudgedExamples(Part):
     """The test examples that the verdict rests on."""

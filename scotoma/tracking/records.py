@@ -252,7 +252,7 @@ def _variant(
         record.params["worst_group"] = printable(worst[1])
         record.params["worst_rise"] = _shown(worst[0], worst[2], plain=True)
     if judged is not None and len(record.metrics) < HEAD:
-        counted = [test.verdict for test in judged.tests if test.waived is None]
+        counted = [test.verdict for test in judged.counted]
         record.number("tests_failed", counted.count("FAIL"), n=len(counted))
     _details(record, audit, name, judged)
     if not audit.labelled and audit.examples.unlabelled:
@@ -336,7 +336,7 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
             about = test.group if test.group != "all" else test.level.attribute
             numbers["levels", test.metric, about] = test.level.mean
     if judged is not None:
-        counted = [test.verdict for test in judged.tests if test.waived is None]
+        counted = [test.verdict for test in judged.counted]
         numbers["tests", "unsure"] = counted.count("UNSURE")
     for address, key in metric_names(numbers).items():
         found = numbers[address]

@@ -129,7 +129,7 @@ def _moment(date: str) -> datetime.datetime | None:
 
 def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
     name = judged.name
-    counted = [test.verdict for test in judged.tests if test.waived is None]
+    counted = [test.verdict for test in judged.counted]
     worst = worst_change(audit, name)
     return TrendVariant(
         variant=name,

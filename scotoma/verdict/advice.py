@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from scotoma.audit.gate import GateResult, JudgedVariant, LevelTest, TestResult
 from scotoma.document import Unit, show
 from scotoma.numbers import FEW_RUNS
+from scotoma.verdict.words import hangs_on
 
 __all__ = [
     "decided_words",
@@ -62,7 +63,7 @@ def _listed(small: Sequence[str]) -> str:
 def _failing(variants: Sequence[JudgedVariant]) -> str:
     if len(variants) > 1:
         return f"{variant_names(variants)} fail"
-    worst = _failed(variants[0])
+    worst = variants[0].failed
     return f"{variant_names(variants)} fails" + (f" on {worst[0].where}" if worst else "")
 
 
@@ -73,29 +74,24 @@ def to_do(variant: JudgedVariant) -> str:
         variant: The verdict on it.
     """
     if variant.verdict == "FAIL":
-        failed = _failed(variant)
+        failed = variant.failed
         first = f": {failed[0].where} {decided_words(failed[0])}" if failed else ""
         return f"Do not ship{first}{_more(len(failed) - 1, 'fails', 'fail')}."
-    counted = [test for test in variant.tests if test.waived is None]
     if variant.verdict == "PASS":
-        tests = sum(test.verdict == "PASS" for test in counted)
+        tests = sum(test.verdict == "PASS" for test in variant.counted)
         if not tests:
             return f"May ship: {(variant.sentences or ('no rule asked anything',))[0]}."
         of = "in its only test" if tests == 1 else f"in all {tests:,} tests"
         return f"May ship: harm beyond the margin is ruled out {of}."
     if variant.blocked:
         return f"Hold: {variant.blocked[0].rstrip('.')}."
-    unsure = [test for test in counted if test.verdict == "UNSURE"]
-    first_open = next((test for test in unsure if test.outlook is not None), None)
-    if first_open is None or first_open.decided_by is None or first_open.outlook is None:
+    unsure = [test for test in variant.counted if test.verdict == "UNSURE"]
+    settles = hangs_on(unsure)
+    if settles is None or settles.outlook is None:
         return f"Hold: {(variant.sentences or ('nothing is large enough to judge',))[0]}."
-    named = [test for test in unsure if f"{test.where} {test.outlook and test.outlook.sentence}"
-             == variant.outlook]  # fmt: skip
-    first_open = named[0] if named else first_open
-    assert first_open.outlook is not None
-    words = first_open.outlook.sentence.replace("proven: it", "proven. It")
+    words = settles.outlook.sentence.replace("proven: it", "proven. It")
     return (
-        f"Hold: {first_open.where} {decided_words(first_open)}"
+        f"Hold: {settles.where} {decided_words(settles)}"
         f"{_more(len(unsure) - 1, 'is open', 'are open')}. {words[:1].upper()}{words[1:]}."
     )
 
@@ -197,12 +193,6 @@ def _waived(gate: GateResult) -> list[str]:
 
 def _of(gate: GateResult, verdict: str) -> list[JudgedVariant]:
     return [variant for variant in gate.variants if variant.verdict == verdict]
-
-
-def _failed(variant: JudgedVariant) -> list[TestResult]:
-    """The tests that a variant fails, the surest first."""
-    failed = [t for t in variant.tests if t.verdict == "FAIL" and t.waived is None]
-    return sorted(failed, key=lambda test: test.harm_p_adjusted or 0.0)
 
 
 def variant_names(variants: Sequence[JudgedVariant]) -> str:

@@ -9,7 +9,6 @@ from scotoma.audit import GateResult
 from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.printable import printable
-from scotoma.verdict.evidence import known
 
 __all__ = ["frontier_sentence"]
 
@@ -44,8 +43,6 @@ def frontier_sentence(variants: Sequence[AuditedVariant], gate: GateResult) -> s
 
 
 def _words(variant: JudgedVariant) -> str:
-    failed = [test for test in variant.counted if test.verdict == "FAIL"]
-    if not failed:
+    if not variant.failed:
         return WORDS[variant.verdict]
-    worst = min(failed, key=lambda test: known(test.harm_p_adjusted))
-    return f"fails on {printable(worst.where)}"
+    return f"fails on {printable(variant.failed[0].where)}"

@@ -27,9 +27,9 @@ from scotoma.verdict.evidence import AuditRows
 from scotoma.verdict.question import Question
 from scotoma.verdict.rules import questions
 from scotoma.verdict.since_previous import Before
-from scotoma.verdict.words import sentences, size_of
+from scotoma.verdict.words import hangs_on, sentences, size_of
 
-__all__ = ["exit_code", "hangs_on", "judge", "rules_without_file", "verdict_of"]
+__all__ = ["exit_code", "judge", "rules_without_file", "verdict_of"]
 
 RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
@@ -208,25 +208,6 @@ def verdict_of(tests: Sequence[TestResult], blocked: Sequence[str] = ()) -> Verd
     counted = [test.verdict for test in tests if test.waived is None]
     outcomes = [verdict for verdict in counted if verdict != "NOT JUDGED"]
     return _worst([*outcomes, *(["UNSURE"] if blocked or (counted and not outcomes) else [])])
-
-
-def hangs_on(tests: Sequence[TestResult]) -> TestResult | None:
-    """The test whose outlook says what would settle an UNSURE variant.
-
-    One harm is enough: the first that would be shown. Where no test leans to FAIL, all must be
-    cleared: the last to be.
-    """
-    opened = [t for t in tests if t.verdict == "UNSURE" and not t.waived and t.outlook is not None]
-    harmful = [test for test in opened if test.outlook and test.outlook.leaning == "FAIL"]
-    return min(harmful, key=_effort) if harmful else max(opened, key=_effort, default=None)
-
-
-def _effort(test: TestResult) -> tuple[float, float]:
-    """Rank what would settle a test: models first, then examples, then nothing that is known."""
-    known = test.outlook
-    if known is None or known.by is None or known.high is None:
-        return 2, 0.0
-    return (0 if known.by == "models" else 1), known.high / known.now
 
 
 def _few_but_far(variant: JudgedVariant, asked: Sequence[Question], min_events: float) -> list[str]:

@@ -14,6 +14,7 @@ from scotoma.verdict.evidence import known
 __all__ = [
     "admission_lines",
     "amount",
+    "hangs_on",
     "interval",
     "level_words",
     "limit_words",
@@ -159,6 +160,25 @@ def sentences(
     if not own:
         return ["every test is waived" if tests else "no rule asked anything"]
     return list(map(printable, _passed(own)))
+
+
+def hangs_on(tests: Sequence[TestResult]) -> TestResult | None:
+    """The test whose outlook says what would settle an UNSURE variant.
+
+    One harm is enough: the first that would be shown. Where no test leans to FAIL, all must be
+    cleared: the last to be.
+    """
+    opened = [t for t in tests if t.verdict == "UNSURE" and not t.waived and t.outlook is not None]
+    harmful = [test for test in opened if test.outlook and test.outlook.leaning == "FAIL"]
+    return min(harmful, key=_effort) if harmful else max(opened, key=_effort, default=None)
+
+
+def _effort(test: TestResult) -> tuple[float, float]:
+    """Rank what would settle a test: models first, then examples, then nothing that is known."""
+    known = test.outlook
+    if known is None or known.by is None or known.high is None:
+        return 2, 0.0
+    return (0 if known.by == "models" else 1), known.high / known.now
 
 
 def too_small(variants: Sequence[JudgedVariant]) -> str:
