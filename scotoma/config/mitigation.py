@@ -35,7 +35,11 @@ class Mitigation(Frozen):
         description="ALM: both multipliers from the old values, or one after the other, as "
         "published; DD4: see its page.",
     )
-    alpha: float = Field(1.0, ge=0, description="UC, GR: weight of the adversary's term.")
+    alpha: float | None = Field(
+        None,
+        ge=0,
+        description="UC, GR: weight of the adversary's term; empty: 1 for UC, 0.1 for GR.",
+    )
     adversary_rate: float = Field(
         1e-3, gt=0, description="UC, GR, A4, A5: Adam's rate of the adversary."
     )
@@ -46,14 +50,14 @@ class Mitigation(Frozen):
         "several labels, 1 for one.",
     )
     frozen_steps: float = Field(
-        0.5,
+        0.1,
         ge=0,
         lt=1,
         description="A4, A5: first fraction of the steps, in which the last layer and the "
         "adversary learn alone.",
     )
     eta: float | None = Field(
-        None, ge=0, description="L2, ALM: weight of the penalty; empty: 1 for L2, 20 for ALM."
+        None, ge=0, description="L2, ALM: weight of the penalty; empty: 0.1 for L2, 1 for ALM."
     )
     group_rate: float = Field(0.01, ge=0, description="group-dro: step size of the group weights.")
     first_steps: float = Field(
@@ -116,9 +120,10 @@ class Mitigation(Frozen):
         return self.tried_first_steps or [self.first_steps], self.tried_repeats or [self.repeats]
 
     @property
-    def penalty(self) -> float:
-        """The `eta` that holds: of L2 and ALM."""
-        return self.facts.number if self.eta is None else self.eta
+    def weight(self) -> float:
+        """The weight beside the task's loss that holds: `alpha` or `eta`, else the default."""
+        asked = self.eta if self.alpha is None else self.alpha
+        return self.facts.number if asked is None else asked
 
     @property
     def note(self) -> str:

@@ -292,12 +292,7 @@ class Config(Frozen):
         return values
 
     @model_validator(mode="after")
-    def _identical_members_may_differ(self) -> Config:
-        if self.population.identical and self.deterministic:
-            raise ValueError(
-                "population.identical measures how runs of one seed differ, and deterministic "
-                "keeps them from differing; leave out one of them"
-            )
+    def _identical_members_are_trained(self) -> Config:
         if self.population.identical and not self.source.trains:
             raise ValueError(
                 "population.identical is for networks that are trained here, and source.kind is "

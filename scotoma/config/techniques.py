@@ -36,7 +36,7 @@ class TechniqueFacts:
         settings: The keys of `mitigation` that count for it.
         family: The training that techniques share which only decide differently; empty: its own.
         number: Of ratio and size the most examples of one group for one of the other, of a map
-            adversary the stage of the ResNet, of a penalty its default weight.
+            adversary the stage of the ResNet, of others the default weight beside the task.
         two_groups: Whether it is for exactly two groups.
         two_classes: Whether it is for exactly two classes.
         several_labels: Whether it trains models of several labels.
@@ -113,13 +113,14 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     ),
     "UC": TechniqueFacts(
         slot="adversary", words="features from which no head can tell the group",
-        source="Tzeng et al. 2015", settings=("alpha", "adversary_rate"), note=_UNSTABLE,
+        source="Tzeng et al. 2015", settings=("alpha", "adversary_rate"), number=1.0,
+        note=_UNSTABLE,
     ),
     "GR": TechniqueFacts(
         slot="adversary",
         words="gradient reversal by name, a projection of gradients by its code",
         source="Zhang, Lemoine, Mitchell 2018", settings=("alpha", "adversary_rate"),
-        note=_UNSTABLE,
+        number=0.1, note=_UNSTABLE,
     ),
     "group-dro": TechniqueFacts(
         slot="loss", words="cells weighted by their losses, drawn alike",
@@ -132,12 +133,12 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     ),
     "L2": TechniqueFacts(
         slot="loss", words="squared gap of two groups' losses added; two classes",
-        source="Lokhande et al. 2020", settings=("eta",), number=1.0, two_groups=True,
+        source="Lokhande et al. 2020", settings=("eta",), number=0.1, two_groups=True,
         two_classes=True,
     ),
     "ALM": TechniqueFacts(
         slot="loss", words="augmented Lagrangian of that gap, five steps a batch",
-        source="Lokhande et al. 2020", settings=("protocol", "eta"), number=20.0, two_groups=True,
+        source="Lokhande et al. 2020", settings=("protocol", "eta"), number=1.0, two_groups=True,
         two_classes=True,
     ),
     "distil": TechniqueFacts(

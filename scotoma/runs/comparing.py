@@ -92,7 +92,7 @@ def spread(runs: npt.ArrayLike, *, level: float = 0.95) -> tuple[dict[str, Estim
     overall, count = values if values.ndim == 1 else values.mean(axis=1), len(values)
     found = {
         "MaxDiff": bare(float(np.ptp(overall)), count),
-        "STDEV": bare(float(overall.std()), count),
+        "STDEV": bare(float((overall - overall[0]).std()), count),  # of equal runs exactly 0
         "sigma": sigma(overall, level),
     }
     reach = np.ptp(values, axis=0)

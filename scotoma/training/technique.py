@@ -105,7 +105,7 @@ def technique_task(
             head = Head("scores", count, asked.adversary_rate)
             network = Phase(
                 _Read(settings), network=("task", "adversary"), adversary=True,
-                combine=partial(_against, asked.alpha),
+                combine=partial(_against, asked.weight),
             )  # fmt: skip
             alone = Phase(_Read(settings), network=(), adversary=True)
             return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
@@ -243,7 +243,7 @@ class _Settings:
 
     def eta(self, values: Values) -> torch.Tensor:
         """The weight of the penalty in this epoch, shape (...)."""
-        return self.asked.penalty * GROWTH ** values["epoch"]
+        return self.asked.weight * GROWTH ** values["epoch"]
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class _Unconfused(_Technique):
     ) -> tuple[Values, Values]:
         task = self.settings.each(outputs, labels).mean(-1)
         hidden = confusion(_adversary(outputs.features, values))
-        return {"task": task + self.settings.asked.alpha * hidden}, {}
+        return {"task": task + self.settings.asked.weight * hidden}, {}
 
 
 class _Confused(_Technique):

@@ -99,7 +99,7 @@ def test_settings_of_a_technique_are_its_own_and_survive_writing() -> None:
         contest = one.tournament
         assert contest is not None
         assert list(contest.mitigations()) == ["UC", "UC-0.1", "JTT"]
-        assert [m.alpha for m in contest.mitigations().values()] == [1.0, 0.1, 1.0]
+        assert [m.weight for m in contest.mitigations().values()] == [1.0, 0.1, 0.0]
         assert contest.mitigations()["JTT"].attribute is None
         assert list(one.contestants()) == ["base", "UC", "UC-0.1", "JTT"]
 

@@ -294,7 +294,7 @@ def test_the_last_layer_moves_first_and_then_all_against_an_adversary_on_a_map(
         steps=2, batch_size=8, learning_rate=0.05, momentum=0.0, weight_decay=0.0,
         schedule="constant", warmup=0.0, precision="float32",
     )  # fmt: skip
-    run = training(data, technique, recipe=recipe, reversal=1.5)
+    run = training(data, technique, recipe=recipe, reversal=1.5, frozen_steps=0.5)
     first = run.start()
     half = run.advance(first, 1)
     after = run.advance(half)

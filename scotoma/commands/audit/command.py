@@ -24,12 +24,23 @@ def audit(
             help="Folder of the run, or s3://BUCKET/PREFIX. Default: runs/PROJECT-DIGEST."
         ),
     ] = None,
+    modes: Annotated[Literal["both"] | None, typer.Argument(hidden=True)] = None,
     deterministic: Annotated[
         bool,
         typer.Option(
-            "--deterministic", help="Make the same bytes from the same configuration and machine."
+            "--deterministic",
+            help="Make the same bytes from the same configuration and machine. With --identical, "
+            "`--deterministic both` trains with and without, and says what it costs.",
         ),
     ] = False,
+    identical: Annotated[
+        int | None,
+        typer.Option(
+            help="Train so many runs of one seed, one by one, and print how far they lie apart.",
+            min=2,
+            max=255,
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Replace population.seed.", min=0, max=2**32 - 1)
     ] = None,
@@ -87,6 +98,21 @@ def audit(
     Steps: prepare, import_models, train, prune, quantize, predict, gather, robustness,
     divergence, bias, slices, verdict, report, log.
     """
+    if str(config) == "both" and modes is None:  # `--deterministic both` without CONFIG
+        config, modes = None, "both"
+    if modes and not (deterministic and identical):
+        raise ConfigError("both stands after --deterministic and beside --identical; leave it out")
+    if identical:
+        from scotoma.commands.audit.identical import run_identical
+        from scotoma.commands.shared.configuration import configuration, own_code
+
+        chosen = configuration(config, deterministic=False, seed=seed, data=data)
+        with own_code(chosen, config, allowed=allow_code):
+            run_identical(
+                chosen, out, identical, (False, True) if modes else (deterministic,),
+                as_json=as_json, quiet=quiet,
+            )  # fmt: skip
+        return
     if step is not None and gate:
         raise ConfigError("--gate judges a whole audit, which --step does not run; leave one out")
     if track_again:

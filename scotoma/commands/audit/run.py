@@ -39,7 +39,7 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.stages.verdict import Judged
 
-__all__ = ["log_again", "run_audit", "run_configured"]
+__all__ = ["default_place", "log_again", "run_audit", "run_configured"]
 
 UNTRACKED = "tracking is off; name a server in MLFLOW_TRACKING_URI or in tracking.uri"
 
@@ -98,7 +98,7 @@ def run_audit(
     config = configuration(
         config_path, deterministic=deterministic, seed=seed, data=data, models=models
     )
-    place = out or _default_place(config)
+    place = out or default_place(config)
     if resume:
         _refuse_nothing(place)
     with own_code(config, path, allowed=allow_code):
@@ -113,7 +113,7 @@ def run_audit(
         )
 
 
-def _default_place(config: Config) -> str:
+def default_place(config: Config) -> str:
     """The folder of a run that no --out names: one for the same models, whoever is compared."""
     digest = with_variants(config).models_digest()[:8]
     return str(Path("runs", f"{config.project.replace(' ', '-')}-{digest}"))

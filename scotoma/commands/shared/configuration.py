@@ -50,11 +50,6 @@ def configuration(
         place = data if storage.is_remote(data) else str(Path(data).absolute())
         config = config.model_copy(update={"source": config.source.with_data(place)})
     if deterministic:
-        if config.population.identical:
-            raise ConfigError(
-                "--deterministic keeps runs of one seed from differing, which population.identical "
-                "measures; leave out one of them"
-            )
         config = config.model_copy(update={"deterministic": True})
     return config
 

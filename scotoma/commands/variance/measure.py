@@ -24,7 +24,7 @@ from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, 
 from scotoma.runs.finding import SIGN_WORDS
 from scotoma.runs.table import RunSet
 
-__all__ = ["canonical_table", "run_variance"]
+__all__ = ["canonical_table", "run_variance", "spread_document"]
 
 NAMES = (Column("technique", "technique"), Column("metric", "metric"))
 KNOWN = (THIS_TEST_SET, "takes the runs as normal")  # the page says it once
@@ -78,7 +78,7 @@ def run_variance(
         content = {"protocol": protocol, "level": level, "base": base, "rows": rows.to_dicts()}
         sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(document_text(_document(path.name, spreads, found, level)) + "\n")
+        sys.stdout.write(document_text(spread_document(path.name, spreads, found, level)) + "\n")
 
 
 def canonical_table(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
@@ -144,9 +144,17 @@ def _comparisons(
     return found
 
 
-def _document(
+def spread_document(
     name: str, spreads: list[RunFinding], found: list[tuple[RunFinding, str]], level: float
 ) -> Document:
+    """Lay out how far runs lie apart, and what differs from the base.
+
+    Args:
+        name: What the runs are of.
+        spreads: What `spread` finds of each technique and metric.
+        found: Comparisons, each with the numbers of runs a side.
+        level: Coverage of the intervals, a fraction.
+    """
     about = (
         "All numbers are about training runs on this test set; sigma assumes normally distributed "
         "runs."
