@@ -10,7 +10,8 @@ from scipy.stats import norm, ttest_ind
 
 from scotoma.errors import DataError
 from scotoma.impact import class_impact
-from scotoma.numbers import benjamini_hochberg, crossed_variance, holm
+from scotoma.numbers import benjamini_hochberg, holm
+from tests.crossed import crossed_variance
 from tests.worlds import AUDITS, worlds
 
 

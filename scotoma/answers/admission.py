@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,8 +15,7 @@ from scotoma.answers.values import number_in
 from scotoma.errors import DataError
 from scotoma.inputs import Codes, Floats, cluster_ids
 from scotoma.natural import natural_order
-from scotoma.numbers import Estimate, combine, of_variance, undefined
-from scotoma.numbers.influences import Influences, member_variance
+from scotoma.numbers import Estimate, Units, undefined
 from scotoma.printable import listed, quoted
 
 __all__ = [
@@ -257,13 +257,10 @@ def _mean_over_models(
         level: Coverage.
     """
     codes = cluster_ids(clusters, len(influences[0]))
-    table = np.stack([_by_cluster(own, codes) for own in influences], axis=1)
-    known = Influences.of(table)
-    examples, excess = known.of_examples(known.means)
-    _, residual, k = known.of_members
-    runs = member_variance(np.array(values)) if k > 1 else np.float64(0.0)
-    variance = combine(examples, excess, known.n, [(np.asarray(runs), residual, k)], unit)
-    return of_variance(float(np.mean(values)), variance, n=int(known.n), members=k, level=level)
+    # Their means are the numbers themselves, so that these differ between models as they do.
+    table = np.stack([_by_cluster(own, codes) for own in influences], axis=1) + values
+    number = Units(len(table)).mean(table, flip=None).floored(unit)
+    return replace(number, value=float(np.mean(values))).estimate(level=level)
 
 
 def _by_cluster(influence: Floats, codes: Codes | None) -> Floats:

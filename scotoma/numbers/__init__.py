@@ -7,11 +7,10 @@ both. No draws, no seed: the same predictions give the same bytes.
 
 from __future__ import annotations
 
-from scotoma.numbers.clusters import cluster_sums, ratio_influence
+from scotoma.numbers.clusters import cluster_sums
 from scotoma.numbers.crossed import (
     Variance,
     combine,
-    crossed_variance,
     flip_floor,
     n_effective,
     of_variance,
@@ -50,7 +49,6 @@ __all__ = [
     "check_level",
     "cluster_sums",
     "combine",
-    "crossed_variance",
     "few_runs",
     "flip_floor",
     "heterogeneity",
@@ -59,6 +57,5 @@ __all__ = [
     "n_effective",
     "none_seen",
     "of_variance",
-    "ratio_influence",
     "undefined",
 ]

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.errors import DataError
 from scotoma.inputs import Floats, floats
 from scotoma.numbers.enough import DOUBTED, ENOUGH_CHANGED, FEWEST_RUNS
 from scotoma.numbers.estimate import (
@@ -21,7 +20,6 @@ from scotoma.numbers.estimate import (
     json_safe,
     undefined,
 )
-from scotoma.numbers.influences import Influences
 
 
 @dataclass(frozen=True)
@@ -83,108 +81,6 @@ class Variance:
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
 
-def crossed_variance(
-    dense: npt.ArrayLike,
-    compressed: npt.ArrayLike | None = None,
-    *,
-    paired: bool = False,
-    times: npt.ArrayLike | None = None,
-    unit: npt.ArrayLike | None = 1.0,
-) -> Variance:
-    """Variance of mean(compressed) - mean(dense) over examples and members, crossed.
-
-    The influences are those of the estimate's linear part, multiplied by its gradient; this
-    function supplies the sign. Absolute difference of two rates: the 0/1 events themselves. Log
-    ratio: events divided by their rate. A constant added to a whole population changes nothing.
-
-    With psi the mean over compressed members minus the mean over dense members, n examples, K and
-    K' members, a the means over members and p_m the means over examples of one population:
-
-        V_ex  = var(psi)/n
-        V_mod = var_m(p_m)/K + var_m(p'_m)/K'     paired: var_m(p'_m - p_m)/K
-        V_res = SSE/((n-1)(K-1) n K), summed      SSE = sum (e_xm - a_x - p_m + p)^2
-        V     = max(V_ex + V_mod - V_res, V_ex, V_mod) + floor
-        df    = V^2 / (V_ex^2/f + sum V_pop^2/(K-1)),  f = 2n/(kurtosis(psi) - 1)
-
-    A population of fewer than `FEWEST_RUNS` members is taken as it is: it adds to neither V_mod nor
-    V_res. The floor (`flip_floor`) is that of a change; a single mean has none.
-
-    Args:
-        dense: Influences of examples (or clusters) on the members of one population, shape
-            (..., n, K).
-        compressed: The same for the other population, shape (..., n, K'), on the same examples in
-            the same order; None for a single mean.
-        paired: Member m of `compressed` derives from member m of `dense`; then K = K'.
-        times: How many examples each row stands for, shape (n,), where rows that agree were put
-            together; None for one each.
-        unit: Influence of an example that one population has wrong and the other right, on the
-            scale of the estimate, shape (...); None where the caller knows a better floor.
-
-    Returns:
-        The variance and its parts, floats for two-dimensional input, otherwise arrays of the
-        leading shape; nan where n < 2.
-
-    Raises:
-        DataError: Shapes that do not fit together.
-
-    References:
-        Cornfield and Tukey (1956), Annals of Mathematical Statistics 27:907-949, crossed random
-        factors; Satterthwaite (1946), Biometrics Bulletin 2:110-114.
-
-    >>> dense = [[0, 0, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 1, 1, 1, 1]]
-    >>> compressed = [[0, 1], [1, 1], [0, 0], [1, 1]]
-    >>> variance = crossed_variance(dense, compressed)
-    >>> round(variance.examples, 4), round(variance.members, 4), round(variance.residual, 4)
-    (0.024, 0.01, 0.0083)
-    """
-    d = _matrix(dense, "dense")
-    c = None if compressed is None else _matrix(compressed, "compressed")
-    if c is not None and d.shape[:-1] != c.shape[:-1]:
-        raise DataError(
-            f"dense and compressed must hold the same examples, got shapes {d.shape} and "
-            f"{c.shape}: score both on one test set"
-        )
-    if paired and (c is None or d.shape[-1] != c.shape[-1]):
-        partners = "none" if c is None else f"{c.shape[-1]}"
-        raise DataError(
-            f"paired populations need as many compressed as dense members, got {partners} and "
-            f"{d.shape[-1]}: drop the members without a partner, or pass paired=False"
-        )
-    each = None if times is None else np.asarray(times, np.float64)
-    if c is None:
-        return influences_variance(Influences.of(d, each))
-    if not paired:
-        return influences_variance(Influences.of(d, each), Influences.of(c, each), unit=unit)
-    return _of_populations(c.mean(-1) - d.mean(-1), [Influences.of(c - d, each)], unit)
-
-
-def influences_variance(
-    dense: Influences, compressed: Influences | None = None, *, unit: npt.ArrayLike | None = 1.0
-) -> Variance:
-    """`crossed_variance` of unpaired populations that were summed up before.
-
-    Args:
-        dense: One population.
-        compressed: The other, on the same rows; None for a single mean.
-        unit: As for `crossed_variance`.
-
-    >>> dense = Influences.of(np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
-    >>> influences_variance(dense) == crossed_variance(dense.values)
-    True
-    """
-    if compressed is None:
-        return _of_populations(dense.means, [dense], None)
-    return _of_populations(compressed.means - dense.means, [dense, compressed], unit)
-
-
-def _of_populations(
-    psi: Floats, populations: list[Influences], unit: npt.ArrayLike | None
-) -> Variance:
-    """The variance of the mean of psi, to which independent populations add."""
-    first, parts = populations[0], [own.of_members for own in populations]
-    return combine(*first.of_examples(psi), first.n, parts, unit)
-
-
 def flip_floor(
     examples: npt.ArrayLike, excess: npt.ArrayLike, n: npt.ArrayLike, unit: npt.ArrayLike = 1.0
 ) -> Floats:
@@ -231,6 +127,18 @@ def combine(
 ) -> Variance:
     """Put the parts together: V and its degrees of freedom.
 
+    With psi the influences of n examples, means over members, K and K' members, a the means over
+    members and p_m the means over examples of one population, in a difference of two:
+
+        V_ex  = var(psi)/n
+        V_mod = var_m(p_m)/K + var_m(p'_m)/K'     paired: var_m(p'_m - p_m)/K
+        V_res = SSE/((n-1)(K-1) n K), summed      SSE = sum (e_xm - a_x - p_m + p)^2
+        V     = max(V_ex + V_mod - V_res, V_ex, V_mod) + floor
+        df    = V^2 / (V_ex^2/f + sum V_pop^2/(K-1)),  f = 2n/(kurtosis(psi) - 1)
+
+    A population of fewer than `FEWEST_RUNS` members is taken as it is: it adds to neither V_mod nor
+    V_res. The floor (`flip_floor`) is that of a change; a single mean has none.
+
     Args:
         examples: V_ex.
         excess: Kurtosis of psi minus 1; 0 where psi does not vary.
@@ -238,7 +146,10 @@ def combine(
         parts: Per independent population V_mod, V_res and its number of members.
         unit: For the floor of a change (`flip_floor`); None for none.
 
-    >>> import numpy as np
+    References:
+        Cornfield and Tukey (1956), Annals of Mathematical Statistics 27:907-949, crossed random
+        factors; Satterthwaite (1946), Biometrics Bulletin 2:110-114.
+
     >>> parts = [(np.float64(2.0), np.float64(1.0), 5)]
     >>> combine(np.float64(4.0), np.float64(2.0), 50, parts).total
     5.0
@@ -334,13 +245,3 @@ def no_interval(n: int) -> str:
     if n == 1:
         return "interval not estimable (one example)"
     return f"interval not estimable (nothing varies over {n:,} examples)"
-
-
-def _matrix(values: npt.ArrayLike, name: str) -> Floats:
-    matrix = floats(values, name)
-    if matrix.ndim < 2 or matrix.shape[-1] == 0:
-        raise DataError(
-            f"{name} must be a table of examples by members, got shape {matrix.shape}: "
-            "pass at least one member as a column"
-        )
-    return matrix

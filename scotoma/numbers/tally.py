@@ -205,7 +205,7 @@ class Tally:
     def variance(
         self, dense_gradient: npt.ArrayLike = 1.0, compressed_gradient: npt.ArrayLike | None = 1.0
     ) -> Variance:
-        """Variance of g_c p_c - g_d p_d: `crossed_variance` of `ratio_influence`, without the rows.
+        """Variance of g_c p_c - g_d p_d: that of `Number.variance`, without the rows.
 
         With r the rows of a cluster and R their mean, its influence on the difference is
         psi = (g_c t/K' - g_d s/K - (g_c p_c - g_d p_d) r) / R, whose mean is 0.

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scotoma.errors import DataError
-from scotoma.numbers import RateEvidence, Tally, Words, crossed_variance, ratio_influence
+from scotoma.numbers import RateEvidence, Tally, Words
 from scotoma.numbers.clusters import cluster_sums
 from scotoma.slices.effects import estimate_difference
 from scotoma.slices.judging.clusters import ClusterSums, ClusterVariance
 from scotoma.slices.outcomes import SLICE_METRICS, coins, prepare_outcome, shuffle
 from scotoma.slices.search.strategies import split
+from tests.crossed import crossed_variance, ratio_influence
 from tests.slices.searching import find_slices, prepared
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.numbers import crossed_variance
 from scotoma.slices.judging.auc import auc
 from scotoma.slices.judging.tally import narrow, tally_lanes
 from scotoma.slices.weights import poisson_weights
+from tests.crossed import crossed_variance
 from tests.slices.searching import Prepared, prepared
 
 
@@ -24,6 +24,7 @@ def any_runs(*populations, **options):
     """`crossed_variance`, but as slices do it: from two runs on they add their variance."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("scotoma.numbers.crossed.FEWEST_RUNS", 2)
+        patched.setattr("scotoma.numbers.number.FEWEST_RUNS", 2)
         return crossed_variance(*populations, **options)
 
 

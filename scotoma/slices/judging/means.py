@@ -75,7 +75,7 @@ class MeanLane(Lane):
 
     With psi the mean over members (of the model at hand minus the baseline, where there is one),
     the variance of its mean over the slice is V = max(V_ex + V_mod - V_res, V_ex, V_mod), the terms
-    and degrees of freedom those of `scotoma.numbers.crossed_variance`. Two amendments serve the
+    and degrees of freedom those of `scotoma.numbers.combine`. Two amendments serve the
     tails that a search looks into:
 
     - under the hypothesis a slice is a sample of the rest, so the variance over its examples is
