@@ -245,10 +245,9 @@ class _Gathered:
         if not self.held:
             return
         rows, attributes, *cells = zip(*self.held, strict=True)
-        scores: dict[str, list[Any]] = {}
-        for place, row in enumerate(rows):
-            for name, value in _flat(row).items():
-                scores.setdefault(name, [None] * len(rows))[place] = value
+        flat = [*map(_flat, rows)]
+        names = dict.fromkeys(chain.from_iterable(flat))
+        scores = {name: [row.get(name) for row in flat] for name in names}
         table = pl.DataFrame(
             {
                 name: text_column(column) if GIVEN.get(name, pl.String) == pl.String else column
