@@ -16,9 +16,8 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
 from scotoma.audit.document import DENSE
-from scotoma.audit.groups import ClassRates
 from scotoma.audit.precision import MeasuredDetectors
-from scotoma.audit.sections import BiasSection
+from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
 from scotoma.config.measuring import SliceSettings
@@ -30,7 +29,7 @@ from scotoma.jsonable import jsonable
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.printable import listed, quoted
 from scotoma.stages.divergence import score_divergence
-from scotoma.stages.judging.assemble import UNLABELLED, adjusted_gaps, audited_header
+from scotoma.stages.judging.assemble import UNLABELLED, audited_header, classified
 from scotoma.stages.measures.harms import Harms
 from scotoma.stages.measures.pairs import PopulationPair, as_examples
 from scotoma.stages.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rates_asked
@@ -40,7 +39,6 @@ from scotoma.verdict import judge, rules_without_file
 __all__ = ["DENSE", "AnswersInMemory", "gate_of"]
 
 RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
-PARTS = ("accuracy", "classes", "subgroups", "clarify", "run_to_run", "one_model", "collapsed")
 
 
 def gate_of(
@@ -197,8 +195,15 @@ class AnswersInMemory:
         section = harms.section(
             {name: harms.measures(one) for name, one in comparisons.items()}, self.notes
         )
-        bias = BiasSection.model_validate(jsonable(section))
-        seen = () if detectors is None else detectors.admission
+        divergence = {
+            name: score_divergence(one, examples, {}, 0)[1] for name, one in comparisons.items()
+        }
+        scored = {"divergence": divergence, "gallery": dict.fromkeys(divergence, ()), "parity": {}}
+        measured = classified(
+            BiasSection.model_validate(jsonable(section)),
+            DivergenceSection.model_validate(jsonable(scored)),
+            detectors,
+        )
         described = audited_header(
             examples, examples.split("train"), project=project, positive=positive,
             unlabelled="" if examples.labelled else UNLABELLED,
@@ -213,32 +218,17 @@ class AnswersInMemory:
                 for place, own in enumerate(self.populations)
             ],
         )  # fmt: skip
-        return Audit.model_validate(
-            described
-            | {
-                **{part: getattr(bias, part) for part in PARTS},
-                "divergence": {
-                    name: jsonable(score_divergence(one, examples, {}, 0)[1])
-                    for name, one in comparisons.items()
-                },
-                "gaps": adjusted_gaps(bias.gaps),
-                "gallery": dict.fromkeys(comparisons, ()),
-                "parity": {},
-                "slices": {}
-                if slices is None
-                else {
-                    name: jsonable(harmed_slices(one, examples, slices))
-                    for name, one in comparisons.items()
-                },
-                "unanswered": bias.unanswered or None,
-                "class_rates": ClassRates(sha256="", rows=bias.class_rates)
-                if bias.class_rates
-                else None,
-                "precision": None if detectors is None else detectors.precision or None,
-                "fingerprint": {"answers": bias.answers},
-                "admission": [note.as_dict() for note in dict.fromkeys((*bias.admission, *seen))],
-            }
-        )
+        searched = {
+            name: harmed_slices(one, examples, slices)
+            for name, one in comparisons.items()
+            if slices is not None
+        }
+        notes = dict.fromkeys(measured.pop("admission"))
+        more = {
+            "slices": jsonable(searched), "fingerprint": {"answers": measured.pop("answers")},
+            "admission": [note.as_dict() for note in notes],
+        }  # fmt: skip
+        return Audit.model_validate(described | measured | more)
 
 
 def _common_classes(pairs: Sequence[Pair]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
+from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
@@ -26,7 +27,7 @@ from scotoma.stages.judging.previous import setup_digest
 from scotoma.stages.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
 
-__all__ = ["UNLABELLED", "adjusted_gaps", "assemble", "audited_header"]
+__all__ = ["UNLABELLED", "assemble", "audited_header", "classified"]
 
 UNLABELLED = (
     "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
@@ -144,10 +145,22 @@ def audited_header(
 
 
 def _classified(run: Run) -> dict[str, Any]:
-    """What is measured where every example has a class of each model."""
     bias = read_part(run.section("bias"), BiasSection)
     divergence = read_part(run.section("divergence"), DivergenceSection)
-    detectors = read_detectors(run)
+    robustness = None
+    if run.config.robustness is not None:
+        robustness = read_part(run.section("robustness"), RobustnessReport)
+    return classified(bias, divergence, read_detectors(run)) | {"robustness": robustness}
+
+
+def classified(
+    bias: BiasSection, divergence: DivergenceSection, detectors: MeasuredDetectors | None
+) -> dict[str, Any]:
+    """Put together what is measured where every example has a class of each model.
+
+    Returns:
+        Fields of `Audit`, and `answers`, their digests by variant.
+    """
     return {
         "accuracy": bias.accuracy,
         "divergence": divergence.divergence,
@@ -166,9 +179,6 @@ def _classified(run: Run) -> dict[str, Any]:
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
         "labels": bias.labels,
         "precision": None if detectors is None else detectors.precision or None,
-        "robustness": None
-        if run.config.robustness is None
-        else read_part(run.section("robustness"), RobustnessReport),
     }
 
 
