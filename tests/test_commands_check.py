@@ -16,11 +16,11 @@ from PIL import Image
 
 from scotoma import storage
 from scotoma.commands.check import forecast
-from scotoma.commands.check.forecast_text import bytes_text
 from scotoma.config import Config, default_config
 from scotoma.costs.images import look_at_images
 from scotoma.costs.measure import NetworkCost
 from scotoma.datasets import decode_images
+from scotoma.document import show
 from scotoma.sources.reading import load_examples, survey_examples
 from scotoma.stages.steps import STEPS
 from tests.commands import scotoma
@@ -98,36 +98,37 @@ own images: 40 training and 60 test examples (30 clusters), 2 classes, 10
   members a variant; assumes an error of 20%
 
 join    100 rows, 100 images; no row without image; no image without row
-images  12x8 pixels, STORED stored; decoded 12 KB training and 17 KB test
+images  12x8 pixels, STORED stored; decoded 11.5 kB training and 17.3 kB test
 
 group  test  clusters  positive  training  errors  detects  paired
-all      60        30        40        40      12     +61%    +49%
-f        12        12         8         8     2.4   none**  none**
-m        48        30        32        32     9.6     +61%    +49%
+all      60        30        40        40      12   +61.1%  +49.1%
+f        12        12         8         8     2.4     none    none
+    expect no interval and no verdict
+m        48        30        32        32     9.6   +61.1%  +49.1%
 
 Errors: expected of one member that errs on 20% of the examples. That is an
 assumption (--assumed-error): there are no predictions yet. Detects: the
 smallest relative rise of the error that 80% of audits with 10 members a variant
 find. None: no rise is found. Paired: the same for variants made of the dense
 members.
-** Expect no interval and no verdict: fewer than 5 examples carry the error.
+Expect no interval and no verdict: fewer than 5 examples carry the error.
 Collect more of the group, or leave it out.
 
 step       time    disk
 prepare          STORED  read and check every image
 train       5 s  2.0 MB  train the dense members
 prune       5 s  2.0 MB  train the pruned members
-quantize         489 KB  compress trained members
-predict   < 1 s  3.6 KB  run members on test examples
-gather           3.6 KB  put predictions together
+quantize         489 kB  compress trained members
+predict   < 1 s  3.6 kB  run members on test examples
+gather           3.6 kB  put predictions together
 
 audit   about 10 s to train and predict, which may be wrong by a factor of 1.5;
-        4.5 MB of images, models and predictions on disk; 1 GB of memory (8 GB
-        are free); 17 KB of decoded images in the temporary folder
+        4.5 MB of images, models and predictions on disk; 1.0 GB of memory (8.0
+        GB are free); 17.3 kB of decoded images in the temporary folder
 trial   10 ms a step of 64 images on one core, 5 members as one; other programs
         on this machine make it longer
 measure about 4.4 s of one core to measure, judge and report, 580 MB of memory,
-        367 KB of audit.json; each may be wrong by a factor of 1.5
+        367 kB of audit.json; each may be wrong by a factor of 1.5
 """
 
 
@@ -136,7 +137,8 @@ def test_check_says_what_joins_what_can_be_found_and_what_it_costs(
 ) -> None:
     code, out, err = scotoma("check", "own.yaml", "--assumed-error", "0.2")
     assert (code, err) == (0, "")
-    stored = bytes_text(sum(path.stat().st_size for path in (own / "pictures").iterdir()))
+    held = sum(path.stat().st_size for path in (own / "pictures").iterdir())
+    stored = show(held, "bytes").value
     assert out == OWN.replace("STORED", stored)
     assert measured[0]["shape"] == (8, 12)
     assert (measured[0]["classes"], measured[0]["rows"], measured[0]["seconds"]) == (2, 40, 5.0)
@@ -397,8 +399,8 @@ def test_groups_too_small_for_an_interval_are_marked_by_the_rule_of_the_measures
     (own / "table.csv").write_text("\n".join(lines) + "\n")
     _, out, _ = scotoma("check", "own.yaml", "--assumed-error", "0.2")
     rows = {line.split()[0]: line for line in out.splitlines() if line}
-    assert rows["x"].endswith("none**  none**")
-    assert "no interval and no verdict" in out
+    assert rows["x"].endswith("none    none")
+    assert "\n    expect no interval and no verdict\n" in out
     single = json.loads(scotoma("check", "own.yaml", "--json")[1])["groups"][3]
     assert (single["name"], single["reason"]) == ("x", "it has 1 test example")
 
@@ -416,3 +418,5 @@ def test_without_torch_the_extra_is_named_and_the_rest_is_printed(
     assert "100 rows, 100 images" in out
     assert "detects" in out
     assert "dense" in out
+
+

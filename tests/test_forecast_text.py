@@ -1,4 +1,4 @@
-"""How a forecast writes durations and sizes."""
+"""How a duration and a size are written: the cells of forecasts and pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.commands.check.forecast_text import bytes_text, duration_text
+from scotoma.document import show
 
-# --- durations and sizes --------------------------------------------------------------------------
+UNITS = ["B", "kB", "MB", "GB", "TB"]
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from scotoma.commands.check.forecast_text import bytes_text, duration_text
     ],
 )
 def test_durations_have_the_unit_that_people_would_use(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
+    assert show(seconds, "duration").value == text
 
 
 @given(st.integers(0, 10**15))
 def test_sizes_are_right_to_two_digits(count: int) -> None:
-    number, unit = bytes_text(count).split()
-    value = float(number.replace(",", "")) * 1000 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
+    number, unit = show(count, "bytes").value.split()
+    value = float(number.replace(",", "")) * 1000 ** UNITS.index(unit)
     assert math.isclose(value, count, rel_tol=0.051, abs_tol=0.5)

@@ -19,6 +19,7 @@ __all__ = [
     "Shown",
     "Unit",
     "complement",
+    "duration",
     "factor_of",
     "finite_ends",
     "is_ranged",
@@ -31,7 +32,7 @@ MINUS = "\N{MINUS SIGN}"
 NO_NUMBER = "\N{EN DASH}"  # stands where the note of a table says why there is none
 Unit = Literal[
     "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "effect",
-    "score", "score_change", "p", "bytes", "seconds", "printed",
+    "score", "score_change", "p", "bytes", "seconds", "duration", "printed",
 ]  # fmt: skip
 
 
@@ -160,7 +161,8 @@ LOOKS: Mapping[str, _Look] = {
     "score_change": _Look(1.0, "+", "", None),
     "seconds": _Look(1.0, "", " s", None),
 }
-NUMERIC = frozenset({"count", "p", "bytes", "printed", *LOOKS})
+NUMERIC = frozenset({"count", "p", "bytes", "duration", "printed", *LOOKS})
+DURATIONS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
 def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
@@ -195,6 +197,8 @@ def show(cell: Cell, unit: Unit = "text", known: Sequence[str] = ()) -> Shown:
         return Shown("", reason="undefined")
     if unit == "bytes":
         return Shown(size(cell))
+    if unit == "duration":
+        return Shown(duration(cell))
     if unit == "printed":
         return Shown(f"{cell:,}".replace("-", MINUS))
     if unit in LOOKS:
@@ -264,10 +268,24 @@ def size(count_of_bytes: float) -> str:
     >>> size(812), size(48_300), size(2_400_000)
     ('812 B', '48.3 kB', '2.4 MB')
     """
-    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count_of_bytes >= scale:
-            return f"{count_of_bytes / scale:,.1f} {unit}"
+            number = count_of_bytes / scale
+            return f"{number:,.{0 if number >= 99.95 else 1}f} {unit}"
     return f"{count_of_bytes:,.0f} B"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that people would use.
+
+    >>> duration(0.02), duration(4.2), duration(95.0), duration(10 * 86400.0)
+    ('< 1 s', '4.2 s', '1.6 min', '10 days')
+    """
+    if seconds < 0.95:
+        return "< 1 s"
+    least, unit = next(entry for entry in DURATIONS if seconds >= 1.5 * entry[0])
+    value = seconds / (least or 1.0)
+    return f"{value:,.{0 if value >= 9.95 or value == round(value) else 1}f} {unit}"
 
 
 def is_ranged(cell: Cell) -> bool:

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 from scotoma.costs.estimate import WITHIN, StepCost
 from scotoma.costs.measure import NetworkCost
 from scotoma.costs.measuring import MeasuringCost
-from scotoma.document.lines import WIDTH, table_lines
+from scotoma.document import Cell, Column, Table, show
+from scotoma.document.cells import duration
+from scotoma.document.lines import WIDTH
+from scotoma.document.text import text_table
 from scotoma.printable import printable
 
 if TYPE_CHECKING:
     from scotoma.commands.check.audit_forecast import AuditForecast
 
-__all__ = ["bytes_text", "duration_text", "forecast_text", "steps_text"]
+__all__ = ["forecast_text", "steps_text"]
+
+FEW, NONE = "expect a warning", "expect no interval and no verdict"
 
 DOES = {
     "prepare": "read and check every image",
@@ -37,45 +42,6 @@ UNLABELLED = (
     "The examples have no labels: the audit says whose labels change, and not whose errors rise. "
     "scotoma examples RUN --unlabelled then ranks what to label first."
 )
-UNITS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
-
-
-def duration_text(seconds: float | None) -> str:
-    """Write a duration in the unit that people would use; empty where it is not known.
-
-    >>> [duration_text(seconds) for seconds in (0.02, 4.2, 95.0, None)]
-    ['< 1 s', '4.2 s', '1.6 min', '']
-    """
-    if seconds is None:
-        return ""
-    if seconds < 0.95:
-        return "< 1 s"
-    least, unit = next(entry for entry in UNITS if seconds >= 1.5 * entry[0])
-    return f"{_short(seconds / (least or 1.0))} {unit}"
-
-
-def bytes_text(count: int | None) -> str:
-    """Write a size in decimal units; empty where it is not known.
-
-    >>> [bytes_text(size) for size in (812, 199_040, 68_685_376, 2_060_561_280)]
-    ['812 B', '199 KB', '69 MB', '2.1 GB']
-    """
-    if count is None:
-        return ""
-    value, unit = float(count), "B"
-    for larger in ("KB", "MB", "GB", "TB"):
-        if value < 999.5:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} B" if unit == "B" else f"{_short(value)} {unit}"
-
-
-def _short(value: float) -> str:
-    return (
-        f"{value:,.0f}"
-        if value >= 9.95 or value == 0 or value == round(value)
-        else (f"{value:.1f}" if value >= 0.05 else f"{value:.2g}")
-    )
 
 
 def forecast_text(forecast: AuditForecast) -> str:
@@ -141,9 +107,9 @@ def _joins(forecast: AuditForecast) -> list[str]:
         lines += _item("note", printable(note))
     if forecast.images.shape is not None:
         height, width = forecast.images.shape
-        stored = bytes_text(forecast.images.encoded_bytes)
+        stored = _bytes(forecast.images.encoded_bytes)
         parts = [
-            f"{bytes_text(forecast.images.decoded_bytes(count))} {split}"
+            f"{_bytes(forecast.images.decoded_bytes(count))} {split}"
             for count, split in (
                 (forecast.size.train_images, "training"),
                 (forecast.size.test_images, "test"),
@@ -170,30 +136,31 @@ def _more(count: int, first: Sequence[str]) -> str:
 
 def _groups(forecast: AuditForecast) -> list[str]:
     shared = forecast.clusters < forecast.size.test
-    positive = forecast.groups[0].positives is not None
-    head = ["group", "test"]
-    head += ["clusters"] if shared else []
-    head += ["positive"] if positive else []
-    head += ["training"] if forecast.has_training else []
-    if forecast.labelled:
-        head += ["errors"]
-        head += ["detects"] if forecast.independent else []
-        head += ["paired"] if forecast.derived else []
-    rows = []
-    for group in forecast.groups:
-        cells = [group.name, f"{group.n:,}"]
-        cells += [f"{group.clusters:,}"] if shared else []
-        cells += [f"{group.positives:,}"] if positive else []
-        cells += [f"{group.train:,}"] if forecast.has_training else []
-        if not forecast.labelled:
-            rows.append((*cells, ""))
-            continue
-        cells.append(_short(round(group.errors, 1)))
-        mark = "" if not group.few else "*" if group.estimable else "**"
-        answers = [group.independent] if forecast.independent else []
-        answers += [group.paired] if forecast.derived else []
-        rows.append((*cells, *(_rise(answer) + mark for answer in answers), ""))
-    lines = table_lines(head, rows, right=1)
+    columns = [
+        Column("group", "group"), Column("test", "test", "count"),
+        *([Column("clusters", "clusters", "count")] if shared else []),
+        *([Column("positive", "positive", "count")]
+          if forecast.groups[0].positives is not None else []),
+        *([Column("training", "training", "count")] if forecast.has_training else []),
+        *([Column("errors", "errors", "count")] if forecast.labelled else []),
+        *([Column("detects", "detects", "percent")] if forecast.independent else []),
+        *([Column("paired", "paired", "percent")] if forecast.derived else []),
+        Column("mark", ""),
+    ]  # fmt: skip
+    if not forecast.labelled:
+        columns = [one for one in columns if one.key not in ("detects", "paired")]
+    rows: list[dict[str, Cell]] = [
+        {
+            "group": group.name, "test": group.n, "clusters": group.clusters,
+            "positive": group.positives, "training": group.train,
+            "errors": round(group.errors, 1) if forecast.labelled else None,
+            "detects": _rise(group.independent), "paired": _rise(group.paired),
+            "mark": "" if not (forecast.labelled and group.few) else FEW if group.estimable
+            else NONE,
+        }
+        for group in forecast.groups
+    ]  # fmt: skip
+    lines = text_table(Table("groups", "", columns, rows))
     if not forecast.labelled:
         return [*lines, "", *textwrap.wrap(UNLABELLED, WIDTH)]
     errors = (
@@ -207,16 +174,16 @@ def _groups(forecast: AuditForecast) -> list[str]:
         "Detects: the smallest relative rise of the error that 80% of audits with "
         f"{_members(forecast)} find.",
     ]
-    if "none" in {cell.rstrip("*") for row in rows for cell in row}:
+    if any("none" in (row["detects"], row["paired"]) for row in rows):
         notes.append("None: no rise is found.")
     if forecast.derived:
         notes.append("Paired: the same for variants made of the dense members.")
     notes = [" ".join(notes)]
     if any(group.few and group.estimable for group in forecast.groups):
-        notes.append("* Expect a warning: fewer than 10 examples carry the error.")
+        notes.append(f"{FEW[0].upper()}{FEW[1:]}: fewer than 10 examples carry the error.")
     if any(not group.estimable for group in forecast.groups):
         notes.append(
-            "** Expect no interval and no verdict: fewer than 5 examples carry the error. Collect "
+            f"{NONE[0].upper()}{NONE[1:]}: fewer than 5 examples carry the error. Collect "
             "more of the group, or leave it out."
         )
     lines.append("")
@@ -231,38 +198,46 @@ def _unseen(forecast: AuditForecast) -> str:
     )
 
 
-def _rise(value: float | None) -> str:
-    return "none" if value is None else f"+{100 * value:.0f}%"
+def _rise(value: float | None) -> Cell:
+    return "none" if value is None else 100 * value
 
 
 def _steps(forecast: AuditForecast, names: Iterable[str]) -> list[str]:
     """Write the costs of some steps, what the audit needs, and what the times rest on."""
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for name in names:
         cost = forecast.steps.get(name, StepCost(None, None))
         skipped = name in forecast.skipped
-        time = "" if skipped else duration_text(cost.seconds)
-        does = "nothing to do" if skipped else DOES[name]
-        rows.append((name, time, bytes_text(cost.disk_bytes or None), does))
-    table = table_lines(("step", "time", "disk"), rows, right=1)
-    return [*table, "", *_whole(forecast), *_trial(forecast.network)]
+        rows.append(
+            {
+                "step": name, "time": None if skipped else cost.seconds,
+                "disk": cost.disk_bytes or None,
+                "does": "nothing to do" if skipped else DOES[name],
+            }
+        )  # fmt: skip
+    columns = [
+        Column("step", "step"), Column("time", "time", "duration"),
+        Column("disk", "disk", "bytes"), Column("does", ""),
+    ]  # fmt: skip
+    table = Table("steps", "", columns, rows)
+    return [*text_table(table), "", *_whole(forecast), *_trial(forecast.network)]
 
 
 def _whole(forecast: AuditForecast) -> list[str]:
     """Write what the audit as a whole needs."""
     parts = []
     if forecast.seconds is not None:
-        time = duration_text(forecast.seconds)
+        time = duration(forecast.seconds)
         parts.append(
             f"about {time} to train and predict, which may be wrong by a factor of {WITHIN:g}"
         )
     if forecast.disk_bytes is not None:
-        parts.append(f"{bytes_text(forecast.disk_bytes)} of images, models and predictions on disk")
+        parts.append(f"{_bytes(forecast.disk_bytes)} of images, models and predictions on disk")
     if forecast.memory_bytes is not None:
-        free = f" ({bytes_text(forecast.free_memory)} are free)" if forecast.free_memory else ""
-        parts.append(f"{bytes_text(forecast.memory_bytes)} of memory{free}")
+        free = f" ({_bytes(forecast.free_memory)} are free)" if forecast.free_memory else ""
+        parts.append(f"{_bytes(forecast.memory_bytes)} of memory{free}")
     if forecast.temporary_bytes:
-        decoded = bytes_text(forecast.temporary_bytes)
+        decoded = _bytes(forecast.temporary_bytes)
         parts.append(f"{decoded} of decoded images in the temporary folder")
     return _item("audit", "; ".join(parts)) if parts else []
 
@@ -271,8 +246,8 @@ def _measuring(cost: MeasuringCost) -> list[str]:
     """Write what the steps after the predictions need."""
     return _item(
         "measure",
-        f"about {duration_text(cost.seconds)} of one core to measure, judge and report, "
-        f"{bytes_text(cost.memory_bytes)} of memory, {bytes_text(cost.audit_json_bytes)} of "
+        f"about {duration(cost.seconds)} of one core to measure, judge and report, "
+        f"{_bytes(cost.memory_bytes)} of memory, {_bytes(cost.audit_json_bytes)} of "
         f"audit.json; each may be wrong by a factor of {WITHIN:g}",
     )
 
@@ -329,7 +304,9 @@ def _trial(network: NetworkCost) -> list[str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{_short(seconds)} s" if seconds >= 1 else f"{_short(1000 * seconds)} ms"
+    if seconds >= 1:
+        return duration(seconds)
+    return f"{1000 * seconds:.{0 if seconds >= 0.00995 else 1}f} ms"
 
 
 def _item(name: str, text: str) -> list[str]:
@@ -340,3 +317,7 @@ def _item(name: str, text: str) -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _bytes(count: int | None) -> str:
+    return show(count, "bytes").value

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scotoma.commands.check.forecast_text import duration_text
 from scotoma.commands.gate import print_out
 from scotoma.commands.pipeline.wait import end_of, nothing_new, watch
 from scotoma.config import Kubeflow
+from scotoma.document import show
 from scotoma.document.lines import rendered_lines
 from scotoma.printable import printable
 
@@ -71,7 +71,7 @@ def run_link(cluster: KfpClient, run_id: str) -> str:
 def run_table(run: Progress) -> str:
     """Format a line for the run and one for each step and shard."""
     rows = [
-        (task.state, task.label, duration_text(task.seconds), _attempts(task), task.error)
+        (task.state, task.label, show(task.seconds, "duration").value, _attempts(task), task.error)
         for task in run.tasks
     ]
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)

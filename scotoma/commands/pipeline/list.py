@@ -25,9 +25,9 @@ def list_(
     quiet: options.Quiet = False,
 ) -> None:
     """List the audits of a cluster, the newest first, with their verdicts."""
-    from scotoma.commands.check.forecast_text import duration_text
     from scotoma.commands.gate import print_out
     from scotoma.commands.pipeline.connection import Connection
+    from scotoma.document import show
     from scotoma.document.lines import rendered_lines
     from scotoma.pipelines.audits import list_audits
     from scotoma.printable import printable
@@ -47,7 +47,7 @@ def list_(
     for name in ("project", "state", "verdict", "age", "run"):
         table.add_column(name, no_wrap=True, justify="right" if name == "age" else "left")
     for audit in audits:
-        verdict, age = verdicts.get(audit.run_id, ""), duration_text(audit.age_s)
+        verdict, age = verdicts.get(audit.run_id, ""), show(audit.age_s, "duration").value
         table.add_row(printable(audit.project), audit.state, verdict, age, audit.run_id)
     print_out("".join(f"{line.rstrip()}\n" for line in rendered_lines(table, 10_000)), sys.stdout)
     if older:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scotoma.commands.check.forecast_text import duration_text
+from scotoma.document import show
 
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient
@@ -40,7 +40,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     where = f"-n {cluster.namespace} " if cluster.namespace else ""
     if (run.pending_s or 0.0) >= PATIENCE_S:
         return [
-            f"the run has not begun for {duration_text(run.pending_s)}; see "
+            f"the run has not begun for {show(run.pending_s, 'duration').value}; see "
             f"kubectl describe workflows {where}-l pipeline/runid={run.run_id}"
         ]
     late = pending_steps(run)
@@ -49,7 +49,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     pods = [pod for pod in pods_of(run.run_id, cluster.namespace) if pod.pending]
     lines = []
     for task in late:
-        waits = f"{task.name} has not started for {duration_text(task.pending_s)}"
+        waits = f"{task.name} has not started for {show(task.pending_s, 'duration').value}"
         step = task.name if task.attempts else ""  # else it may be its driver, a pod of Kubeflow's
         reasons = dict.fromkeys(pod.pending for pod in pods if pod.step in (step, task.name))
         if reasons:
