@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -252,11 +253,12 @@ def test_higher_may_be_better_and_models_may_be_paired(tmp_path: Path) -> None:
     assert {test.group: test.verdict for test in tests} == {"group=a": "PASS", "group=b": "FAIL"}
     slices = audit.slices["int8"].slices
     assert [one.text for one in slices] == ["group = b"]
+    asked = "rules: [{id: s, metric: mean_score, over: slices, max_worse: {absolute: 0.1}}]"
+    (judged,) = judge(audit, parse_rules(asked, "g"), datetime.date(2027, 3, 1)).variants
+    assert [test.verdict for test in judged.tests] == ["FAIL"]  # a fall of a half is harm
 
 
 def test_rules_ask_for_means_and_refuse_classes(run: Run) -> None:
-    import datetime
-
     audit = read_audit(run.path("audit.json"))
 
     def verdicts(rules: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from scotoma.audit.gate import TestResult
 from scotoma.config.gate import GateRules
 from scotoma.numbers import multipliers
-from scotoma.verdict.evidence import written
+from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.outlook import outlook
 from scotoma.verdict.question import Question
 
@@ -66,7 +66,7 @@ def _answer(question: Question, harm: float, multiplier: float, rules: GateRules
         decided = None if bound is None else bound.decides(interval or bound.at(tail / multiplier))
         known = zip(
             ("harm_p", "harm_p_adjusted", "noninferiority_p"),
-            map(written, (harm, adjusted, clear)),
+            map(null_if_nan, (harm, adjusted, clear)),
             strict=True,
         )
         return question.test.model_copy(

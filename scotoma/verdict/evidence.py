@@ -11,7 +11,7 @@ from scotoma.audit import Audit, Quantity
 from scotoma.audit.rows import Row, estimate_rows
 from scotoma.numbers import Estimate, Variance
 
-__all__ = ["At", "AuditRows", "Rise", "by_address", "known", "read_estimate", "written"]
+__all__ = ["At", "AuditRows", "Rise", "by_address", "known", "null_if_nan", "read_estimate"]
 
 At = Mapping[str, Row]  # the rows of one address, by what they are
 
@@ -118,10 +118,10 @@ def known(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def written(value: float) -> float | None:
+def null_if_nan(value: float) -> float | None:
     """Convert a number to what the file holds: nan is null.
 
-    >>> written(0.5), written(math.nan)
+    >>> null_if_nan(0.5), null_if_nan(math.nan)
     (0.5, None)
     """
     return None if math.isnan(value) else value

@@ -15,7 +15,7 @@ from scotoma.inputs import Floats
 from scotoma.numbers import FEWEST_RUNS
 from scotoma.numbers.estimate import link
 from scotoma.power import chance_beyond
-from scotoma.verdict.evidence import written
+from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.question import Bound, LevelSpread, Question
 
 __all__ = ["MOST_MODELS", "outlook"]
@@ -143,7 +143,7 @@ def outlook(
     return Forecast.model_validate(
         {
             "leaning": leaning, "by": by, "low": low, "high": high, "now": now,
-            "passing_margin": written(today),
+            "passing_margin": null_if_nan(today),
             "sentence": _sentence(leaning, by, (low, high), now, today, kind),
         }
     )  # fmt: skip

@@ -17,8 +17,6 @@ __all__ = [
     "hangs_on",
     "interval",
     "level_words",
-    "limit_words",
-    "margin_words",
     "scope_words",
     "sentences",
     "size_of",
@@ -62,29 +60,6 @@ def interval(number: Quantity, kind: str) -> str:
     return f"{value}{percent} [{low}, {end}]{points}"
 
 
-def margin_words(test: TestResult) -> str:
-    """Write the margins or the limit of a test.
-
-    >>> from scotoma.audit.gate import Margins
-    >>> from scotoma.verdict.question import unanswered
-    >>> margins = Margins(relative=0.2, absolute=0.005, clearing=None)
-    >>> margin_words(unanswered("fpr", "fpr", "FPR male", margins=margins))
-    '+20% and +0.50 points'
-    """
-    if test.level is not None:
-        return limit_words(test.level)
-    relative, absolute = test.margins.relative, test.margins.absolute
-    unit = "score" if test.metric == "mean_score" else "absolute"
-    both = [] if relative is None else [amount(100 * relative, "relative")]
-    both += [] if absolute is None else [amount(absolute, unit)]
-    return " and ".join(both)
-
-
-def limit_words(level: LevelTest) -> str:
-    """Write the limit of a level: `at least 0.800`."""
-    return f"{level.side} {amount(level.limit, 'level')}"
-
-
 def level_words(level: float) -> str:
     """Write a level in per cent, with the digits that tell it from 100.
 
@@ -119,7 +94,7 @@ def _why_level(level: LevelTest, deciding: DecidingInterval) -> str:
     text = f"{deciding.subject}: {interval(deciding.interval, 'level')}"
     if level.of != "labels":
         text += f" at {level_words(deciding.interval.level)}"
-    text += f", limit {limit_words(level)}"
+    text += f", limit {level.side} {amount(level.limit, 'level')}"
     if level.dense is not None and level.dense.value is not None:
         text += f"; dense {interval(level.dense, 'level')}"
     return text
