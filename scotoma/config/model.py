@@ -176,7 +176,8 @@ class Config(Frozen):
     @model_validator(mode="after")
     def _mitigation_fits(self) -> Config:
         wide = self.source.columns_of_answers
-        if self.keep_scores == "full" and (wide or not self.source.keeps_score_lists):
+        unlisted = wide or self.source.score or self.source.boxes
+        if self.keep_scores == "full" and unlisted:
             raise ValueError(
                 "keep_scores full needs a column scores, a list for each example and model, and "
                 f"{'source.columns' if wide else f'source.kind {self.source.kind}'} has none; "

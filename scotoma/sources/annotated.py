@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 from pydantic import Field
@@ -36,8 +36,6 @@ ONE_GENDER = (
 
 class AnnotatedSource(ImageFiles):
     """A folder of images, and JSON that says of each split what they show."""
-
-    trains: ClassVar[bool] = True
 
     data: FolderPlace
     model: NetworkName = "resnet18"

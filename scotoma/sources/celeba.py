@@ -38,7 +38,6 @@ class CelebaSource(ImageFiles):
     """CelebA as its authors publish it: aligned faces, 40 attributes, their partition."""
 
     kind: Literal["celeba"]
-    trains: ClassVar[bool] = True
     shows_faces: ClassVar[bool] = True
     model: NetworkName = "resnet18"
     data: FolderPlace = Field(

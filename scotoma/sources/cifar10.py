@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -66,7 +66,6 @@ class Cifar10Source(Source):
     """CIFAR-10 in Parquet, as it is, or made into CIFAR-10S: colour and grey, each class skewed."""
 
     kind: Literal["cifar10", "cifar10s"]
-    trains: ClassVar[bool] = True
     model: NetworkName = "resnet8"
     data: FolderPlace = Field(
         description="Folder or s3:// prefix of train*.parquet and test*.parquet."

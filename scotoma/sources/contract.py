@@ -103,11 +103,9 @@ class Source(Frozen):
 
     kind: str
 
-    trains: ClassVar[bool] = False  # members are made here, by `model` and `recipe`
     has_models: ClassVar[bool] = False  # models that others made, to be run here
     has_answers: ClassVar[bool] = False  # what models said, and neither models nor images
     may_have_several_labels: ClassVar[bool] = False
-    keeps_score_lists: ClassVar[bool] = True  # models may score every class
     shows_faces: ClassVar[bool] = False
     variants_key: ClassVar[str] = ""  # of entries of `variants` that name what others made
     name_variants: ClassVar[str] = ""  # what to do, where `variants` holds others
@@ -137,6 +135,11 @@ class Source(Frozen):
         """The places that are named, by key."""
         named = {key: getattr(self, key) for key in self.place_keys()}
         return {key: place for key, place in named.items() if place is not None}
+
+    @property
+    def trains(self) -> bool:
+        """Whether members are made here, by `model` and `recipe`."""
+        return "recipe" in type(self).model_fields
 
     @property
     def network(self) -> str:

@@ -28,7 +28,6 @@ class DetectionsSource(PredictionsSource):
 
     kind: Literal["detections"]  # type: ignore[assignment]  # a table of predictions in COCO's form
     may_have_several_labels: ClassVar[bool] = False
-    keeps_score_lists: ClassVar[bool] = False
 
     files: FilePlace = Field(
         min_length=1,

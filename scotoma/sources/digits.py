@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,6 @@ class DigitsSource(Source):
     """The embedded data: 8x8 digits in two styles, one of them rare in each class."""
 
     kind: Literal["digits-s"] = "digits-s"
-    trains: ClassVar[bool] = True
     model: NetworkName = "tiny-convnet"
     skew: float = Field(0.95, gt=0.5, lt=1, description="Share of a class's majority style.")
     styled: Literal["paper", "dim", "inverted"] = Field(

@@ -140,7 +140,6 @@ class FolderSource(TabledImages):
     """The user's own images: a folder and a table of attributes, joined by file name."""
 
     kind: Literal["image_folder", "train"]
-    trains: ClassVar[bool] = True
     model: NetworkName = "tiny-convnet"
     split: Split
     size: Size = None

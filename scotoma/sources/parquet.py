@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 from pydantic import Field
@@ -54,7 +54,6 @@ class ParquetSource(Source):
     """Images and attributes in Parquet files, as the Hugging Face hub lays them out."""
 
     kind: Literal["parquet"]
-    trains: ClassVar[bool] = True
     model: NetworkName = "resnet8"
     data: FolderPlace = Field(
         description="Folder or s3:// prefix of train*.parquet and test*.parquet."

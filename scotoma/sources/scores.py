@@ -32,7 +32,6 @@ class ScoresSource(PredictionsSource):
 
     kind: Literal["scores"]  # type: ignore[assignment]  # a table of predictions that are numbers
     may_have_several_labels: ClassVar[bool] = False
-    keeps_score_lists: ClassVar[bool] = False
 
     files: FilePlace = Field(
         min_length=1,
