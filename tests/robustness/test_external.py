@@ -11,13 +11,15 @@ import polars as pl
 import pytest
 
 from scotoma.audit import read_audit
+from scotoma.audit.findings import Findings
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
+from scotoma.robustness.section import robustness_section
 from scotoma.tracking.records import audit_records
 from scotoma.verdict import judge
 from tests.commands import scotoma
-from tests.report.reading import Page
+from tests.sections import table
 from tests.steps import steps_in_this_process
 
 pytestmark = pytest.mark.slow
@@ -108,7 +110,13 @@ def test_their_losses_are_those_of_the_tables(
     page = (out / "report.html").read_text()
     assert "Corrupted pictures" in page
     assert "data:image/webp" not in page
-    table = Page(page).text.partition("What corruption costs each group beyond dense")[2]
+    made = robustness_section(Findings(read_audit(out / "audit.json")))
+    assert made is not None
+    (row,) = (
+        row
+        for row in table(made, "corrupted-groups").rows
+        if (row["group"], row["family"]) == ("right", "noise")
+    )
     (fnr,) = (
         row
         for row in report.losses["int8"]
@@ -123,7 +131,7 @@ def test_their_losses_are_those_of_the_tables(
         of_clean = shown.filter(*rate, variant=variant)
         missed[variant] = (of_clean["predicted"] == "cat").mean() - of_worse["right"].mean()
     assert fnr.absolute.value == pytest.approx(missed["int8"] - missed["dense"])
-    assert f"{100 * fnr.absolute.value:+.2f}".replace("-", "\u2212") in table
+    assert row["fnr"] == fnr.absolute
 
 
 def test_clean_predictions_may_have_reruns(
@@ -276,11 +284,11 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
     for row in report.by_corruption:
         assert row.top5_accuracy is not None
         assert row.top5_accuracy.value == pytest.approx(_among(worse[row.variant], truth))
-    page = (tmp_path / "run" / "report.html").read_text()
-    shown = next(row for row in report.by_corruption if row.kind == "all")
-    table = page[page.index("Labels among five classes") :]
-    assert shown.top5_accuracy is not None
-    assert f"{100 * shown.top5_accuracy.value:.2f}%" in table
+    made = robustness_section(Findings(audit))
+    assert made is not None
+    mean = next(row for row in report.by_corruption if row.variant == "int8" and row.kind == "all")
+    rows = [row for row in table(made, "corrupted").rows if "top5" in row]
+    assert [row["top5"] for row in rows] == [mean.top5_accuracy]
     shares = {variant: _among(worse[variant], truth) for variant in worse}
     clean = {v: _among(pl.read_parquet(tmp_path / "said" / f"{v}.parquet"), truth) for v in worse}
     (top5,) = [
