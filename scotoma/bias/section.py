@@ -31,8 +31,8 @@ def clarify_section(findings: Findings) -> Section | None:
         "clarify",
         "Who gets the favourable outcome",
         [
-            "Each metric compares a disadvantaged group d with an advantaged group a. Find your "
-            "question, start with the metric beside it, and read what its sign means.",
+            "Each metric compares a disadvantaged group d with an advantaged group a. Below, each "
+            "question has the metric to start with, and what its sign means.",
             *([silent] if silent else []),
         ],
         [
@@ -51,8 +51,8 @@ def _guide(question: OutcomeQuestion) -> str:
     signs = {metric.name: metric.sign for metric in question.metrics}
     others = [name for name in signs if name != question.start]
     also = f" Also {', '.join(others)}." if others else ""
-    sign = f" {question.start}: {signs[question.start]}." if question.start in signs else ""
-    return f"Start with {question.start}: {question.why}.{sign}{also}"
+    sign = f" ({signs[question.start]})" if question.start in signs else ""
+    return f"{question.start}{sign}: {question.why}.{also}"
 
 
 def _selection(findings: Findings) -> Table:

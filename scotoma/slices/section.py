@@ -16,7 +16,7 @@ __all__ = ["slices_section"]
 
 MOST_ROWS = 8  # slices on the page
 MOST_DRAWN = 60  # candidates drawn of a variant: those reported, then by p
-MOST_LISTED = 10
+MOST_LISTED = 3
 NAMED = 4  # reported slices whose names stand in the drawing
 
 

@@ -99,7 +99,7 @@ def test_every_question_says_where_to_start_and_what_the_sign_means() -> None:
     (guide,) = (part for part in SHOWN.parts if isinstance(part, Facts))
     assert guide.rows[0] == (
         "Too rare?",
-        "Start with CI: it counts. CI: + CI is worse for d. Also KL.",
+        "CI (+ CI is worse for d): it counts. Also KL.",
     )
 
 

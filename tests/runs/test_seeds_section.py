@@ -117,7 +117,6 @@ def test_fairness_is_compared_over_training_runs_with_the_variant_in_focus_first
     ]  # fmt: skip
     assert rows[1][7] == "no positives"
     assert rows[2][7] == ""
-    assert own.most == 2
 
 
 def test_every_member_is_drawn_for_each_metric_and_the_widest_is_said() -> None:
