@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["AFTERWARDS", "BASE", "REFITS", "TECHNIQUES", "TRAINED", "TechniqueFacts",
-           "techniques_table"]  # fmt: skip
+__all__ = ["AFTERWARDS", "BASE", "REFITS", "TECHNIQUES", "TRAINED", "TechniqueFacts"]
 
 BASE = "base"  # name of a tournament's baseline
 Groups = Literal["no", "yes", "only to count", "each example", "transductive"]
@@ -191,19 +190,3 @@ TRAINED = tuple(
 )  # `mitigation.technique`
 REFITS = tuple(name for name, one in TECHNIQUES.items() if one.slot == "last layer")
 AFTERWARDS = ("dfr", *(name for name, one in TECHNIQUES.items() if one.slot == "decision"))
-
-
-def techniques_table() -> str:
-    """Write the techniques of training as a table in Markdown.
-
-    >>> techniques_table().splitlines()[-1].split(" | ")[:2]
-    ['| N-Flow', 'an invertible flow before training; not built']
-    """
-    rows = ["| technique | training | groups in training | groups at test | source |"]
-    rows.append("| --- | --- | --- | --- | --- |")
-    for name, one in TECHNIQUES.items():
-        if one.slot not in _LATER:
-            shown = f"`{name}`" if name in TRAINED else name
-            cells = (shown, one.words, one.train_groups, one.test_groups, one.source)
-            rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
