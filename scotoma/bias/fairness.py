@@ -263,37 +263,33 @@ def fairness_bounds(
     members = p.shape[1]
     shape = (int(np.asarray(groups).shape[0]), n_classes, n_classes)
 
-    def measured(name: str, counts: Floats) -> Floats:
+    def measured(name: str, counts: Floats) -> tuple[Floats, dict[int, str]]:
         seen = fairness_metric(name, counts, weights=weights)
-        return seen.overall if class_id is None else seen.per_class[:, class_id]
+        return seen.overall if class_id is None else seen.per_class[:, class_id], seen.reasons
 
     codes = (group * n_classes + y)[:, None] * n_classes + p
     whole = weigh(codes, np.ones((1, len(codes))), shape)
-    values = {name: float(measured(name, whole).mean()) for name in names}
     ids = cluster_ids(clusters, np.asarray(labels).shape[0])
     ids = None if ids is None else cluster_ids(ids[rows], len(codes))
     n = len(codes) if ids is None else int(ids.max(initial=-1)) + 1
-    drawn: dict[str, list[Floats]] = {
-        name: [] for name, value in values.items() if not math.isnan(value)
-    }
     rng = np.random.Generator(np.random.Philox(key=seed))
+    drawn: dict[str, list[Floats]] = {name: [] for name in names}
     for rows_drawn, times in example_draws(rng, codes, ids, draws, math.prod(shape)):
         counts = weigh(rows_drawn, times, shape)
         for name, parts in drawn.items():
-            parts.append(measured(name, counts).reshape(-1, members))
+            parts.append(measured(name, counts)[0].reshape(-1, members))
     chosen = rng.multinomial(max(members - 1, 1), np.full(members, 1 / members), size=draws)
-    bounds = {name: _bound(np.concatenate(parts), chosen, level) for name, parts in drawn.items()}
-
     note, nan = "; ".join(filter(None, [DIFFERENCE_NOTE, few_runs(members)])), math.nan
     answer = {}
-    for name, value in values.items():
-        if name in bounds:
-            high = max(bounds[name], value)
+    for name, parts in drawn.items():
+        values, reasons = measured(name, whole)
+        value = float(values.mean())
+        if math.isnan(value):
+            reason = reasons[next(iter(reasons)) if class_id is None else class_id]
+            answer[name] = undefined(reason, n=n, members=members, level=level)
+        else:
+            high = max(_bound(np.concatenate(parts), chosen, level), value)
             answer[name] = Estimate(value, 0.0, high, n, members, nan, nan, level, note=note)
-            continue
-        reasons = fairness_metric(name, whole, weights=weights).reasons
-        reason = reasons[class_id] if class_id is not None else next(iter(reasons.values()))
-        answer[name] = undefined(reason, n=n, members=members, level=level)
     return answer
 
 

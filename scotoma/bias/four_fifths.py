@@ -114,42 +114,26 @@ def impact_ratios(
     top = max(large, key=lambda g: found[g].value, default=None)
     rows = []
     for place, (name, mask) in enumerate(masks.items()):
-        n, ratio, standing, certain = int(sizes[place]), None, _standing(judged[place]), False
+        n, rate, ratio, certain = int(sizes[place]), found[place], None, False
+        standing: Standing = "no selection" if judged[place] else "too small"
         if judged[place] and top is not None and found[top].value > 0:
-            ratio = _ratio(hits, mask, stacked[top], ids, level, itself=place == top)
-            side = _side(ratio.value)
-            standing = "highest" if place == top else side or standing
-            ends = {side, _side(ratio.low), _side(ratio.high)}
-            certain = place != top and side is not None and len(ends) == 1
+            if place == top:
+                standing, nan = "highest", np.nan
+                ratio = Estimate(
+                    1.0, 1.0, 1.0, rate.n, rate.members, nan, nan, level, scale="ratio"
+                )
+            else:  # Clarify's DI of a group against the one selected most, among both
+                both = mask | stacked[top]
+                ratio = all_metrics(
+                    d=mask[both], p=hits[both], clusters=None if ids is None else ids[both],
+                    level=level, only=["DI"],
+                )["DI"]  # fmt: skip
+                side = _side(ratio.value)
+                standing = side or standing
+                certain = side is not None and {_side(ratio.low), _side(ratio.high)} == {side}
         mean = float(hits[mask].mean(axis=1).sum())
-        rows.append(
-            ImpactRatio(name, n, n / max(known, 1), mean, found[place], ratio, standing, certain)
-        )
+        rows.append(ImpactRatio(name, n, n / max(known, 1), mean, rate, ratio, standing, certain))
     return rows
-
-
-def _ratio(
-    hits: npt.NDArray[np.bool_],
-    mask: npt.NDArray[np.bool_],
-    top: npt.NDArray[np.bool_],
-    clusters: npt.NDArray[np.generic] | None,
-    level: float,
-    *,
-    itself: bool,
-) -> Estimate:
-    """Clarify's DI of a group against the one selected most, among the examples of both."""
-    if itself:
-        n = int(mask.sum()) if clusters is None else len(np.unique(clusters[mask]))
-        return Estimate(1.0, 1.0, 1.0, n, hits.shape[1], np.nan, np.nan, level, scale="ratio")
-    both = mask | top
-    return all_metrics(
-        d=mask[both], p=hits[both], clusters=None if clusters is None else clusters[both],
-        level=level, only=["DI"],
-    )["DI"]  # fmt: skip
-
-
-def _standing(judged: bool) -> Standing:
-    return "no selection" if judged else "too small"
 
 
 def _side(ratio: float) -> Standing | None:
