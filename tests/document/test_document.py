@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from scotoma.document import (
     Verbatim,
     show,
 )
-from scotoma.document.charts import drawings
+from scotoma.document.charts import drawings, filled, self_contained
 from scotoma.document.html import html_page
 from scotoma.document.text import document_text, markdown_text, text_table
 
@@ -226,3 +227,36 @@ def test_pages_that_belong_together_link_to_each_other() -> None:
     page = html_page(Document("x", pages=[("a.html", "A"), ("b.html", HOSTILE)], page="b.html"))
     assert page.count('aria-current="page"') == 1
     assert 'href="a.html"' in page
+
+
+def test_what_does_not_fit_stands_below_its_row_four_spaces_in() -> None:
+    columns = (Column("g", "group"), Column("n", "n", "count"), Column("why", "because"))
+    rows = [{"g": "old", "n": 12, "why": "a reason that is long, " * 4}]
+    assert text_table(Table("t", "", columns, rows))[:2] == ["group   n", "old    12"]
+    below = text_table(Table("t", "", columns, rows))[2:]
+    assert [line[:5].rstrip() for line in below] == [
+        "    b",
+        *["    " + line[4] for line in below[1:]],
+    ]
+
+
+def test_rows_of_a_chart_are_as_high_as_the_longest_name_needs() -> None:
+    def step(name: str) -> int:
+        table = Table("t", "", COLUMNS, [ROWS[0] | {"group": name}])
+        chart = Chart("c", "", "", table, "rates")
+        height: dict[str, int] = filled(chart, list(table.rows))["height"]
+        return height["step"]
+
+    assert step("everyone") == 28
+    assert step(LONG) >= 15 * len(LONG) / 30
+
+
+def test_a_drawing_of_its_own_has_colours_paper_and_a_name() -> None:
+    chart = Chart("c", "", "", replace(TABLE, rows=ROWS[:1]), "rates")
+    svg = self_contained(drawings(chart)[0].svg, 'Rates "of" all')
+    assert "var(--figure" not in svg
+    assert 'aria-label="Rates &#34;of&#34; all"' in svg
+    widths = re.findall(r'<svg [^>]*width="(\d+)"[^>]*viewBox="-24 0 (\d+) ', svg)
+    assert len(widths) == 1
+    assert widths[0][0] == widths[0][1]
+    assert '<rect x="-24" width="100%" height="100%" fill="#fff"/>' in svg
