@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from scotoma.audit import Audit
 from scotoma.audit.scores import ScoreReport
-from scotoma.document import Chart, Section, Table
+from scotoma.document import Chart, Facts, Section, Table
 from tests.audits import filled, whole
 
-__all__ = ["chart", "scored", "table", "texts", "unlabelled"]
+__all__ = ["chart", "kept", "scored", "table", "texts", "unlabelled"]
+
+KEPT = Path(__file__).parent / "shown"
 
 
 def table(section: Section, name: str) -> Table:
@@ -44,3 +49,31 @@ def scored(content: dict[str, Any], scores: dict[str, Any]) -> Audit:
     defaults = {"name": "loss", "unit": "", "lower_is_better": True, "examples": {}}
     part = filled(ScoreReport, defaults | scores)
     return whole(content).model_copy(update={"scores": ScoreReport.model_validate(part)})
+
+
+def kept(section: Section) -> tuple[str, str]:
+    """Everything that a section says, and what a reviewer has read of it in `tests/shown`.
+
+    After a wanted change: SCOTOMA_GOLDEN=1 pytest writes it anew.
+    """
+    text, path = "\n".join(_said(section)) + "\n", KEPT / f"{section.id}.txt"
+    if os.environ.get("SCOTOMA_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    return text, path.read_text(encoding="utf-8")
+
+
+def _said(section: Section) -> Iterator[str]:
+    yield f"{section.title} | {section.about} | {section.link}"
+    yield from (*section.answer, *section.warnings)
+    for part in section.parts:
+        yield ""
+        if isinstance(part, Chart):
+            yield f"{part.title}: {part.summary} ({part.spec}, {part.by}, {part.first})"
+        if isinstance(part, Facts):
+            yield from (f"{term}: {text}" for term, text in part.rows)
+            continue
+        one = part.table if isinstance(part, Chart) else part
+        if isinstance(one, Table):
+            yield f"{one.id}, {one.most}, {one.stub}: {one.caption}: {one.note}"
+            yield " | ".join(column.title for column in one.columns)
+            yield from (" | ".join(row) for row in texts(one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from scotoma.impact.scores_section import (
     scored_columns,
 )
 from tests.audits import whole
-from tests.sections import scored, table, texts
+from tests.sections import kept, scored, table, texts
 
 CONTENT = {
     "variants": [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}],
@@ -144,3 +145,11 @@ def test_a_verdict_shows_the_mean_and_the_group_that_gets_worse_most(findings: F
 def test_examples_with_classes_have_none_of_it() -> None:
     plain = Findings(whole(CONTENT))
     assert means_section(plain) is examples_section(plain) is quantiles_section(plain) is None
+
+
+@pytest.mark.parametrize("make", [means_section, examples_section, quantiles_section])
+def test_it_says_what_a_reviewer_has_read(
+    findings: Findings, make: Callable[[Findings], Section | None]
+) -> None:
+    said, read = kept(made(make(findings)))
+    assert said == read

@@ -8,7 +8,7 @@ from scotoma.audit.findings import Findings
 from scotoma.bias.section import clarify_section, unanswered_section
 from scotoma.document import Facts, Section
 from tests.audits import whole
-from tests.sections import table, texts, unlabelled
+from tests.sections import kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 GROUPS = [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"},
@@ -136,8 +136,14 @@ def test_who_gets_no_answer_has_both_shares_and_their_change() -> None:
         ["int8", "women", "300", "2.00% [0.00, 3.00]", "9.00% [7.00, 10.00]",
          "+7.00 [+5.00, +8.00]"],
     ]  # fmt: skip
-    assert made.answer == ["An example without an answer counts as wrong."]
+    said, read = kept(made)
+    assert said == read
     other = unanswered_section(Findings(unlabelled(content)))
     assert other is not None
     assert other.answer == ["An example without an answer counts as changed."]
     assert unanswered_section(Findings(whole({}))) is None
+
+
+def test_it_says_what_a_reviewer_has_read() -> None:
+    said, read = kept(SHOWN)
+    assert said == read

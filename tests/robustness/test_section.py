@@ -10,7 +10,7 @@ from scotoma.document.charts import drawings, filled
 from scotoma.document.pictures import Picture
 from scotoma.robustness.section import robustness_section
 from tests.audits import whole
-from tests.sections import chart, table, texts
+from tests.sections import chart, kept, table, texts
 
 GROUPS = [{"key": "all", "name": "everyone"}, {"key": "s=f", "name": "women"}]
 
@@ -208,3 +208,8 @@ def test_what_corruptions_look_like_is_shown_and_said() -> None:
 
 def test_without_any_there_is_no_section() -> None:
     assert robustness_section(Findings(whole({}))) is None
+
+
+def test_it_says_what_a_reviewer_has_read() -> None:
+    said, read = kept(SHOWN)
+    assert said == read

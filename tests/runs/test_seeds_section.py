@@ -12,7 +12,7 @@ from scotoma.document.charts import drawings, filled
 from scotoma.runs import THIS_TEST_SET
 from scotoma.runs.seeds_section import seeds_section
 from tests.audits import whole
-from tests.sections import chart, table, texts, unlabelled
+from tests.sections import chart, kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 
@@ -151,3 +151,8 @@ def test_without_labels_fairness_alone_is_left(runs: dict[str, Any]) -> None:
     made = seeds_section(Findings(unlabelled({"variants": VARIANTS, "run_to_run": runs})))
     parts = [part.id for part in made.parts] if made else []  # type: ignore[union-attr]
     assert parts == (["fairness"] if runs else [])
+
+
+def test_it_says_what_a_reviewer_has_read() -> None:
+    said, read = kept(SHOWN)
+    assert said == read

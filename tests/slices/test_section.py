@@ -12,7 +12,7 @@ from scotoma.document import Facts, Section
 from scotoma.document.charts import filled
 from scotoma.slices.section import slices_section
 from tests.audits import whole
-from tests.sections import chart, scored, table, texts, unlabelled
+from tests.sections import chart, kept, scored, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
 EFFECT = {"value": 0.0445, "low": 0.025, "high": 0.064, "n": 449}
@@ -126,3 +126,8 @@ def test_without_labels_a_rise_is_of_the_labels_that_change() -> None:
 
 def test_without_a_search_there_is_no_section() -> None:
     assert slices_section(Findings(whole({"variants": VARIANTS}))) is None
+
+
+def test_it_says_what_a_reviewer_has_read(shown: Section) -> None:
+    said, read = kept(shown)
+    assert said == read
