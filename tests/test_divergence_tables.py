@@ -129,6 +129,26 @@ def test_ledger_errors_hold_over_examples_and_training_runs(n, k, runs):
     assert 0.85 < np.mean(errors) / np.std(values) < 1.17
 
 
+def test_flips_seen_from_the_other_population_are_those_back_with_the_same_intervals():
+    rng = np.random.default_rng(11)
+    y = rng.integers(0, 3, 300)
+    dense, compressed = (
+        np.where(rng.random((300, k)) < wrong, rng.integers(0, 3, (300, k)), y[:, None])
+        for k, wrong in ((5, 0.15 * rng.random(5)), (7, 0.2 + 0.3 * rng.random(7)))
+    )
+    everyone = np.ones((1, 300), bool)
+    (there,) = flip_ledger(dense, compressed, y, everyone, ["all"])
+    (back,) = flip_ledger(compressed, dense, y, everyone, ["all"])
+    for own, other in (
+        (there.right_to_wrong, back.wrong_to_right),
+        (there.wrong_to_right, back.right_to_wrong),
+        (there.wrong_to_other, back.wrong_to_other),
+        (there.changed, back.changed),
+    ):
+        ends = [[one.value, one.low, one.high, one.df] for one in (own, other)]
+        np.testing.assert_allclose(*ends, rtol=1e-9)
+
+
 def test_two_classes_have_no_other_wrong_label():
     rng = np.random.default_rng(0)
     dense, compressed = rng.integers(0, 2, (2, 300, 10))
