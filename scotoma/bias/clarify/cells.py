@@ -24,6 +24,7 @@ OUTCOMES = ("negative", "positive")
 FACETS = ("advantaged facet", "disadvantaged facet")
 MOST_NAMED = 3  # strata that are left out
 STEP = 1e-100  # of an imaginary example: its square is nothing, so that slopes are exact
+STEPS = 1j * STEP * np.eye(8)[:, None, None]  # one more in each cell of the facets
 
 
 def _mask(names: str) -> Array:
@@ -164,7 +165,7 @@ def measure(
         entering, counted = None, counted.sum(axis=1, keepdims=True)
     elif usable is None:
         entering = np.ones(cells.shape[1], bool) if slips else usable_strata(name, cells)
-    more = counted + 1j * STEP * np.eye(8)[:, None, None]
+    more = counted + STEPS
     with np.errstate(divide="ignore", invalid="ignore"):
         over, under = _fraction(name, counted, entering, slips=slips)
         whole = under.sum(axis=1)

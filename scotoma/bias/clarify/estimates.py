@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -382,6 +383,7 @@ def _empty(case: Case) -> str:
     return f"undefined (no examples in the {FACETS[0 if case.d.all() else 1]})"
 
 
+@cache
 def _parts(name: str) -> list[Array]:
     """Masks of the kinds of examples that a metric cannot do without, shape (8,) each."""
     if name == "GE":
