@@ -6,7 +6,6 @@ setup(
     packages=[
         *find_packages(include=["scotoma", "scotoma.*"]),
         # No Python in these, but packages to setuptools.
-        "scotoma.report.vendor",
         "scotoma.review.page",
         "scotoma.study.page",
         *(f"scotoma.{name}" for name in find_packages(include=["components*", "pipelines*"])),

@@ -64,7 +64,7 @@ def installed(wheel: Path) -> Path:
 
 def test_components_pipelines_templates_and_types_are_in_the_wheel(installed: Path) -> None:
     package = installed / "scotoma"
-    drawn = ("report/page.html", "page/page.html", "page/page.css", "page/charts/rates.vl.json")
+    drawn = ("page/page.html", "page/page.css", "page/gallery.js", "page/charts/rates.vl.json")
     pages = [
         path.relative_to(ROOT / "scotoma").as_posix()
         for room in ("review", "study")

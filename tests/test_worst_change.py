@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scotoma.audit import Audit
+from scotoma.audit.findings import Findings
 from scotoma.audit.logged import LoggedAudit
 from scotoma.audit.worst_change import (
     FEWEST_EVENTS,
@@ -22,14 +23,15 @@ from scotoma.audit.worst_change import (
 )
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
+from scotoma.impact.groups_section import whom
 from scotoma.jsonable import jsonable
 from scotoma.numbers.enough import FEW
-from scotoma.report.answers import whom
-from scotoma.report.overview import variant_rows
 from scotoma.stages.judging.frontier import frontier_rows
 from scotoma.summary import summary
 from scotoma.tracking.timeline import audited
+from scotoma.verdict.section import verdict_section
 from tests.audits import gate_file, whole
+from tests.sections import table, texts
 
 # Examples, errors of the dense model, errors of the compressed one: the dense errors stay.
 WORLD = {
@@ -196,10 +198,11 @@ def test_terminal_and_page_give_points_first_and_the_ratio_beside_them() -> None
     (line,) = (line for line in summary(audit).split("\n") if line.startswith("v "))
     assert "+3.3 [+" in line
     assert line.endswith("minority (+33%)")
-    (row,) = variant_rows(audit, None)
-    assert row.affected.beside == "error of minority"
-    assert row.affected.shown.value == "+3.33"
-    text = whom(audit, None, "v")
+    findings = Findings(audit, None, "v")
+    (row,) = texts(table(verdict_section(findings), "variants"))
+    assert row[-1].startswith("+3.33 [")
+    assert "(error of minority; n " in row[-1]
+    text = " ".join(whom(findings))
     assert "Highest error after compression: minority, 13.33% [" in text
     assert "], n 1,200." in text
     assert "Most affected: error of minority, +3.33 [" in text

@@ -15,8 +15,8 @@ from scotoma.document import (
     Cell,
     Column,
     Document,
+    ExamplePair,
     Filter,
-    Pair,
     Pictures,
     Section,
     Table,
@@ -28,7 +28,7 @@ __all__ = ["gallery_documents", "gallery_section"]
 
 Gallery = Mapping[str, Sequence[GalleryPair]]
 
-ON_PAGE = 8  # pairs of a variant on the audit's page
+ON_PAGE = 12  # pairs of a variant on the audit's page
 ON_A_PAGE = 100  # pairs on each page of a folder of pages
 ATTRIBUTES = 20  # of a card that are shown: two hundred would fill the page
 FLIPS = {
@@ -90,8 +90,8 @@ def gallery_documents(
     kind = "Scotoma audit, examples that change"
     pages = [("index.html", "All variants")]
     for file, name, start in parts:
-        last = min(start + ON_A_PAGE, len(gallery[name]))
-        pages.append((file, f"{name}, {start + 1} to {last}"))
+        end = min(start + ON_A_PAGE, len(gallery[name]))
+        pages.append((file, f"{name}, {start + 1} to {end}"))
     lead = f"{len(parts)} pages: every example whose most frequent label changes, by variant."
     documents = {
         "index.html": Document(audit.project, lead, (), kind, pages, "index.html"),
@@ -117,7 +117,7 @@ def _pictures(
     variants = {variant.name: variant for variant in audit.compressed}
     classes = {name: str(number) for number, name in enumerate(_classes(shown))}
     values = {value: str(number) for number, value in enumerate(_values(shown))}
-    pairs: dict[str, list[Pair]] = {name: [] for name in shown}
+    pairs: dict[str, list[ExamplePair]] = {name: [] for name in shown}
     for rank, name in _ranks(shown):
         row = shown[name][rank]
         flip = _flip(row.cie)
@@ -129,7 +129,7 @@ def _pictures(
         ]  # fmt: skip
         change = f"{row.cie.label}: {FLIPS[flip]}, " if flip else ""
         pairs[name].append(
-            Pair(
+            ExamplePair(
                 f"{change}distance {show(row.cie.taxicab).value}",
                 cards,
                 "No unchanged example of this class is left." * (row.non_cie is None),

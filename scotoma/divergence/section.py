@@ -128,7 +128,7 @@ def flips_section(findings: Findings) -> Section | None:
         return None
     names = sorted(audit.divergence, key=[v.name for v in audit.variants].index)
     names.sort(key=lambda name: name != findings.focus)
-    parts = [
+    parts: list[Chart | Table] = [
         _taxicab(audit, names),
         _over_index(findings, names),
         _subsets(audit, names),

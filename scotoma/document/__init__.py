@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scotoma.document.cells import Cell, Interval, Linked, Noted, Shown, Unit, complement, show
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
-from scotoma.document.pictures import Album, Card, Filter, Pair, Picture, Pictures
+from scotoma.document.pictures import Album, Card, ExamplePair, Filter, Picture, Pictures
 
 __all__ = [
     "Album",
@@ -13,12 +13,12 @@ __all__ = [
     "Chart",
     "Column",
     "Document",
+    "ExamplePair",
     "Facts",
     "Filter",
     "Interval",
     "Linked",
     "Noted",
-    "Pair",
     "Picture",
     "Pictures",
     "Section",

@@ -23,7 +23,7 @@ STYLES = FOLDER.parent / "figures.css"  # its first rule is the palette on white
 VEGA_LITE = "6.4"
 MOST_COLUMNS = 30  # of text in a line beside a chart
 LINE_PIXELS = 15
-MARGIN = 24  # pixels
+MARGIN = 44  # pixels: a wider font than the one measured has room for a line of a name
 # What XML cannot hold ends the process of vl-convert; the others end a line of JavaScript.
 NOT_DRAWN = re.compile("[^\t\x20-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 SPOKEN = re.compile(r' (?:role|aria-[a-z]+|pointer-events|class)="[^"]*"')

@@ -26,6 +26,7 @@ __all__ = ["STYLES", "content_policy", "fragment", "html_page"]
 FOLDER = Path(__file__).parents[1] / "page"
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("page.js",)
+FIRST = 4  # pairs of examples before anything is unfolded
 GALLERY = "gallery.js"  # where examples can be sifted
 PARTS = (Table, Chart, Facts, Verbatim, Picture, Pictures)
 WIDTH, HEIGHT, MARGIN = 160, 16, 8  # of the drawing of an interval, in SVG units
@@ -188,6 +189,6 @@ def _environment() -> Environment:
     )
     templates.globals |= {
         "WIDTH": WIDTH, "HEIGHT": HEIGHT, "column_axis": column_axis,
-        "drawings": drawings, "kind": _kind,
+        "drawings": drawings, "kind": _kind, "FIRST": FIRST,
     }  # fmt: skip
     return templates

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scotoma.document.parts import Table
 
-__all__ = ["Album", "Card", "Filter", "Pair", "Picture", "Pictures"]
+__all__ = ["Album", "Card", "ExamplePair", "Filter", "Picture", "Pictures"]
 
 BUDGET = 2_500_000  # characters of all images together: half of what a whole page may weigh
 SMALL = 128  # pixels a side: below it pixels are shown as squares, not blurred
@@ -94,7 +94,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ExamplePair:
     """Examples beside each other.
 
     Attributes:
@@ -115,7 +115,7 @@ class Filter:
     """One choice above the pairs.
 
     Attributes:
-        key: Letters; the same as in `Pair.sifted`.
+        key: Letters; the same as in `ExamplePair.sifted`.
         label: What is chosen.
         options: Value in the page, a word of letters or digits, and text of each.
     """
@@ -138,7 +138,7 @@ class Pictures:
     """
 
     id: str
-    pairs: Mapping[str, Sequence[Pair]]
+    pairs: Mapping[str, Sequence[ExamplePair]]
     table: Table
     filters: Sequence[Filter] = ()
     notes: Mapping[str, str] = field(default_factory=dict)

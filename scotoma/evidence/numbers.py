@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from scotoma.audit import Quantity
-from scotoma.report import numbers
+from scotoma.document import show
 
 __all__ = ["interval_words", "six_digits"]
 
@@ -33,7 +33,7 @@ def interval_words(quantity: Quantity, unit: Literal["rate", "points"]) -> str:
     >>> interval_words(Quantity.of(undefined("no positives", n=0, members=5)), "rate")
     'undefined (no positives)'
     """
-    shown = (numbers.rate if unit == "rate" else numbers.points)(quantity)
+    shown = show(quantity, unit)
     if not shown.value:
         return f"undefined ({shown.reason})"
     value = shown.value if unit == "rate" else f"{shown.value} points"

@@ -16,6 +16,7 @@ from scotoma.audit.worst_change import (
     worst_change,
 )
 from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
+from scotoma.document.parts import Part
 from scotoma.numbers import FEW_RUNS
 
 __all__ = ["class_rates_table", "groups_section", "whom"]
@@ -42,7 +43,10 @@ def groups_section(findings: Findings) -> Section | None:
         answer = [*answer, "The configuration names no groups, so all examples stand together."]
     by_class = class_rates_table(findings)
     chart = _chart(findings)
-    parts = [*([chart] if chart.table.rows else []), *([by_class] if by_class.rows else [])]
+    parts: list[Part] = [
+        *([chart] if chart.table.rows else []),
+        *([by_class] if by_class.rows else []),
+    ]
     return Section("groups", f"Who is affected by {findings.focus}?", answer, parts, link="Who")
 
 
@@ -145,7 +149,9 @@ def _chart(findings: Findings) -> Chart:
 def _rows(
     findings: Findings, variant: str, metric: str, kept: set[str], *, several: bool
 ) -> Iterator[dict[str, Cell]]:
-    gaps = {(gap.metric, gap.group_b): gap for gap in findings.audit.gaps.get(variant, ())}
+    gaps: dict[tuple[str, str], Gap] = {
+        (gap.metric, gap.group_b): gap for gap in findings.audit.gaps.get(variant, ())
+    }
     name = _metric(findings.audit, metric)
     for row in findings.audit.subgroups[variant]:
         if row.class_name is None and row.metric == metric:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
+from scotoma.audit.findings import Findings
 from scotoma.audit.rows import NUMBERS, audit_rows
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
-from scotoma.report.readable import with_group_names
 
 if TYPE_CHECKING:
-    from scotoma.report.figures import Figure
+    from scotoma.document import Section
 
 __all__ = ["OpenedAudit", "Plots", "PlottedFigure", "Verdict", "open_audit"]
 
@@ -135,10 +135,10 @@ class Plots:
             ConfigError: There is no such variant.
             DataError: The examples have no labels, so there are no rates.
         """
-        from scotoma.report.figures.groups import draw_rates
+        from scotoma.impact.groups_section import groups_section
 
-        audit = self._readable(variant)
-        return self._chart(draw_rates(audit, _variant(audit, variant)), "rates of groups")
+        findings = self._findings(variant)
+        return self._chart(groups_section(findings), "rates", "rates of groups")
 
     def slices(self, variant: str | None = None) -> PlottedFigure:
         """Slices that nobody named: how large they are, and how much their error rises.
@@ -150,36 +150,39 @@ class Plots:
             ConfigError: There is no such variant.
             DataError: No slice was looked for.
         """
-        from scotoma.report.figures.slices import draw_slices
+        from scotoma.slices.section import slices_section
 
-        return self._chart(draw_slices(self._readable(variant)), "slices")
+        return self._chart(slices_section(self._findings(variant)), "slices", "slices")
 
-    def _readable(self, variant: str | None) -> Audit:
-        """The audit with the names of groups; of one variant only, where it is named."""
-        audit = with_group_names(self.audit)
-        if variant is None:
-            return audit
+    def _findings(self, variant: str | None) -> Findings:
+        """The audit; of one variant only, where it is named."""
+        audit = self.audit
         name = _variant(audit, variant)
-        return audit.model_copy(
-            update={
-                "subgroups": {name: audit.subgroups.get(name, ())} if audit.labelled else {},
-                "slices": {name: audit.slices[name]} if name in audit.slices else {},
-            }
-        )
+        if variant is None:
+            return Findings(audit, None, name)
+        update: dict[str, Any] = {
+            "slices": {name: audit.slices[name]} if name in audit.slices else {},
+        }
+        if audit.labelled:
+            update["subgroups"] = {name: audit.subgroups.get(name, ())}
+        return Findings(audit.model_copy(update=update), None, name)
 
-    def _chart(self, figure: Figure | None, what: str) -> PlottedFigure:
-        from scotoma.document.charts import self_contained
-        from scotoma.report.figures.drawing import drawn
+    def _chart(self, section: Section | None, slug: str, what: str) -> PlottedFigure:
+        from scotoma.document import Chart
+        from scotoma.document.charts import drawings, self_contained
 
-        if figure is None:
+        charts = [
+            part
+            for part in (section.parts if section else ())
+            if isinstance(part, Chart) and part.id == slug and part.table.rows
+        ]
+        if not charts:
             raise DataError(
                 f"the audit {self.audit.project} has no {what}; there is nothing to draw"
             )
-        made = drawn(figure)
-        table = pl.DataFrame(
-            [list(row) for row in made.table.rows], schema=list(made.table.columns), orient="row"
-        )
-        return PlottedFigure(made.title, made.summary, self_contained(made.svg, made.title), table)
+        (chart,) = charts
+        svg = self_contained(drawings(chart)[0].svg, chart.title)
+        return PlottedFigure(chart.title, chart.summary, svg, chart.table.frame())
 
 
 @dataclass(frozen=True)
@@ -296,12 +299,12 @@ class OpenedAudit:
         return pl.DataFrame(list(self._rates()), infer_schema_length=None)
 
     def _rates(self) -> Iterator[dict[str, Any]]:
-        audit = with_group_names(self.audit)
+        audit, names = self.audit, self.audit.group_names
         if audit.scores is not None:
             yield from (
                 {
                     "variant": name,
-                    "group": row.group,
+                    "group": names.get(row.group, row.group),
                     "metric": "mean",
                     **_cells("dense", row.dense),
                     **_cells("compressed", row.compressed),
@@ -315,7 +318,7 @@ class OpenedAudit:
             for row in audit.subgroups.get(judged.name, ()) if audit.labelled else ():
                 yield {
                     "variant": judged.name,
-                    "group": row.group,
+                    "group": names.get(row.group, row.group),
                     "metric": row.metric,
                     "class": row.class_name,
                     **_cells("dense", row.dense),
@@ -326,7 +329,7 @@ class OpenedAudit:
                 for share in audit.divergence[judged.name].ledger:
                     yield {
                         "variant": judged.name,
-                        "group": share.group,
+                        "group": names.get(share.group, share.group),
                         "metric": "changed",
                         **_rests(share.changed),
                     }
@@ -348,7 +351,7 @@ class OpenedAudit:
                 **_rests(row.effect),
                 "q": row.q,
             }
-            for name, search in with_group_names(self.audit).slices.items()
+            for name, search in self.audit.slices.items()
             for row in search.slices
         ]
         return pl.DataFrame(rows, schema=None if rows else SLICES)

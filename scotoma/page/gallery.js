@@ -13,6 +13,9 @@
     const shown = pairs.filter((pair) => !pair.hidden).length;
     document.getElementById("filtered").textContent = `${shown} of ${pairs.length} examples`;
     for (const list of document.querySelectorAll(".pairs")) enter(list);
+    if (!wanted.some(([, value]) => value)) return;
+    // What matches may stand among the others.
+    for (const more of document.querySelectorAll("details.further")) more.open = true;
   };
 
   // One pair of a list is in the tab order; from it the arrow keys lead to the others.

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from scotoma.audit.findings import Beside, People
-from scotoma.report.page import render
+from scotoma.report.audit_page import audit_document, csv_tables, render
 
-__all__ = ["Beside", "People", "render"]
+__all__ = ["Beside", "People", "audit_document", "csv_tables", "render"]

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scotoma.audit import Audit, GateResult
-from scotoma.audit.document import AuditedVariant
+from scotoma.audit.findings import in_focus
 from scotoma.audit.worst_change import (
     MEANING,
+    affected_words,
     highest_error,
     largest_gap,
     most_changed,
     worst_change,
 )
+from scotoma.document import Cell, Column, Table, Unit
+from scotoma.document.text import markdown_table
+from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span
-from scotoma.report import numbers
-from scotoma.report.answers import in_focus, verdict_sentence
+from scotoma.verdict.advice import verdict_sentence
 
 __all__ = ["model_card"]
 
@@ -24,13 +27,12 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
     """Write the audit as one table, with what it covers and what it does not.
 
     Args:
-        audit: The audit, groups called by their names.
+        audit: The audit.
         gate: The verdict; None where there is none.
 
     Returns:
         Markdown in which names are code, so that nothing in them is markup.
     """
-    level = f"{100 * audit.level:g}%"
     scope = (
         "another training run, on another test set of this kind"
         if audit.scope == "population"
@@ -41,9 +43,18 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
         "## What compression changed",
         "",
         f"Audited with Scotoma {audit.scotoma} on {audit.examples.test:,} test examples; "
-        f"{level} intervals for {scope}.",
+        f"{100 * audit.level:g}% intervals for {scope}.",
         "",
-        *(_table if audit.labelled else _unlabelled_table)(audit, verdicts),
+        markdown_table(_table(audit, verdicts)),
+        "",
+        "CIEs: examples whose most frequent label changes. "
+        + (
+            f"{MEANING} Highest error: of the groups after compression. Largest gap: how much more "
+            "the error rises for the first group than for the second. Not adjusted for selecting "
+            "the group."
+            if audit.labelled
+            else f"{audit.examples.unlabelled} Not adjusted for selecting the most changed group."
+        ),
     ]
     if gate is not None:
         lines += ["", f"Gate: {gate.verdict}. {code_span(verdict_sentence(gate))}"]
@@ -55,80 +66,55 @@ def model_card(audit: Audit, gate: GateResult | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(audit: Audit, verdicts: Mapping[str, str]) -> list[str]:
-    return [
-        "| variant | gate | top-1 | CIEs | excess over seed noise, points | most affected, points "
-        "| highest error | largest gap, points |",
-        "|---|---|--:|--:|--:|---|---|---|",
-        *(_row(audit, variant, verdicts) for variant in audit.variants),
+def _table(audit: Audit, verdicts: Mapping[str, str]) -> Table:
+    measured: tuple[tuple[str, str, Unit], ...] = (
+        ("affected", "most affected, points", "points"),
+        ("whom", "whose", "text"),
+        ("error", "highest error", "rate"),
+        ("highest", "of", "text"),
+        ("gap", "largest gap, points", "points"),
+        ("between", "between", "text"),
+    )
+    changed: tuple[tuple[str, str, Unit], ...] = (
+        ("changed", "most changed", "rate"),
+        ("whom", "group", "text"),
+    )
+    top1 = [Column("top1", "top-1", "rate")] if audit.labelled else []
+    return Table(
+        "card",
         "",
-        f"CIEs: examples whose most frequent label changes. {MEANING} Highest error: of the groups "
-        "after compression. Largest gap: how much more the error rises for the first group than "
-        "for the second. Not adjusted for selecting the group.",
-    ]
-
-
-def _unlabelled_table(audit: Audit, verdicts: Mapping[str, str]) -> list[str]:
-    lines = [
-        "| variant | gate | CIEs | excess over seed noise, points | most changed group |",
-        "|---|---|--:|--:|---|",
-    ]
-    for variant in audit.compressed:
-        name, cie = variant.name, audit.divergence[variant.name].cie
-        changed = most_changed(audit, name)
-        lines.append(
-            f"| {code_span(name)} | {verdicts.get(name, 'not judged')} "
-            f"| {numbers.count(cie.cie.count)} | {_interval(numbers.points(cie.excess))} "
-            f"| {code_span(changed.group)} {_interval(numbers.rate(changed.changed))} |"
-        )
-    return [
-        *lines,
-        "",
-        f"CIEs: examples whose most frequent label changes. {audit.examples.unlabelled} Not "
-        "adjusted for selecting the most changed group.",
-    ]
-
-
-def _row(audit: Audit, variant: AuditedVariant, verdicts: Mapping[str, str]) -> str:
-    name = variant.name
-    top1 = _interval(numbers.rate(audit.accuracy[name].top1))
-    if name not in audit.divergence:
-        return f"| {code_span(name)} | | {top1} | | | baseline | | |"
-    cie = audit.divergence[name].cie
-    excess = _interval(numbers.points(cie.excess))
-    return (
-        f"| {code_span(name)} | {verdicts.get(name, 'not judged')} | {top1} "
-        f"| {numbers.count(cie.cie.count)} | {excess} | {_worst(audit, name)} "
-        f"| {_highest(audit, name)} | {_gap(audit, name)} |"
+        (
+            Column("variant", "variant"),
+            Column("gate", "gate", "verdict"),
+            *top1,
+            Column("cies", "CIEs", "count"),
+            Column("excess", "excess over seed noise, points", "points"),
+            *(Column(*column) for column in (measured if audit.labelled else changed)),
+        ),
+        [_row(audit, variant.name, verdicts) for variant in audit.variants],
+        known=FEW_RUNS,
     )
 
 
-def _worst(audit: Audit, variant: str) -> str:
-    row = worst_change(audit, variant)
-    if row is None:
-        return "not estimable"
-    relative = numbers.percent(row.relative).value
-    rise = _interval(numbers.points(row.absolute))
-    return f"{row.metric} of {code_span(row.group)} {rise}{f' ({relative})' if relative else ''}"
-
-
-def _highest(audit: Audit, variant: str) -> str:
-    row = highest_error(audit, variant)
-    if row is None:
-        return "not estimable"
-    n = numbers.count(row.compressed.n)
-    return f"{code_span(row.group)} {_interval(numbers.rate(row.compressed))}, n {n}"
-
-
-def _gap(audit: Audit, variant: str) -> str:
-    gap = largest_gap(audit, variant)
-    if gap is None:
-        return "not estimable"
-    groups = f"{code_span(gap.group_b)} over {code_span(gap.group_a)}"
-    return f"{groups} {_interval(numbers.points(gap.gap))}"
-
-
-def _interval(shown: numbers.Shown) -> str:
-    if not shown.value:
-        return code_span(shown.reason)
-    return f"{shown.value} [{shown.low}, {shown.high}]" if shown.low else shown.value
+def _row(audit: Audit, name: str, verdicts: Mapping[str, str]) -> dict[str, Cell]:
+    top1 = audit.accuracy[name].top1 if audit.labelled else None
+    row: dict[str, Cell] = {"variant": name, "top1": top1}
+    if name not in audit.divergence:
+        return row | {"gate": "baseline"}
+    cie, names = audit.divergence[name].cie, audit.group_names
+    row |= {
+        "gate": verdicts.get(name, "not judged"),
+        "cies": cie.cie.count,
+        "excess": cie.excess,
+    }
+    if not audit.labelled:
+        changed = most_changed(audit, name)
+        return row | {"changed": changed.changed, "whom": names[changed.group]}
+    if (worst := worst_change(audit, name)) is not None:
+        row |= {"affected": worst.absolute, "whom": affected_words(audit, worst)}
+    if (highest := highest_error(audit, name)) is not None:
+        row |= {"error": highest.compressed, "highest": names[highest.group]}
+    if (gap := largest_gap(audit, name)) is not None:
+        between = (names.get(group, group) for group in (gap.group_b, gap.group_a))
+        row |= {"gap": gap.gap, "between": " over ".join(between)}
+    return row

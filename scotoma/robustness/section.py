@@ -42,8 +42,9 @@ def robustness_section(findings: Findings) -> Section | None:
     report = findings.audit.robustness
     if report is None:
         return None
-    parts = [
-        *([_curves(findings, report), _losses(findings, report)] if report.corruptions else []),
+    parts: list[Table | Chart | None] = [
+        _curves(findings, report) if report.corruptions else None,
+        _losses(findings, report) if report.corruptions else None,
         _matched(report),
         *_groups(findings, report),
         _disagreement(findings, report),

@@ -42,7 +42,8 @@ def report(run: Run) -> list[Path]:
             judged = read_part(gate, GateResult)
             _keep(kept, images_of(run, _in_gallery(content)))
             run.publish(*write_layers(run, judged))
-            _write(run, page, content, judged, versions(), blur=False, images=True)
+            tables = _write(run, page, content, judged, versions(), blur=False, images=True)
+            run.publish(*tables)
             progress.advance("write report")
     return [page, kept]
 
@@ -87,26 +88,27 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
             f"scotoma gate {run.place}"
         )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
-    _write(run, page, content, judged, with_versions, blur=blur, images=images)
-    changed = run.rewritten("report", page)
+    tables = _write(run, page, content, judged, with_versions, blur=blur, images=images)
+    changed = [*run.rewritten("report", page), *tables]
     run.publish(*changed)
     checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
     return page
 
 
 def _with_rates(run: Run, audit: Audit) -> Audit:
-    """The audit with the rates of single classes that the page shows."""
+    """The audit with the recall of the classes that the page shows."""
     if audit.class_rates is None:
         return audit
-    from scotoma.report.views import classes_shown
+    from scotoma.impact.classes_section import shown_classes
     from scotoma.stages.measures.rates import with_class_rates
 
-    wanted = []
-    for variant in audit.compressed:
-        of_everyone, of_groups = classes_shown(audit, variant.name)
-        everyone = pl.col("group") == audit.groups[0].key
-        shown = (everyone & pl.col("class").is_in(of_everyone)) | pl.col("class").is_in(of_groups)
-        wanted.append((pl.col("variant") == variant.name) & shown)
+    everyone = pl.col("group") == audit.groups[0].key
+    wanted = [
+        (pl.col("variant") == variant.name)
+        & everyone
+        & pl.col("class").is_in(shown_classes(audit, variant.name))
+        for variant in audit.compressed
+    ]
     return with_class_rates(run.mirror, audit, pl.any_horizontal(wanted))
 
 
@@ -119,8 +121,11 @@ def _write(
     *,
     blur: bool,
     images: bool,
-) -> None:
-    from scotoma.report import Beside, People, render, thumbnails
+) -> list[Path]:
+    """Write the page, and its tables as CSV files, which are returned."""
+    from scotoma.audit.findings import Beside, People
+    from scotoma.datasets import thumbnails
+    from scotoma.report import audit_document, csv_tables, render
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
@@ -134,8 +139,16 @@ def _write(
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED
+    document = audit_document(audit, gate, beside, shown, remark)
     with written(page) as temporary:
-        temporary.write_text(render(audit, shown, gate, beside, remark), encoding="utf-8")
+        temporary.write_text(render(document), encoding="utf-8")
+    tables = {run.path(*name.split("/")): one for name, one in csv_tables(document).items()}
+    for path, table in tables.items():
+        path.parent.mkdir(exist_ok=True)
+        with written(path) as temporary:
+            # A mark at the start tells spreadsheets that it is UTF-8.
+            temporary.write_bytes(table.csv().encode("utf-8-sig", "replace"))
+    return list(tables)
 
 
 def _people(run: Run) -> tuple[tuple[tuple[str, StudyResult], ...], ReviewedAudit | None, bool]:
@@ -158,7 +171,7 @@ def _kept(run: Run) -> Path:
 
 
 def _keep(path: Path, images: Mapping[str, bytes]) -> None:
-    from scotoma.report.thumbnails import shrunk
+    from scotoma.datasets.thumbnails import shrunk
 
     small = {name: pixels for name, data in sorted(images.items()) if (pixels := shrunk(data))}
     table = pl.DataFrame(
@@ -174,7 +187,7 @@ def _shown(path: Path, *, blur: bool) -> tuple[dict[str, bytes], str]:
         return {}, "The run's folder holds no images."
     rows = dict(pl.read_parquet(path, glob=False).iter_rows())
     if blur:
-        from scotoma.report.thumbnails import blurred
+        from scotoma.datasets.thumbnails import blurred
 
         rows = {name: blurred(data) for name, data in rows.items()}
     return rows, ""

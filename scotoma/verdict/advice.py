@@ -11,7 +11,7 @@ from scotoma.verdict.words import hangs_on
 
 __all__ = [
     "decided_words",
-    "margin_words",
+    "margins_of_test",
     "next_steps",
     "to_do",
     "variant_names",
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 NAMED = 4  # variants listed by name in a sentence
-SMALL = 2  # tests that are too small, named in a sentence
+SMALL = 1  # tests that are too small, named in a sentence
 UNITS: dict[str, Unit] = {
     "absolute": "points",
     "level": "number",
@@ -53,7 +53,7 @@ def _passing(variants: Sequence[JudgedVariant]) -> str:
     if not small:
         return text
     more = f" and {len(small) - SMALL:,} more" if len(small) > SMALL else ""
-    return f"{text}, which say nothing of what is too small to judge: {_listed(small)}{more}"
+    return f"{text}, which could not judge {_listed(small)}{more}: too small"
 
 
 def _listed(small: Sequence[str]) -> str:
@@ -113,16 +113,16 @@ def decided_words(test: TestResult) -> str:
         return test.reason or "not tested"
     shown = show(decided.interval, UNITS[decided.kind], FEW_RUNS).number
     if decided.kind == "level":
-        return f"{shown} ({decided.subject}), limit {margin_words(test)}"
+        return f"{shown} ({decided.subject}), limit {margins_of_test(test)}"
     if decided.kind == "absolute":
         return f"{shown} points, margin {show(decided.margin, 'points').value}"
     return f"{shown}, margin {show(float(decided.margin), UNITS[decided.kind]).value}"
 
 
-def margin_words(test: TestResult) -> str:
+def margins_of_test(test: TestResult) -> str:
     """Write the margins of a test, or its limit."""
     if test.level is not None:
-        return limit_words(test.level)
+        return _limit(test.level)
     both = []
     if test.margins.relative is not None:
         both.append(show(100 * test.margins.relative, "percent").value)
@@ -133,7 +133,7 @@ def margin_words(test: TestResult) -> str:
     return " and ".join(both)
 
 
-def limit_words(level: LevelTest) -> str:
+def _limit(level: LevelTest) -> str:
     """Write the limit of a level."""
     return f"{level.side} {level.limit:g}"
 
@@ -149,7 +149,7 @@ def next_steps(
         mitigated: Ways to mitigate a FAIL without training, as a sentence; see `mitigations`.
         scored: Whether examples have scores instead of classes.
     """
-    failed, unsure, passed = (_of(gate, verdict) for verdict in ("FAIL", "UNSURE", "PASS"))
+    failed, passed = _of(gate, "FAIL"), _of(gate, "PASS")
     steps = []
     if failed and not labelled:
         steps.append(
@@ -163,8 +163,6 @@ def next_steps(
             "examples."
         )
         steps += [mitigated] if mitigated else []
-    if unsure:
-        steps.append(f"Hold {variant_names(unsure)}: the table says what would settle it.")
     if passed:
         steps.append(
             f"Before {variant_names(passed)} {_ships(passed)}: read the rules. Nothing else was "

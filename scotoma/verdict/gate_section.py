@@ -8,7 +8,7 @@ from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant, TestResult
 from scotoma.document import Cell, Chart, Column, Facts, Interval, Noted, Section, Table, show
 from scotoma.numbers import FEW_RUNS
-from scotoma.verdict.advice import UNITS, margin_words
+from scotoma.verdict.advice import UNITS, margins_of_test
 from scotoma.verdict.rule_words import certainty_words, rule_words
 
 __all__ = ["gate_section"]
@@ -114,7 +114,7 @@ def _rows(variant: JudgedVariant) -> Iterator[dict[str, Cell]]:
             "rule": test.rule,
             "gate": _gate(test),
             **held,
-            "margin": margin_words(test),
+            "margin": margins_of_test(test),
             "margins": margins,
             "n": decided.interval.n if decided else test.absolute and test.absolute.n,
             "next": _next(test),

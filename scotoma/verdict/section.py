@@ -5,8 +5,9 @@ from __future__ import annotations
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant
-from scotoma.audit.worst_change import MEANING, affected_words, most_changed, worst_change
+from scotoma.audit.worst_change import affected_words, most_changed, worst_change
 from scotoma.document import Cell, Column, Noted, Section, Table, complement, show
+from scotoma.impact.scores_section import scored_cells, scored_columns
 from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
 from scotoma.verdict.mitigations import mitigations
@@ -20,7 +21,7 @@ NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."
 def verdict_section(findings: Findings) -> Section:
     """The verdict, a row a variant, what to do next and what to be careful about."""
     audit, gate = findings.audit, findings.gate
-    warnings = () if gate is None else gate.warnings
+    warnings = (*filter(None, [audit.examples.unlabelled]), *(gate.warnings if gate else ()))
     if audit.scope == "population" and min(v.members for v in audit.variants) < FEW_MEMBERS:
         warnings = (
             f"Few models: a variant has fewer than {FEW_MEMBERS}. Which examples are CIEs depends "
@@ -41,6 +42,8 @@ def verdict_section(findings: Findings) -> Section:
 
 def _steps(audit: Audit, gate: GateResult) -> list[str]:
     failed = [variant.name for variant in gate.variants if variant.verdict == "FAIL"]
+    if audit.scores is not None:
+        return next_steps(gate, scored=True)
     mitigated = mitigations(audit, failed)
     return next_steps(gate, labelled=audit.labelled, mitigated=mitigated)
 
@@ -49,7 +52,7 @@ def _variants(audit: Audit, gate: GateResult | None) -> Table:
     return Table(
         "variants",
         f"Each variant beside {audit.dense.name}",
-        variant_columns(labelled=audit.labelled, judged=gate is not None),
+        variant_columns(audit, judged=gate is not None),
         [variant_cells(audit, gate, variant.name) for variant in audit.compressed],
         " ".join(filter(None, [scope_sentence(audit), *_read(audit, gate)])),
         known=FEW_RUNS,
@@ -57,16 +60,12 @@ def _variants(audit: Audit, gate: GateResult | None) -> Table:
     )
 
 
-def variant_columns(*, labelled: bool, judged: bool) -> tuple[Column, ...]:
+def variant_columns(audit: Audit, *, judged: bool) -> tuple[Column, ...]:
     """The columns of a row that `variant_cells` makes."""
-    measured = [Column("accuracy", "Accuracy, change in points", "points")]
-    affected = Column("affected", "Most affected group, points", "points")
     return (
         Column("variant", "Variant"),
         *([Column("gate", "Gate", "verdict"), Column("do", "What to do")] if judged else []),
-        *(measured if labelled else []),
-        Column("flips", "Predictions that change", "rate"),
-        affected if labelled else Column("affected", "Most changed group", "rate"),
+        *(scored_columns(audit) if audit.scores else _columns(audit)),
     )
 
 
@@ -76,10 +75,24 @@ def variant_cells(audit: Audit, gate: GateResult | None, variant: str) -> dict[s
     return {
         "variant": variant,
         **_judged(judged.get(variant)),
-        **({"accuracy": _accuracy(audit, variant)} if audit.labelled else {}),
-        "flips": _flips(audit, variant),
-        "affected": _affected(audit, variant),
+        **(scored_cells if audit.scores else _cells)(audit, variant),
     }
+
+
+def _columns(audit: Audit) -> tuple[Column, ...]:
+    flips = Column("flips", "Predictions that change", "rate")
+    if not audit.labelled:
+        return flips, Column("affected", "Most changed group", "rate")
+    return (
+        Column("accuracy", "Accuracy, change in points", "points"),
+        flips,
+        Column("affected", "Most affected group, points", "points"),
+    )
+
+
+def _cells(audit: Audit, variant: str) -> dict[str, Cell]:
+    cells = {"flips": _flips(audit, variant), "affected": _affected(audit, variant)}
+    return {"accuracy": _accuracy(audit, variant), **cells} if audit.labelled else cells
 
 
 def scope_sentence(audit: Audit) -> str:
@@ -96,7 +109,6 @@ def scope_sentence(audit: Audit) -> str:
 def _read(audit: Audit, gate: GateResult | None) -> list[str]:
     """What to know of the last column, and the margin below which harm may remain."""
     sentences = ["Not adjusted for selecting the most affected group."]
-    sentences += [MEANING] if audit.labelled else []
     widest = max(
         (
             (test.decided_by.margin, test.where)

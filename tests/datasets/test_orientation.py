@@ -14,8 +14,8 @@ from scotoma.datasets import AuditedExamples, checked_parts, decode_images
 from scotoma.datasets.image_size import ImageSize, exif_orientation
 from scotoma.datasets.image_statistics import image_statistics
 from scotoma.datasets.orientation import orientation_notes
+from scotoma.datasets.thumbnails import shrunk
 from scotoma.errors import DataError
-from scotoma.report.thumbnails import shrunk
 
 UPRIGHT, AS_STORED = ImageSize(upright=True), None
 # How EXIF 2.3 says that the rows and columns of what is stored are to be shown.

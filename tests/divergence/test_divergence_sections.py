@@ -171,7 +171,7 @@ def card(example: str, label: str | None, dense: str, compressed: str) -> dict[s
     }  # fmt: skip
 
 
-def gallery(label: str | None = "cat", many: int = 12) -> Audit:
+def gallery(label: str | None = "cat", many: int = 14) -> Audit:
     pairs: list[dict[str, Any]] = [
         {"cie": card(f"e{i}", label, "cat", "dog"), "non_cie": card("u", label, "cat", "cat")}
         for i in range(many)
@@ -193,7 +193,7 @@ def test_a_changed_example_stands_beside_an_unchanged_one() -> None:
     assert shown.answer[-1].endswith("how many models give it. Images are small.")
     one = pictures(shown)
     assert list(one.pairs) == ["pruned", "int8"]
-    assert len(one.pairs["pruned"]) == 8
+    assert len(one.pairs["pruned"]) == 12
     first, second, *_ = one.pairs["pruned"]
     assert first.title == "cat: right to wrong, distance 12"
     assert second.title == "dog: wrong to right, distance 12"
@@ -213,9 +213,9 @@ def test_a_changed_example_stands_beside_an_unchanged_one() -> None:
     )  # fmt: skip
     assert first.sifted == {"class": ["0"], "group": ["0", "1"], "flip": ["broken"]}
     assert [choice.key for choice in one.filters] == ["class", "group", "flip"]
-    assert one.notes["pruned"].startswith("8 of 57 CIEs; scotoma examples RUN --html")
+    assert one.notes["pruned"].startswith("12 of 57 CIEs; scotoma examples RUN --html")
     assert one.notes["int8"] == "No example changes its modal label."
-    assert len(one.table.rows) == 12
+    assert len(one.table.rows) == 14
 
 
 def test_without_labels_or_images_a_card_says_what_is_known() -> None:

@@ -18,11 +18,11 @@ from scotoma.document import (
     Chart,
     Column,
     Document,
+    ExamplePair,
     Facts,
     Filter,
     Interval,
     Noted,
-    Pair,
     Pictures,
     Section,
     Table,
@@ -180,7 +180,7 @@ def test_notebooks_show_tables() -> None:
 
 
 ALBUM = Album({"e1": b"GIF8", "strip": b"\x89PNG\r\n\x1a\n" + bytes(16)})
-PAIR = Pair(
+PAIR = ExamplePair(
     f"cat: {HOSTILE}",
     [
         Card("CIE", "e1", [("dense", "cat 9/10", True)], HOSTILE, ALBUM.take("e1", HOSTILE)),
@@ -256,7 +256,7 @@ def test_a_drawing_of_its_own_has_colours_paper_and_a_name() -> None:
     svg = self_contained(drawings(chart)[0].svg, 'Rates "of" all')
     assert "var(--figure" not in svg
     assert 'aria-label="Rates &#34;of&#34; all"' in svg
-    widths = re.findall(r'<svg [^>]*width="(\d+)"[^>]*viewBox="-24 0 (\d+) ', svg)
+    widths = re.findall(r'<svg [^>]*width="(\d+)"[^>]*viewBox="-44 0 (\d+) ', svg)
     assert len(widths) == 1
     assert widths[0][0] == widths[0][1]
-    assert '<rect x="-24" width="100%" height="100%" fill="#fff"/>' in svg
+    assert '<rect x="-44" width="100%" height="100%" fill="#fff"/>' in svg

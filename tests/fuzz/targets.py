@@ -30,6 +30,7 @@ from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.select_examples import examples_from_source
+from scotoma.datasets.thumbnails import blurred, shrunk
 from scotoma.detection.matching import outcomes
 from scotoma.document.html import html_page
 from scotoma.inference import Network, Preprocessing
@@ -45,7 +46,6 @@ from scotoma.readers.boxes import read_detections, read_ground_truth
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.summaries import read_summaries
 from scotoma.readers.tables import read_table
-from scotoma.report.thumbnails import blurred, shrunk
 from scotoma.run import portable, read_record
 from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder

@@ -85,7 +85,10 @@ def test_what_was_newest_stands_on_the_page(audit: Any, run: Run) -> None:
     assert "Newest input" not in audit.page
     run.leave_newest(Newest("<b>2026-11", "models:/faces@champion", "models:/faces/7"))
     page = draw(run).read_text(encoding="utf-8")
-    assert "<dt>Newest input</dt><dd><bdi>&lt;b&gt;2026-11, faces version 7</bdi></dd>" in page
+    assert (
+        "<dt><bdi>Newest input</bdi></dt><dd><bdi>&lt;b&gt;2026-11, faces version 7</bdi></dd>"
+        in page
+    )
 
 
 def test_without_images_none_is_in_the_file(run: Run) -> None:

@@ -34,7 +34,6 @@ def test_texts_unfold_without_a_fault_of_accessibility(
     )
     page = context.new_page()
     page.goto(file.as_uri(), timeout=120_000)
-    page.wait_for_selector("html[data-figures=live]")
     folds = page.locator("details.texts")
     assert folds.count() > 0
     assert not folds.first.evaluate("one => one.open")

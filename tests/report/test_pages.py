@@ -17,9 +17,8 @@ from scotoma.divergence.gallery_section import gallery_documents
 from scotoma.document import Table
 from scotoma.document.html import html_page
 from scotoma.errors import ConfigError
-from scotoma.report import gallery
 from scotoma.run import checksums
-from tests.report.drawing import audit_of, readable
+from tests.report.drawing import audit_of
 from tests.report.reading import HOSTILE, Page
 from tests.report.test_browser import opened
 
@@ -54,17 +53,23 @@ def test_names_in_the_pages_are_text(audit: Any) -> None:
     pair = content.gallery["prune-0.9"][0]
     card = pair.cie.model_copy(update={"attributes": {"side": HOSTILE}})
     pairs = {"prune-0.9": [pair.model_copy(update={"cie": card})] * 150}
-    pages = gallery_documents(content, pairs, audit.images)
-    assert list(pages) == ["index.html", "v2-1.html", "v2-2.html"]
-    assert "<script>alert" not in html_page(pages["v2-1.html"])
+    documents = gallery_documents(content, pairs, audit.images)
+    pages = {name: html_page(one) for name, one in documents.items()}
+    assert [text.count('<li class="pair"') for text in pages.values()] == [0, 100, 50]
+    assert "CIEs 101 to 150 of 150" in " ".join(Page(pages["v2-2.html"]).text.split())
+    assert "<script>alert" not in pages["v2-1.html"]
 
 
-def test_pairs_are_shared_out_rank_by_rank_where_they_are_too_many(audit: Any) -> None:
-    content = readable(audit.content)
+def test_of_many_attributes_the_most_telling_are_shown(audit: Any) -> None:
+    content = audit_of(audit.content)
     pair = content.gallery["prune-0.9"][0]
-    many = {"a": [pair] * 90, "b": [pair] * 5, "c": [pair] * 90}
-    shown = gallery.pairs(many, list(many), gallery.Album({}), {}, most=105)
-    assert {name: len(rows) for name, rows in shown.items()} == {"a": 50, "b": 5, "c": 50}
+    many = {f"a{number:03d}": "yes" for number in range(200)} | {"side": "b"}
+    card = pair.cie.model_copy(update={"attributes": many})
+    pairs = {"prune-0.9": [pair.model_copy(update={"cie": card})]}
+    page = html_page(gallery_documents(content, pairs, {})["v2-1.html"])
+    assert "<bdi>side b; a000 yes; " in page  # more often among CIEs than in the data
+    assert "a018 yes; 181 more</bdi>" in page
+    assert "<img" not in page
 
 
 def test_one_model_of_each_audit_stands_in_one_row_however_it_is_called(audit: Any) -> None:

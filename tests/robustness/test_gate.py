@@ -10,7 +10,7 @@ import pytest
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError
 from scotoma.numbers import Variance, of_variance, undefined
-from scotoma.report.judged import rule_words
+from scotoma.verdict.rule_words import rule_words
 from tests.audits import judge
 
 RULE = """\

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scotoma.audit.findings import Findings
 from scotoma.audit.gate import TestResult as Answer
 from scotoma.audit.reading import parse_gate
 from scotoma.bias.clarify import METRICS, all_metrics
@@ -22,12 +23,12 @@ from scotoma.config.gate_levels import LEVEL_METRICS, OF_LABELS, neutral
 from scotoma.errors import ConfigError
 from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
-from scotoma.report.figures.gate import draw_gate
-from scotoma.report.judged import open_tests
 from scotoma.tracking.records import audit_records
 from scotoma.verdict.documents import junit, markdown
+from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.levels import mean_of_runs, next_run, spread_of
 from tests.audits import judge, whole
+from tests.sections import table
 
 TODAY = datetime.date(2027, 3, 1)
 SEX = {"attribute": "sex", "disadvantaged": "sex=female", "advantaged": "sex=male"}
@@ -271,11 +272,11 @@ def test_every_reader_of_a_verdict_gets_the_level_its_limit_and_the_dense_models
         assert "clarify.DI of female against male" in text
         assert "member 8: 0." in text
         assert "limit at least 0.800; dense 0." in text
-    (row,) = open_tests(result.variants[0]).rows
-    assert (row.margin, row.change is not None) == ("at least 0.8", True)
-    figure = draw_gate(result)
-    assert figure is not None
-    assert figure.table.rows[0][4] == "at least 0.8"
+    section = gate_section(Findings(whole(content), result, result.variants[0].name))
+    assert section is not None
+    first = table(section, "gate").rows[0]
+    assert first["margin"] == "at least 0.8"
+    assert first["level"] is not None
     int8 = audit_records(whole(content), result, "2027-03", {})[1][0]
     metrics = {name: value for name, value, _ in int8.metrics}
     level = metrics["detail/levels/clarify.DI/sex is female"]

@@ -118,9 +118,8 @@ def test_a_variant_has_one_sentence_to_act_on(gate: GateFile) -> None:
         "harmless, but not proven. It would pass today if you accepted 2.05 points.",
     ]
     assert verdict_sentence(gate) == (
-        "int8 may ship by these rules, which say nothing of what is too small to judge: recall of "
-        "class 0 (83 examples); prune-0.9 fails on CIE excess; UNSURE for prune-0.5: the test set "
-        "is too small."
+        "int8 may ship by these rules, which could not judge recall of class 0 (83 examples): too "
+        "small; prune-0.9 fails on CIE excess; UNSURE for prune-0.5: the test set is too small."
     )
 
 
@@ -146,7 +145,7 @@ def test_a_pass_is_given_beside_what_blocks_it() -> None:
 def test_steps_are_for_every_kind_of_verdict(gate: GateFile) -> None:
     steps = next_steps(gate, mitigated="Without training again: x.")
     assert [step.split(":")[0].split(".")[0] for step in steps] == [
-        "Do not ship prune-0", "Without training again", "Hold prune-0", "Before int8 ships",
+        "Do not ship prune-0", "Without training again", "Before int8 ships",
     ]  # fmt: skip
     (first, *_) = next_steps(gate, labelled=False)
     assert first.startswith("Before prune-0.9 ships: label the examples")

@@ -19,7 +19,11 @@ from scotoma.commands.compare.decisions import (
 )
 from scotoma.commands.compare.groups import groupings
 from scotoma.commands.compare.logs import ComparedLogs, CompareQuestion, compared, models_of
-from scotoma.commands.compare.text import comparison_sections, listing_sections, verdict_section
+from scotoma.commands.compare.text import (
+    compared_verdict_section,
+    comparison_sections,
+    listing_sections,
+)
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.document import Section
@@ -111,7 +115,7 @@ def run_compare(
         leading = decision_table(rates, positive) if rates else None
         sections += comparison_sections(one, log.key, leading)
     sentences = [] if quiet else list(dict.fromkeys(note.sentence for note in told))
-    _print([*sections, verdict_section(verdict, sentences)], content if as_json else None)
+    _print([*sections, compared_verdict_section(verdict, sentences)], content if as_json else None)
     sys.stderr.writelines(f"note    {sentence}\n" for sentence in sentences)
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")
@@ -155,7 +159,7 @@ def run_compare_boxes(
         "admission": [note.as_dict() for note in compared.admission],
         "gate": json.loads(verdict.content),
     }
-    _print([*sections, verdict_section(verdict)], content if as_json else None)
+    _print([*sections, compared_verdict_section(verdict)], content if as_json else None)
     if out is not None and not quiet:
         sys.stderr.write(f"report  {out / 'report.html'}\n")
     return verdict.exit_code

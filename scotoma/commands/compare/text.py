@@ -22,13 +22,13 @@ from scotoma.verdict.words import admission_lines
 __all__ = [
     "N",
     "affected_sentence",
+    "compared_verdict_section",
     "comparison_sections",
     "effect_table",
     "flip_sentence",
     "from_to",
     "listing_sections",
     "slice_section",
-    "verdict_section",
 ]
 
 LOG_LIKELIHOOD = "log_likelihood"  # begins the names of scores whose exponential is a perplexity
@@ -112,7 +112,9 @@ def from_to(
     )
 
 
-def verdict_section(verdict: ComparedVerdict | None, told: Collection[str] = ()) -> Section:
+def compared_verdict_section(
+    verdict: ComparedVerdict | None, told: Collection[str] = ()
+) -> Section:
     """Say what the verdict rests on, as the gate file has it, and what is not `told` already."""
     if verdict is None:
         missing = "Not judged: the score is a number; say from where on it is right, --right-from."

@@ -163,8 +163,8 @@ def sides_section(
             there = any(variant.name == own for variant in audit.compressed)
             cells = variant_cells(audit, gate, own) if there else {"flips": "not in this audit"}
             rows.append({**cells, "variant": shown, "audit": which})
-    labelled, judged = (all(audit.labelled for audit in audits), any(gates))
-    first, *others = variant_columns(labelled=labelled, judged=judged)
+    both = min(audits, key=lambda audit: audit.labelled)  # what one lacks has no column
+    first, *others = variant_columns(both, judged=any(gates))
     few = few_runs(min(one.members for audit in audits for one in audit.variants))
     return Section(
         "sides",

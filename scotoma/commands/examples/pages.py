@@ -40,9 +40,9 @@ def write_gallery(
         raise ConfigError(f"--html writes every CIE; leave {' and '.join(others)} out")
     if folder.exists() and (not folder.is_dir() or os.listdir(folder)):
         raise ConfigError(f"--html needs a new or empty folder, got {quoted(str(folder))}")
+    from scotoma.datasets.thumbnails import shrunk
     from scotoma.divergence.gallery_section import gallery_documents
     from scotoma.document.html import html_page
-    from scotoma.report.thumbnails import shrunk
     from scotoma.stages.measures.gallery import gallery_pairs
     from scotoma.stages.report import images_of
 
@@ -72,10 +72,8 @@ def write_gallery(
     cards = [card for of in pairs.values() for pair in of for card in (pair.cie, pair.non_cie)]
     ids = sorted({card.example_id for card in cards if card is not None})
     images = {name: small for name, data in images_of(run, ids).items() if (small := shrunk(data))}
-    pages = {
-        file: html_page(document)
-        for file, document in gallery_documents(audit, pairs, images).items()
-    }
+    documents = gallery_documents(audit, pairs, images)
+    pages = {name: html_page(document) for name, document in documents.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         with written(folder / name) as temporary:

@@ -238,7 +238,7 @@ def _pictures(run: Run, names: list[str], *, blur: bool) -> dict[str, bytes]:
             "images, or review texts and tables with scotoma review"
         )
     if blur:
-        from scotoma.report.thumbnails import blurred
+        from scotoma.datasets.thumbnails import blurred
 
         encoded = {name: blurred(data) for name, data in encoded.items()}
     return {name: displayed(data, name) for name, data in encoded.items()}

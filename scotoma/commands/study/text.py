@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from scotoma.audit.study import Effect, StudyResult
+from scotoma.document import show
 from scotoma.document.lines import table_lines
 from scotoma.printable import printable
-from scotoma.report.numbers import p_value
 from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.leak import REFUSED
@@ -133,4 +133,5 @@ def _cells(effect: Effect) -> tuple[str, str, str]:
     if effect.low is None or effect.high is None:
         return shares, size, "-"
     ends = f" [{100 * effect.low:+.0f}, {100 * effect.high:+.0f}]"
-    return shares, size + ends, "-" if effect.adjusted_p is None else p_value(effect.adjusted_p)
+    p = None if effect.adjusted_p is None else show(effect.adjusted_p, "p").value
+    return shares, size + ends, p or "-"
