@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from scotoma.audit.findings import Findings
 from scotoma.audit.study import Effect, QuestionResult, StudyResult
-from scotoma.document import Cell, Column, Facts, Interval, Noted, Section, Table, show
+from scotoma.document import Cell, Column, Document, Facts, Interval, Noted, Section, Table, show
 from scotoma.document.cells import MINUS
 
-__all__ = ["study_section"]
+__all__ = ["result_document", "study_section"]
 
 MOST_ROWS = 24
 STUDY, ANSWER, ARMS = Column("study", "Study"), Column("answer", "Answer"), Column("arms", "Arms")
@@ -45,6 +45,16 @@ def study_section(findings: Findings) -> Section | None:
         about="blind studies of changed images",
         warnings=[text for _, one in studies for text in _warnings(one)],
     )
+
+
+def result_document(name: str, result: StudyResult) -> Document:
+    """What a study found, for those who analyse it: the primary outcome, then every question."""
+    warnings = [*_warnings(result), *(f"Deviation: {text}" for text in result.deviations)]
+    section = Section(
+        "study", "", [result.conclusion, result.scope], [_effects([(name, result)])],
+        warnings=warnings,
+    )  # fmt: skip
+    return Document(name, sections=[section])
 
 
 def _said(name: str, result: StudyResult) -> list[tuple[str, str]]:

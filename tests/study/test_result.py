@@ -32,7 +32,7 @@ def study(planned: Path, tmp_path: Path) -> Path:
 
 
 def test_a_planted_difference_is_shown_and_nothing_else(study: Path) -> None:
-    out = result(study, *answered(study, 3))
+    out = " ".join(result(study, *answered(study, 3)).split())
     found = read_study(study / "result.json")
     effects = {(one.key, name): e for one in found.questions for name, e in one.effects.items()}
     shown = {name for name, one in effects.items() if (one.adjusted_p or 1) < 0.05}

@@ -8,13 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from scotoma.commands.slices.search import harmless
-from scotoma.commands.study.text import result_lines
+from scotoma.document.text import document_text
 from scotoma.errors import DataError
 from scotoma.run.records import write_json
 from scotoma.storage.files import written
 from scotoma.study.analysis import study_result
 from scotoma.study.answers import Event, read_submissions
 from scotoma.study.plan import StudyFolder, owner_only
+from scotoma.study.section import result_document
 
 __all__ = ["analyse_study"]
 
@@ -47,7 +48,7 @@ def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) 
     write_json(folder.result_file, found.model_dump(mode="json"))
     _write_answers(root / "answers.csv", given.events)
     text = folder.result_file.read_text(encoding="utf-8")
-    sys.stdout.write(text if as_json else "\n".join(result_lines(found)) + "\n")
+    sys.stdout.write(text if as_json else document_text(result_document(root.name, found)) + "\n")
     if not quiet:
         studies = folder.result_file.absolute().parents[1]
         shown = f"; scotoma report {studies.parent} shows it" if studies.name == "studies" else ""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean
 
-from scotoma.audit.study import Effect, StudyResult
-from scotoma.document import show
-from scotoma.document.lines import table_lines
-from scotoma.printable import printable
+from scotoma.document import Cell, Column, Table
+from scotoma.document.text import text_table
 from scotoma.study.arms import WARNED_IMBALANCE
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.leak import REFUSED
 from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyPlan
 from scotoma.study.taking_part import arm_a_words
 
-__all__ = ["balance_lines", "plan_lines", "result_lines"]
+__all__ = ["balance_lines", "plan_lines"]
 
 
 def _leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
@@ -41,18 +39,17 @@ def balance_lines(key: Mapping[str, KeyEntry]) -> list[str]:
         arms = found.setdefault((entry.class_name, entry.group), {})
         arms.setdefault(entry.arm, []).append(entry.agreement)
     grouped = any(group for _, group in found)
-    rows = [
-        (
-            printable(name),
-            *((group,) if grouped else ()),
-            str(len(arms["A"])),
-            *(f"{fmean(arms[arm]):.2f}" for arm in ("A", "B", "C")),
-            "",
-        )
+    rows: list[dict[str, Cell]] = [
+        {"class": name, "group": group, "images": len(arms["A"]),
+         **{arm: fmean(arms[arm]) for arm in ("A", "B", "C")}}
         for (name, group), arms in sorted(found.items())
-    ]
-    head = ["class", *(["group"] if grouped else []), "images an arm"]
-    return [*table_lines([*head, "models agree: A", "B", "C"], rows, right=len(head) - 1), ""]
+    ]  # fmt: skip
+    columns = [
+        Column("class", "class"), *([Column("group", "group")] if grouped else []),
+        Column("images", "images an arm", "count"), Column("A", "models agree: A", "ratio"),
+        Column("B", "B", "ratio"), Column("C", "C", "ratio"),
+    ]  # fmt: skip
+    return [*text_table(Table("balance", "", columns, rows, stub=1 + grouped)), ""]
 
 
 def plan_lines(plan: StudyPlan, asked: int, folder: str) -> list[str]:
@@ -99,39 +96,3 @@ def _detectable(plan: StudyPlan, *, exhausted: bool) -> list[str]:
         f"smallest difference shown with 80% power: {100 * now:.0f} points over a share of 17%; "
         f"{100 * ways[better]:.0f} with {better}"
     ]
-
-
-def result_lines(result: StudyResult) -> list[str]:
-    """Say what a study found: the primary outcome first, then every question."""
-    header = ["answer", "contrast", "shares", "difference", "Holm p", "items"]
-    rows = []
-    for one in result.questions:
-        for contrast, effect in one.effects.items():
-            primary = "*" if (one.key, contrast) == result.primary else ""
-            sizes = "/".join(map(str, effect.items))
-            rows.append(
-                (
-                    f"{one.key} {one.counted}{primary}",
-                    contrast,
-                    *_cells(effect),
-                    sizes,
-                    effect.reason,
-                )
-            )
-    lines = [result.conclusion, result.scope, "", *table_lines(header, rows, right=3), ""]
-    lines += ["* primary outcome, fixed in the plan"]
-    lines += [f"warning: {text}" for text in result.blinding.flagged]
-    lines += [f"deviation: {text}" for text in result.deviations]
-    return lines
-
-
-def _cells(effect: Effect) -> tuple[str, str, str]:
-    shares = " / ".join("-" if one is None else f"{100 * one:.0f}%" for one in effect.shares)
-    if effect.value is None:
-        return shares, "-", "-"
-    size = f"{100 * effect.value:+.0f}"
-    if effect.low is None or effect.high is None:
-        return shares, size, "-"
-    ends = f" [{100 * effect.low:+.0f}, {100 * effect.high:+.0f}]"
-    p = None if effect.adjusted_p is None else show(effect.adjusted_p, "p").value
-    return shares, size + ends, p or "-"
