@@ -72,6 +72,11 @@ class Table:
     most: int | None = None
     marked: Collection[int] = ()
 
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame) -> Table:
+        """Take a data frame as it is, for its CSV text."""
+        return cls("rows", "", [Column(name, name) for name in frame.columns], frame.to_dicts())
+
     def cells(self) -> list[list[Shown]]:
         """Every cell as text, row by row."""
         return [

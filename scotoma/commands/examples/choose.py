@@ -69,8 +69,7 @@ def run_examples(
     if unlabelled:
         chosen, advice = to_label(run, chosen)
     if csv:
-        columns = [Column(name, name) for name in chosen.columns]
-        sys.stdout.write(Table("examples", "", columns, chosen.to_dicts()).csv())
+        sys.stdout.write(Table.of_frame(chosen).csv())
     elif as_json:
         rows = {"version": 1, "percentile": percentile, "examples": chosen.to_dicts()}
         rows |= {"advice": advice} if unlabelled else {}

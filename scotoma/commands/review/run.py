@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from scotoma.commands.shared.finished_run import open_run
-from scotoma.commands.slices.search import harmless
 from scotoma.commands.study.population import resolved_variant
 from scotoma.datasets import AuditedExamples
+from scotoma.document import Table
 from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.hashing import hash_ids
@@ -105,7 +105,7 @@ def export_reviews(place: str, variant: str | None, what: str) -> None:
             .sort(["taxicab", "lot"], descending=[True, False])
             .select("example_id", "dense_modal", "compressed_modal", "taxicab")
         )
-    sys.stdout.write(harmless(table).write_csv())
+    sys.stdout.write(Table.of_frame(table).csv())
 
 
 def _variant(run: Run, variant: str | None) -> str:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from scotoma.commands.slices.page import format_slices
 from scotoma.commands.slices.table import Sliced, SlicesQuestion, choose_columns, read_sliced
+from scotoma.document import Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.jsonable import jsonable
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
@@ -31,12 +31,11 @@ from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.settings import CHOICES
 from scotoma.storage.files import written
 
-__all__ = ["harmless", "measure_slices", "run_slices", "search_on_beam", "settings_of"]
+__all__ = ["measure_slices", "run_slices", "search_on_beam", "settings_of"]
 
 EVERY = 2**31  # slices that --json and --csv hold at most
 PATIENCE_S = 2.0
 PERMUTATIONS: dict[str | None, int] = {"beam": 5}  # each is several pipelines there
-STARTS_A_FORMULA = r"^[=+\-@\t\r]"
 OPTIONS = {  # what the library calls by names of Python
     r"max_candidates=(\d[\d,]*\d)": r"\1 candidates",
     r"\braise max_candidates": "raise --max-candidates",
@@ -102,7 +101,7 @@ def run_slices(
             text = "\n".join(format_slices(Path(table).name, report, notes, printed))
         if csv is not None:
             with written(csv) as temporary:
-                harmless(report.table()).write_csv(temporary)
+                temporary.write_text(Table.of_frame(report.table()).csv(), encoding="utf-8")
     sys.stdout.write(text + "\n")
 
 
@@ -217,17 +216,6 @@ def _words_of_the_command() -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(_as_options(str(error))) from error
-
-
-def harmless(table: pl.DataFrame) -> pl.DataFrame:
-    """Put an apostrophe before text that a spreadsheet would take for a formula.
-
-    >>> harmless(pl.DataFrame({"slice": ["=1+1 = a", "age < 30"], "low": [-0.5, 0.0]})).rows()
-    [("'=1+1 = a", -0.5), ('age < 30', 0.0)]
-    """
-    text = pl.col(pl.String)
-    armed = text.str.contains(STARTS_A_FORMULA)
-    return table.with_columns(pl.when(armed).then(pl.lit("'") + text).otherwise(text).name.keep())
 
 
 def _check(question: SlicesQuestion) -> None:

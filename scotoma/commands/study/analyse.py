@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from scotoma.commands.slices.search import harmless
+from scotoma.document import Table
 from scotoma.document.text import document_text
 from scotoma.errors import DataError
 from scotoma.run.records import write_json
@@ -65,4 +65,4 @@ def _write_answers(path: Path, events: tuple[Event, ...]) -> None:
         orient="row",
     )
     with owner_only(), written(path) as temporary:
-        harmless(table).write_csv(temporary)
+        temporary.write_text(Table.of_frame(table).csv(), encoding="utf-8")

@@ -15,7 +15,7 @@ import polars as pl
 from scotoma.commands.tournament.examples import bias_on_other_test_sets, cies_of_minority_cells
 from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, read_raw
 from scotoma.config.techniques import BASE
-from scotoma.document import Column, Table
+from scotoma.document import Table
 from scotoma.document.html import html_page
 from scotoma.document.text import document_text, markdown_text
 from scotoma.errors import ConfigError
@@ -115,7 +115,7 @@ def run_tournament(question: TournamentQuestion, out: Path, formats: Sequence[st
         temporary.write_text(html_page(document), encoding="utf-8")
     write = {
         "json": lambda: json.dumps(jsonable(as_content(result)), indent=1, allow_nan=False) + "\n",
-        "csv": lambda: _as_csv(as_rows(result)),
+        "csv": lambda: Table.of_frame(as_rows(result)).csv(),
         "markdown": lambda: markdown_text(document),
         "text": lambda: document_text(document) + "\n",
     }
@@ -130,10 +130,6 @@ def as_rows(result: TournamentResult) -> pl.DataFrame:
     found = {"bias": tournament.cells, "accuracy": tournament.accuracy,
              "spread": tournament.spreads}  # fmt: skip
     return finding_rows({**found, **result.beside})
-
-
-def _as_csv(rows: pl.DataFrame) -> str:
-    return Table("rows", "", [Column(name, name) for name in rows.columns], rows.to_dicts()).csv()
 
 
 def as_content(result: TournamentResult) -> dict[str, Any]:
