@@ -12,6 +12,7 @@ from scipy.stats import t
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Representation
 from scotoma.divergence import subset_weights
+from scotoma.document import Interval, show
 from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.cie_groups import NO_GROUPS
 from scotoma.papers.finished import FinishedAudit
@@ -97,4 +98,5 @@ def _p(change: Quantity) -> float:
 
 def _times(change: Quantity) -> str:
     value, low, high = (1 + (end or 0.0) / 100 for end in (change.value, change.low, change.high))
-    return f"{value:.2g} times [{low:.2g}, {high:.2g}]"
+    shown = show(Interval(value, low, high), "ratio")
+    return f"{shown.value} times [{shown.low}, {shown.high}]"

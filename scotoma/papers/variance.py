@@ -161,8 +161,8 @@ def _sigmas(finished: FinishedAudit, metric: str) -> str:
     parts = (f"{name} {quantity_text(s, 'rate')}" for name, s in shown.items())
     return (
         f"MaxDiff grows with the number of models ({finished.audit.dense.members} dense ones here, "
-        f"16 in the paper). The standard deviation of {metric} behind further training runs, in "
-        f"points: {'; '.join(parts)}."
+        f"16 in the paper). The standard deviation of {metric} behind further training runs: "
+        f"{'; '.join(parts)}."
     )
 
 

@@ -265,6 +265,6 @@ def _accuracies(finished: FinishedAudit) -> str:
     )
     wider = [name for name, one in moves.items() if one.spread_moves == "+"]
     return (
-        f"change of accuracy over training runs, in points: {'; '.join(changes)}; it varies more "
+        f"change of accuracy over training runs: {'; '.join(changes)}; it varies more "
         f"under {', '.join(wider) or 'no variant'}."
     )
