@@ -51,12 +51,14 @@ def scored(content: dict[str, Any], scores: dict[str, Any]) -> Audit:
     return whole(content).model_copy(update={"scores": ScoreReport.model_validate(part)})
 
 
-def kept(section: Section) -> tuple[str, str]:
+def kept(section: Section, page: str = "") -> tuple[str, str]:
     """Everything that a section says, and what a reviewer has read of it in `tests/shown`.
+
+    Sections of pages other than an audit's have the name of the page before their own.
 
     After a wanted change: SCOTOMA_GOLDEN=1 pytest writes it anew.
     """
-    text, path = "\n".join(_said(section)) + "\n", KEPT / f"{section.id}.txt"
+    text, path = "\n".join(_said(section)) + "\n", KEPT / f"{page}{section.id}.txt"
     if os.environ.get("SCOTOMA_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     return text, path.read_text(encoding="utf-8")

@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 MINUS = "\N{MINUS SIGN}"
+ROUNDING = 1e-9  # what is smaller in the unit shown is the rounding of floats
 NO_NUMBER = "\N{EN DASH}"  # stands where the note of a table says why there is none
 Unit = Literal[
     "text", "verdict", "count", "rate", "points", "percent", "number", "change", "ratio", "effect",
@@ -237,7 +238,7 @@ def _decimals(values: list[float], fewest: int | None) -> int:
         largest = max((x for x in map(abs, values) if 0 < x < math.inf), default=1.0)
         return min(max(3 - math.floor(math.log10(largest)), 0), 8)
     largest = max(map(abs, values))
-    if largest == 0 or largest >= 0.05:
+    if largest < ROUNDING or largest >= 0.05:
         return fewest
     return fewest + 1 if largest >= 0.005 else fewest + 2
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scotoma.document import Chart, Document, Table, show
+from scotoma.document import Chart, Document, Section, Table, show
 from scotoma.document.html import html_page
 from scotoma.document.text import document_text
+from scotoma.numbers import Estimate
 from scotoma.runs import (
+    RunFinding,
     RunSets,
     Tournament,
     compare_one_seed,
@@ -21,9 +23,11 @@ from scotoma.runs import (
     equal_accuracy,
     survival,
 )
+from scotoma.runs.effects import bare
 from scotoma.runs.section import TournamentResult, tournament_document
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
+from tests.sections import kept
 
 LONG = f"{HOSTILE} {60 * 'b'}"
 METRICS = ("DP", "BA")
@@ -41,6 +45,17 @@ RUNS = {
     **runs(0.3, 0.9, NAMES[0]), **runs(0.1, 0.9, NAMES[1]), **runs(0.2, 0.8, NAMES[2]),
     **runs(0.4, 0.9, NAMES[3]), **runs(0.3, 0.9, NAMES[4], 0.05),
 }  # fmt: skip
+
+
+MINORITY = RunFinding(
+    "S-costly", "CIEs in minority cells",
+    {
+        "CIEs": bare(34.0, 500), "in minority cells": bare(30.0, 500),
+        "share of CIEs": bare(30 / 34, 500), "share of test set": bare(0.5, 500),
+        "change": Estimate(76.5, 54.0, 103.0, 500, 8, 30.0, 7.0),
+    },
+    variant="int8",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +80,7 @@ def whole(tournament: Tournament) -> Document:
         "survival": survival(sets, base="S-Base", dense="dense"),
         "equal accuracy": equal_accuracy(sets, base="S-Base"),
         "shared runs": compare_paired(RUNS, [NAMES[1:3]]),
+        "minority": [MINORITY],
         "one seed": compare_one_seed(RUNS, {key: own * 1 for key, own in RUNS.items()}),
     }
     return tournament_document(
@@ -157,6 +173,39 @@ def test_what_compression_leaves_is_told_with_the_loss_of_the_baseline(whole: Do
     tones = {row["technique"]: row["tone"] for row in drawn if row["metric"] == "DP"}
     assert tones == {NAMES[1]: "worse", "S-costly": "worse", "S-worse": "better",
                      "S-same": tones["S-same"]}  # fmt: skip
+
+
+SECTIONS = (
+    "totals", "bias", "spread", "accuracy", "survival", "seeds", "shared", "metrics", "runs",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_it_says_what_a_reviewer_has_read(whole: Document, name: str) -> None:
+    assert tuple(section.id for section in whole.sections) == SECTIONS
+    [section] = [section for section in whole.sections if section.id == name]
+    said, read = kept(section, "tournament-")
+    assert said == read
+
+
+def test_marks_are_those_that_a_reviewer_has_read(whole: Document) -> None:
+    lines = [
+        f"{one}: {row['choice'] if one != 'survival' else row['metric']}, {row['technique']}, "
+        f"{row['x']}: {row['tone']} {row['strength']} {row['letters']}"
+        for one in ("bias", "spread", "accuracy", "survival")
+        for row in chart(whole, one).table.rows
+    ]
+    said, read = kept(Section("marks", "", lines), "tournament-")
+    assert said == read
+
+
+def test_published_tests_and_verdicts_are_named(tournament: Tournament) -> None:
+    published = compare_techniques(RUNS, dict.fromkeys(NAMES[1:], "S-Base"), protocol="published")
+    made = tournament_document(result(published))
+    [bias] = [section for section in made.sections if section.id == "bias"]
+    assert "one-sided in the direction that the data show" in bias.answer[0]
+    [spread] = [section for section in made.sections if section.id == "spread"]
+    assert spread.answer[0].endswith("Verdicts take the relative spread.")
 
 
 def test_the_page_repeats_itself_and_shows_names_as_text(

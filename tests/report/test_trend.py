@@ -23,6 +23,7 @@ from scotoma.tracking.trend import draw_trend, trend_document
 from tests.audits import gate_file, whole
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened
+from tests.sections import kept
 
 PAGE = "https://mlflow.example/#/experiments/1/runs/4"
 REPORT = "artifacts/report.html"
@@ -110,6 +111,14 @@ def test_every_audit_has_its_row_the_newest_first(records: list[LoggedAudit]) ->
     assert "+30.00 [+20.00, +40.00]" in [row["excess"].number for row in april]
     assert HOSTILE in april[0]["audit"].notes[0]  # a warning of the gate
     assert all(row["top1"].low for row in april)
+
+
+@pytest.mark.parametrize("name", ["verdicts", "worst", "excess", "all"])
+def test_it_says_what_a_reviewer_has_read(records: list[LoggedAudit], name: str) -> None:
+    made = trend_document("faces", records)
+    [section] = [section for section in made.sections if section.id == name]
+    said, read = kept(section, "trend-")
+    assert said == read
 
 
 def test_audits_stand_by_the_date_of_their_data(records: list[LoggedAudit]) -> None:
