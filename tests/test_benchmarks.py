@@ -18,6 +18,7 @@ SMALLEST = {
     "comparison_coverage": "--simulations 2",
     "detection": "--images 50",
     "detection_alarms": "--pairs 1 --harm 0",
+    "flow": "--seeds 2 --steps 5",
     "logs": "--examples 100",
     "false_alarms": "--audits 1 --members 5",
     "levels": "--populations 1",

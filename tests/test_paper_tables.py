@@ -77,6 +77,17 @@ def test_no_number_has_its_reason(nothing: float | None):
     assert written.select("number", "reason").rows() == [(None, "no x"), (1.0, None)]
 
 
+def test_what_holds_a_table_is_there():
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "papers.md").read_text().partition("## What holds each table")[2]
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 13
+    for cells in rows:
+        named = re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)`", cells[4])
+        assert named, cells
+        assert all((root / name).is_file() for name in named), named
+
+
 # --- a run of twelve classes, from tables of predictions, beside a slow version of each paper -----
 
 CLASSES = [f"class {i}" for i in range(12)]

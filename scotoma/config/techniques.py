@@ -16,7 +16,7 @@ BASE = "base"  # name of a tournament's baseline
 Groups = Literal["no", "yes", "only to count", "each example", "transductive"]
 Slot = Literal[
     "repeat", "subsample", "ratio", "size", "heads", "adversary", "map adversary", "loss",
-    "two trainings", "dense beside", "last layer", "decision", "not built",
+    "two trainings", "dense beside", "last layer", "decision",
 ]  # fmt: skip
 
 
@@ -159,10 +159,6 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     "A4": _map_adversary(3, "an adversary on the map of a ResNet's third stage; several labels "
                             "too"),
     "A5": _map_adversary(4, "as A4, on the map of the fourth stage"),
-    "N-Flow": TechniqueFacts(
-        slot="not built", words="an invertible flow before training; not built",
-        source="Kehrenberg et al. 2020",
-    ),
     "dfr": TechniqueFacts(
         slot="last layer", words="a new last layer, fitted to each variant",
         source="Kirichenko et al. 2023",
@@ -185,8 +181,6 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     ),
 }  # fmt: skip
 _LATER = ("last layer", "decision")
-TRAINED = tuple(
-    name for name, one in TECHNIQUES.items() if one.slot not in (*_LATER, "not built")
-)  # `mitigation.technique`
+TRAINED = tuple(name for name, one in TECHNIQUES.items() if one.slot not in _LATER)
 REFITS = tuple(name for name, one in TECHNIQUES.items() if one.slot == "last layer")
 AFTERWARDS = ("dfr", *(name for name, one in TECHNIQUES.items() if one.slot == "decision"))

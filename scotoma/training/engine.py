@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
 from scotoma.machine import has_fast_bfloat16
-from scotoma.mitigation.learning.adversaries import fresh_linear, fresh_perceptron
+from scotoma.mitigation.learning.adversaries import fresh_adversary
 from scotoma.mitigation.learning.samplers import rows_with_repeats
 from scotoma.training.augmentation import augment
 from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
@@ -292,10 +292,10 @@ class Training:
         """Initialise the adversary of one member."""
         if stage := stage_of(head.reads):
             size = map_size(self._template, stage, self._images.shape[1:])
-            return fresh_perceptron(size, head.outputs, seed)
+            return fresh_adversary(size, head.outputs, seed, perceptron=True)
         reads = last_linear(self._template).in_features
         width = self.task.outputs if head.reads == "scores" else reads
-        return dict(zip(("weight", "bias"), fresh_linear(width, head.outputs, seed), strict=True))
+        return fresh_adversary(width, head.outputs, seed)
 
     def _first_errors(self) -> torch.Tensor:
         """Train the members for a while, and mark the training examples that they get wrong."""

@@ -61,14 +61,13 @@ def sparse_bytes(state: Tensors, masked: tuple[str, ...]) -> MemberSizes:
     (10, 40000, 1290)
     """
     sizes = {name: value.numel() for name, value in state.items()}
-    parts = _parts(state, masked)
     return MemberSizes(
         parameters=sum(sizes.values()),
         weights=sum(sizes[name] for name in masked),
         nonzero_weights=sum(int(state[name].count_nonzero()) for name in masked),
         dense_bytes=sum(value.nbytes for value in state.values()),
-        sparse_bytes=sum(map(len, parts)),
-        compressed_bytes=len(_compressed(state, masked, parts)),
+        sparse_bytes=sum(map(len, _parts(state, masked))),
+        compressed_bytes=len(encode_member(state, masked)),
     )
 
 
@@ -82,19 +81,17 @@ def encode_member(state: Tensors, masked: tuple[str, ...]) -> bytes:
     Returns:
         A Zstandard frame.
     """
-    return _compressed(state, masked, _parts(state, masked))
+    header = json.dumps(
+        [[n, str(v.numpy().dtype), list(v.shape), n in masked] for n, v in state.items()]
+    ).encode()
+    parts = _parts(state, masked)
+    return zstandard.compress(
+        b"".join([len(header).to_bytes(PREFIX_BYTES, "little"), header, *parts])
+    )
 
 
 def _parts(state: Tensors, masked: tuple[str, ...]) -> list[bytes]:
     return [_packed(value, name in masked) for name, value in state.items()]
-
-
-def _compressed(state: Tensors, masked: tuple[str, ...], parts: list[bytes]) -> bytes:
-    header = json.dumps(
-        [[n, str(v.numpy().dtype), list(v.shape), n in masked] for n, v in state.items()]
-    ).encode()
-    whole = b"".join([len(header).to_bytes(PREFIX_BYTES, "little"), header, *parts])
-    return zstandard.compress(whole)
 
 
 def _packed(value: torch.Tensor, is_sparse: bool) -> bytes:

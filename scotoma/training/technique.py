@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -99,15 +100,16 @@ def technique_task(
         case "UC":
             head = Head("features", count, asked.adversary_rate)
             network = Phase(_Unconfused(settings), reads="features")
-            alone = Phase(_Confused(settings), network=(), adversary=True, reads="features")
+            alone = Phase(_Told(settings, "features"), network=(), adversary=True, reads="features")
             return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
         case "GR":
             head = Head("scores", count, asked.adversary_rate)
+            told = _Told(settings, "scores")
             network = Phase(
-                _Read(settings), network=("task", "adversary"), adversary=True,
+                told, network=("task", "adversary"), adversary=True,
                 combine=partial(_against, asked.weight),
             )  # fmt: skip
-            alone = Phase(_Read(settings), network=(), adversary=True)
+            alone = Phase(told, network=(), adversary=True)
             return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
         case "group-dro":
             cells = groups.codes * classes + labels
@@ -266,26 +268,16 @@ class _Unconfused(_Technique):
         return {"task": task + self.settings.asked.weight * hidden}, {}
 
 
-class _Confused(_Technique):
-    """UC, the adversary's turn: to tell the group from features."""
+@dataclass(frozen=True)
+class _Told(_Technique):
+    """The task, and an adversary that tells the group from features (UC) or scores (GR)."""
+
+    reads: Literal["features", "scores"]
 
     def __call__(
         self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
     ) -> tuple[Values, Values]:
-        read = _adversary(outputs.features, values)
-        return {
-            "task": self.settings.each(outputs, labels).mean(-1),
-            "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),
-        }, {}
-
-
-class _Read(_Technique):
-    """GR: the task, and an adversary that tells the group from scores."""
-
-    def __call__(
-        self, outputs: Outputs, labels: torch.Tensor, attributes: torch.Tensor, values: Values
-    ) -> tuple[Values, Values]:
-        read = _adversary(outputs.scores, values)
+        read = _adversary(getattr(outputs, self.reads), values)
         return {
             "task": self.settings.each(outputs, labels).mean(-1),
             "adversary": each_cross_entropy(read, attributes[..., 0]).mean(-1),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from scotoma.mitigation.learning.adversaries import (
-    fresh_linear,
+    fresh_adversary,
     group_adversary,
     linear_head,
     projected,
@@ -100,7 +100,7 @@ def test_stacked_members_are_projected_each_by_itself() -> None:
 
 
 def test_an_adversary_is_torchs_linear_layer() -> None:
-    weight, bias = fresh_linear(6, 3, 7)
+    weight, bias = fresh_adversary(6, 3, 7).values()
     torch.manual_seed(7)
     layer = torch.nn.Linear(6, 3)
     x = torch.randn(4, 6)

@@ -8,44 +8,30 @@ import torch
 from torch import nn
 
 __all__ = [
-    "fresh_linear", "fresh_perceptron", "group_adversary", "linear_head", "projected",
+    "fresh_adversary", "group_adversary", "linear_head", "projected",
     "reverse_gradient",
 ]  # fmt: skip
 
 FLAT = 1e-5  # norm of a gradient from which nothing is projected
 
 
-def fresh_linear(inputs: int, outputs: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Initialise a linear adversary as torch's linear layers are.
+def fresh_adversary(
+    inputs: int, groups: int, seed: int, *, perceptron: bool = False
+) -> dict[str, torch.Tensor]:
+    """Initialise an adversary as torch's layers are.
 
     Args:
-        inputs: F.
-        outputs: G.
+        inputs: Values that it reads of an example.
+        groups: G.
         seed: Decides the values, and nothing else.
+        perceptron: Whether it is `group_adversary` of A4 and A5; else a linear layer.
 
     Returns:
-        Weight, shape (G, F), and bias, shape (G,).
+        Parameters by name; of a linear layer `weight`, shape (G, F), and `bias`, shape (G,).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = nn.Linear(inputs, outputs)
-    return layer.weight.detach().clone(), layer.bias.detach().clone()
-
-
-def fresh_perceptron(inputs: int, groups: int, seed: int) -> dict[str, torch.Tensor]:
-    """Initialise the adversary of A4 and A5 as torch's layers are.
-
-    Args:
-        inputs: Values of the map that it reads.
-        groups: Outputs.
-        seed: Decides the values, and nothing else.
-
-    Returns:
-        Parameters of `group_adversary` by name.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = group_adversary(inputs, groups)
+        layers = group_adversary(inputs, groups) if perceptron else nn.Linear(inputs, groups)
     return {name: value.detach().clone() for name, value in layers.named_parameters()}
 
 
