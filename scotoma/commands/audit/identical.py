@@ -16,9 +16,9 @@ import numpy as np
 from scotoma.audit import read_audit
 from scotoma.commands.audit.run import default_place, run_configured
 from scotoma.commands.gate import chosen_rules, day
-from scotoma.commands.shared.tables import shown
 from scotoma.commands.variance.measure import spread_document
 from scotoma.config import Config
+from scotoma.document import show
 from scotoma.document.lines import wrapped
 from scotoma.document.text import document_text
 from scotoma.errors import ConfigError
@@ -200,7 +200,7 @@ def _sentences(found: Mapping[str, IdenticalRuns], cost: Estimate | None) -> lis
             lines += wrapped("No fairness metrics: name attributes as groups to get them.")
     if cost is not None:
         lines += wrapped(
-            f"Deterministic mode: {shown(cost, factor=100, digits=1, sign='+')}% time a run "
+            f"Deterministic mode: {show(cost, 'points').number}% time a run "
             f"(n = {cost.n} pairs{'; ' + cost.reason if cost.reason else ''}). Qian et al. 2021 "
             f"measured +{_published():.1f}% for ResNet-18 on a GPU."
         )
