@@ -40,12 +40,10 @@ from tests.networks import write_network_predictions  # noqa: E402
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)
 SPARSITIES = (0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 PARTS = {
-    "Vega and our scripts": r"<script>.*?</script>",
-    "figures, live": r'<script type="application/json">.*?</script>',
+    "scripts": r"<script>.*?</script>",
     "figures, drawn": r'<div class="still">.*?</div>',
     "figures, as tables": r'<details class="as-table">.*?</details>',
     "images": r"data:image/[^\"]*",
-    "downloads": r"data:text/csv[^\"]*",
     "styles": r"<style>.*?</style>",
 }
 

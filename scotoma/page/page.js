@@ -1,5 +1,5 @@
 // The page: folded parts open for links that lead into them, the section in view is marked, tables
-// that scroll say so. In a frame: downloads show as text, and links stay in the page.
+// that scroll say so. In a frame links stay in the page.
 (() => {
   "use strict";
   const target = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
@@ -60,25 +60,4 @@
     }
   });
   for (const frame of document.querySelectorAll(".frame")) hint.observe(frame);
-
-  const asText = (event) => {
-    const link = event.currentTarget;
-    event.preventDefault();
-    const shown = link.parentElement.querySelector("textarea");
-    if (shown) return shown.remove();
-    const bytes = Uint8Array.from(atob(link.href.split(",")[1]), (c) => c.charCodeAt(0));
-    const text = document.createElement("textarea");
-    text.readOnly = true;
-    text.rows = 12;
-    text.setAttribute("aria-label", link.textContent);
-    text.value = new TextDecoder().decode(bytes);
-    link.parentElement.append(text);
-    text.focus();
-    text.select();
-  };
-  if (window.self !== window.top) {
-    for (const link of document.querySelectorAll("a[download]")) {
-      link.addEventListener("click", asText);
-    }
-  }
 })();
