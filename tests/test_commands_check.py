@@ -418,5 +418,3 @@ def test_without_torch_the_extra_is_named_and_the_rest_is_printed(
     assert "100 rows, 100 images" in out
     assert "detects" in out
     assert "dense" in out
-
-

@@ -18,12 +18,12 @@ __all__ = [
     "Ranged",
     "Shown",
     "Unit",
+    "bare",
     "complement",
     "duration",
     "factor_of",
     "finite_ends",
     "is_ranged",
-    "plain",
     "show",
     "size",
 ]
@@ -294,7 +294,7 @@ def is_ranged(cell: Cell) -> bool:
     return not (cell is None or isinstance(cell, str | int | float | Noted | Linked))
 
 
-def plain(cell: Cell) -> str | int | float | Ranged | None:
+def bare(cell: Cell) -> str | int | float | Ranged | None:
     """A cell without what stands beside it and where it leads."""
     while isinstance(cell, Noted):
         cell = cell.cell

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from scotoma.document.cells import Cell, Interval, finite_ends, is_ranged, plain, show
+from scotoma.document.cells import Cell, Interval, bare, finite_ends, is_ranged, show
 from scotoma.document.lines import broken
 from scotoma.document.parts import Chart
 
@@ -75,17 +75,17 @@ def filled(chart: Chart, rows: list[Mapping[str, Cell]]) -> dict[str, Any]:
     for row in rows:
         record: dict[str, Any] = {}
         for key, cell in row.items():
-            bare, unit = plain(cell), units.get(key, "text")
-            if is_ranged(bare):
-                ends = finite_ends(bare, unit)  # type: ignore[arg-type]
+            one, unit = bare(cell), units.get(key, "text")
+            if is_ranged(one):
+                ends = finite_ends(one, unit)  # type: ignore[arg-type]
                 record |= dict(zip((key, f"{key}_low", f"{key}_high"), ends, strict=True))
-                record[f"{key}_text"] = show(bare, unit).value or "not estimable"
-            elif isinstance(bare, str):
-                record[key] = names.get(bare, bare)
-            elif isinstance(bare, int | float):
-                record[key], *_ = finite_ends(Interval(float(bare)), unit)
+                record[f"{key}_text"] = show(one, unit).value or "not estimable"
+            elif isinstance(one, str):
+                record[key] = names.get(one, one)
+            elif isinstance(one, int | float):
+                record[key], *_ = finite_ends(Interval(float(one)), unit)
             else:
-                record[key] = bare
+                record[key] = one
         values.append(record)
     lines = max((1 + name.count("\n") for name in names.values()), default=1)
     if isinstance(step := spec.get("height"), dict):

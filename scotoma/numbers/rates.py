@@ -48,7 +48,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Columns:
+class RateColumns:
     """Estimates of one number at many places.
 
     Attributes:
@@ -127,7 +127,7 @@ class RateEvidence(_Evidence):
             variance=moments.variance(1.0, None),
         )
 
-    def columns(self, words: Callable[[int], Words], *, level: float = 0.95) -> Columns:
+    def columns(self, words: Callable[[int], Words], *, level: float = 0.95) -> RateColumns:
         """The rates, their intervals on the logit scale, place by place.
 
         Args:
@@ -180,7 +180,9 @@ class ChangeEvidence(_Evidence):
             log_ratio=log_ratio,
         )
 
-    def columns(self, words: Callable[[int], Words], *, level: float = 0.95) -> dict[str, Columns]:
+    def columns(
+        self, words: Callable[[int], Words], *, level: float = 0.95
+    ) -> dict[str, RateColumns]:
         """Both rates and their change, place by place.
 
         Args:
@@ -224,7 +226,7 @@ def _columns(
     scale: Literal["identity", "logit", "log"],
     words: Callable[[int], Words],
     level: float,
-) -> Columns:
+) -> RateColumns:
     """Estimates among the same examples, of a rate or of a change."""
     from scipy.special import stdtrit  # costly to import; who only reads numbers needs it not
 
@@ -260,7 +262,7 @@ def _columns(
             reasons[place] = no_interval(int(n[place]))
     runs = few_runs(members)
     noted = np.where(few, "; ".join(filter(None, [FEW_EVENTS, runs])), runs)
-    return Columns(
+    return RateColumns(
         {
             "value": value,
             "low": np.where(unseen, np.maximum(0.0, value - reach), low),

@@ -70,8 +70,8 @@ def test_it_runs_in_miniature_with_shared_trainings_refits_and_one_seed(tmp_path
     assert [line.split()[1] for line in err.splitlines()[:-1]] == 2 * [
         "base,", "DD1,", "DD2,", "dfr,",
     ]  # fmt: skip
-    content = json.loads(out)
-    assert {one["variant"] for one in content["survival"]} == {
+    rows = json.loads(out)["rows"]
+    assert {one["variant"] for one in rows if one["question"] == "survival"} == {
         "prune-0.5", "prune-0.5+int8-static", "int8-static", "int8-static-group-balanced",
     }  # fmt: skip
     members = [
@@ -79,7 +79,9 @@ def test_it_runs_in_miniature_with_shared_trainings_refits_and_one_seed(tmp_path
         for name in ("DD1", "DD2")
     ]
     assert members[0].samefile(members[1])  # one training, two decisions
-    seeds = {one["technique"] for one in content["one_seed"]}
-    assert seeds == {"base", "DD1", "DD2", "dfr"}
+    spreads = [
+        one for one in rows if (one["question"], one["what"]) == ("one seed", "SD of one seed")
+    ]
+    assert {one["group"] for one in spreads} == {"base", "DD1", "DD2", "dfr"}
     # On a CPU runs of one seed are the same to the bit.
-    assert all(one["of_one_seed"] == 0 for one in content["one_seed"])
+    assert all(one["value"] == 0 for one in spreads)

@@ -82,7 +82,7 @@ def cross_screen(
             result = SliceTestResult(p, q, size)
             confirmed.append(replace(findings[place], confirmation=result, half=1 - half))
     confirmed.sort(key=lambda one: (one.decision.q, one.decision.p))
-    return distinct(confirmed, tests), join_hits([hits for _, hits in covers])
+    return distinct_findings(confirmed, tests), join_hits([hits for _, hits in covers])
 
 
 def holm_halves(p: list[float], alpha: float) -> list[tuple[int, float]]:
@@ -114,7 +114,7 @@ def p_of_slice(judged: JudgedCells) -> float:
     return float(p[0]) if p.size else 1.0
 
 
-def distinct(confirmed: list[SliceFinding], tests: HalfTests) -> list[SliceFinding]:
+def distinct_findings(confirmed: list[SliceFinding], tests: HalfTests) -> list[SliceFinding]:
     """Keep the slices of which at least half the rows lie in none before them."""
     explained: Flags = np.zeros(tests.rows.size, np.bool_)
     kept: list[SliceFinding] = []
