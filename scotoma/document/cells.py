@@ -18,7 +18,6 @@ __all__ = [
     "Ranged",
     "Shown",
     "Unit",
-    "bare",
     "complement",
     "duration",
     "factor_of",
@@ -26,6 +25,7 @@ __all__ = [
     "is_ranged",
     "show",
     "size",
+    "unnoted",
 ]
 
 MINUS = "\N{MINUS SIGN}"
@@ -294,7 +294,7 @@ def is_ranged(cell: Cell) -> bool:
     return not (cell is None or isinstance(cell, str | int | float | Noted | Linked))
 
 
-def bare(cell: Cell) -> str | int | float | Ranged | None:
+def unnoted(cell: Cell) -> str | int | float | Ranged | None:
     """A cell without what stands beside it and where it leads."""
     while isinstance(cell, Noted):
         cell = cell.cell

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from scotoma.document.cells import Cell, Interval, bare, finite_ends, is_ranged, show
+from scotoma.document.cells import Cell, Interval, finite_ends, is_ranged, show, unnoted
 from scotoma.document.lines import broken
 from scotoma.document.parts import Chart
 
@@ -75,7 +75,7 @@ def filled(chart: Chart, rows: list[Mapping[str, Cell]]) -> dict[str, Any]:
     for row in rows:
         record: dict[str, Any] = {}
         for key, cell in row.items():
-            one, unit = bare(cell), units.get(key, "text")
+            one, unit = unnoted(cell), units.get(key, "text")
             if is_ranged(one):
                 ends = finite_ends(one, unit)  # type: ignore[arg-type]
                 record |= dict(zip((key, f"{key}_low", f"{key}_high"), ends, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from scotoma.document.cells import NUMERIC, Cell, Shown, Unit, bare, is_ranged, show
+from scotoma.document.cells import NUMERIC, Cell, Shown, Unit, is_ranged, show, unnoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,13 +91,15 @@ class Table:
         [{'d': 0.5, 'd_low': None, 'd_high': None, 'd_n': 0, 'd_reason': ''}]
         """
         ranged = {
-            c.key for c in self.columns if any(is_ranged(bare(row.get(c.key))) for row in self.rows)
+            c.key
+            for c in self.columns
+            if any(is_ranged(unnoted(row.get(c.key))) for row in self.rows)
         }
         return [
             {
                 key: value
                 for c in self.columns
-                for key, value in _flat(c.key, bare(row.get(c.key)), ranged)
+                for key, value in _flat(c.key, unnoted(row.get(c.key)), ranged)
             }
             for row in self.rows
         ]
