@@ -126,7 +126,9 @@ def with_tracking_server(kubeflow: Kubeflow, uri: str | None) -> Kubeflow:
 
 def places_read(config: Config) -> dict[str, str]:
     """List what an audit reads from outside: key of the configuration to path or URI."""
-    places = {f"source.{key}": place for key, place in config.source.places.items()}
+    places: dict[str, str | None] = {
+        f"source.{key}": place for key, place in config.source.places.items()
+    }
     if (asked := config.robustness) is not None:
         places |= {"robustness.files": asked.files, "robustness.frost": asked.frost}
         places |= {f"robustness.sets {one.name}": one.folder for one in asked.sets}

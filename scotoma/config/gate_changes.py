@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from scotoma.config.shared import Frozen, Id
+from scotoma.config.sheet import Says
 
 __all__ = [
     "ChangeRule",
@@ -33,7 +34,7 @@ def some_limit(limits: Any) -> Any:
 class MaxIncrease(Frozen):
     """How far a rate may rise; with both limits, both must be exceeded."""
 
-    relative: float | None = Field(
+    relative: Annotated[float | None, Says("write 0.2 for +20%")] = Field(
         None, ge=0, lt=10, description="Limit of compressed / dense - 1, a fraction: 0.2 for +20%."
     )
     absolute: float | None = Field(

@@ -23,7 +23,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Says:
-    """Marks a type whose pattern stands for something: what a value must be, in words."""
+    """Marks a type: what a value of its pattern must be, or what to do beyond its limit."""
 
     words: str
 
@@ -188,7 +188,7 @@ def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
     Args:
         path: The place in the file: `population.models`.
         fault: What pydantic found there.
-        says: What a pattern stands for.
+        says: What a pattern stands for, or the way out beyond a limit.
 
     >>> sentence("alpha", {"type": "less_than", "input": 5, "ctx": {"lt": 0.5}})
     'alpha must be less than 0.5, got 5'
@@ -202,7 +202,8 @@ def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
         case "greater_than":
             return f"{path} must be greater than {context['gt']}, got {shown}"
         case "less_than":
-            return f"{path} must be less than {context['lt']}, got {shown}"
+            way_out = f"; {says}" if says else ""
+            return f"{path} must be less than {context['lt']}, got {shown}{way_out}"
         case "less_than_equal":
             return f"{path} must be at most {context['le']}, got {shown}"
         case "value_error":

@@ -79,7 +79,8 @@ FAULTS = {
     "per cent for a fraction": (
         "relative: 0.20",
         "relative: 20",
-        "gate.yaml:6 rules.0.max_increase.relative must be less than 10.0, got 20",
+        "gate.yaml:6 rules.0.max_increase.relative must be less than 10.0, got 20; write 0.2 "
+        "for +20%",
     ),
     "points for a fraction": (
         "absolute: 0.005",
