@@ -106,7 +106,7 @@ CONFIG: dict[str, Any] = {
     [
         ({"files": "{variant}.csv", "columns": {"a": "b"}}, "source.columns names variants and"),
         ({"columns": {"a": "x", "b": ["y", "x"]}}, "source.columns names 'x' twice"),
-        ({"columns": {"a": []}}, "source.columns.a should have at least 1 item"),
+        ({"columns": {"a": []}}, "source.columns.a must hold at least one entry"),
     ],
 )
 def test_columns_that_cannot_be_meant_are_refused(source: dict[str, Any], sentence: str) -> None:
