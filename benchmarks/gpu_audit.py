@@ -38,10 +38,10 @@ from gpu import FAST, RESNET18_32, Data, pixels, product_rate, training_of, wait
 from torch.profiler import ProfilerActivity, profile
 
 from scotoma.config import Recipe
-from scotoma.gpu import gpu_facts
 from scotoma.inference import Network
 from scotoma.inference.engines import TorchEngine
-from scotoma.machine import cores
+from scotoma.processes.gpu import gpu_facts
+from scotoma.processes.machine import cores
 from scotoma.training.engine import products_precision
 from scotoma.training.placement import MEMBERS_IN_FLIGHT, device_name, training_device
 

@@ -30,8 +30,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.machine import hardware, versions
 from scotoma.predictions import PredictionFile, label_counts, write_predictions
+from scotoma.processes.machine import hardware, versions
 
 MEMBERS, CLASSES, PART = 30, 10, 2**18
 GIB = 2**30

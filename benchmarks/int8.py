@@ -38,8 +38,8 @@ from safetensors.torch import load_file
 from scotoma.config import Variant, parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.inference import OURS, session
-from scotoma.machine import hardware, versions
 from scotoma.predictions import Predictions
+from scotoma.processes.machine import hardware, versions
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, fold
 from scotoma.quantization.int8_static import plan_static

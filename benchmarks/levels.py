@@ -32,7 +32,7 @@ from scotoma.audit.outcomes import MemberMetric, ModelMetric, Outcomes
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.clarify.estimates import member_metrics
 from scotoma.config.gate import GateRules, parse_rules
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.verdict import AuditRows, Question, decide, questions
 
 NEXT = 16

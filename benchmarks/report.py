@@ -27,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 from scotoma.audit import read_audit  # noqa: E402  after the path
 from scotoma.config import Config  # noqa: E402
 from scotoma.datasets import AuditedExamples  # noqa: E402
-from scotoma.machine import hardware  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
+from scotoma.processes.machine import hardware  # noqa: E402
 from scotoma.run import Run  # noqa: E402
 from scotoma.stages.bias import bias  # noqa: E402
 from scotoma.stages.divergence import divergence  # noqa: E402

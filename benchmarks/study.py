@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scotoma.machine import hardware  # noqa: E402  after the path
+from scotoma.processes.machine import hardware  # noqa: E402  after the path
 from scotoma.study.effects import difference  # noqa: E402
 from scotoma.study.plan import StudyFolder  # noqa: E402
 from tests.commands import scotoma  # noqa: E402

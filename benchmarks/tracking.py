@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scotoma.machine import hardware, versions  # noqa: E402  after the path
+from scotoma.processes.machine import hardware, versions  # noqa: E402  after the path
 from tests.tracking.conftest import _audit_of, _folder  # noqa: E402
 from tests.tracking.crowd import crowd  # noqa: E402
 from tests.tracking.servers import (  # noqa: E402

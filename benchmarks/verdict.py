@@ -40,7 +40,7 @@ from scotoma.audit.gate import TestResult
 from scotoma.config.gate import GateRules, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import excess, flip_rate
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS
 from scotoma.predictions import Predictions
 from scotoma.stages.measures.against_labels import AgainstLabels

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 from scotoma import storage
 from scotoma.config import Kubeflow
-from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.ending import end_at_once
 from scotoma.pipelines.faults import NotThere, patiently
@@ -37,6 +36,7 @@ from scotoma.pipelines.uploads import (
 )
 from scotoma.printable import printable
 from scotoma.run.step_logs import StepLog, Try, tries_of
+from scotoma.storage.credentials import looks_secret, masked
 
 __all__ = ["KfpClient"]
 

@@ -9,12 +9,12 @@ from kfp import dsl
 
 from scotoma import storage
 from scotoma.config import Config, Kubeflow
+from scotoma.config.own_code import is_code
 from scotoma.config.registered import SCHEME
-from scotoma.credentials import looks_secret, masked
 from scotoma.errors import ConfigError
-from scotoma.gpu import GPUS_VARIABLE
-from scotoma.own_code import is_code
+from scotoma.processes.gpu import GPUS_VARIABLE
 from scotoma.stages.steps import HEAVY, STEPS
+from scotoma.storage.credentials import looks_secret, masked
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
 __all__ = ["CORE", "check_for_cluster", "pipeline_config", "place", "places_read"]

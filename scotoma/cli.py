@@ -39,9 +39,9 @@ from scotoma.commands.tournament.command import tournament
 from scotoma.commands.trend import trend
 from scotoma.commands.variance.command import variance
 from scotoma.commands.verify import verify
-from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.printable import printable
+from scotoma.storage.credentials import masked
 
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
     audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, review, init,

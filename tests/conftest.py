@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from scotoma.machine import cores
+from scotoma.processes.machine import cores
 from scotoma.processes.pool import kept_workers
 
 settings.register_profile("scotoma", deadline=None)  # no test asserts a time

@@ -18,7 +18,7 @@ from scotoma import cli
 from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
 from scotoma.commands.audit import run as audit_command
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
 from scotoma.stages import verdict as judging

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.credentials import looks_secret, masked
+from scotoma.storage.credentials import looks_secret, masked
 from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.group_keys import group_key, parse_group_key
+from scotoma.answers.group_keys import group_key, parse_group_key
 
 NAMES = st.one_of(st.text(max_size=8), st.text(alphabet="=,\\a", max_size=8))
 

@@ -22,26 +22,9 @@ FOLDERS = {
 }
 
 # From left to right: a question imports only those of the rows before its own, and itself.
-SERVING = {"_version", "audit", "config", "errors", "extras", "group_keys", "hashing", "jsonable"}
-SERVING |= {
-    "gpu",
-    "machine",
-    "natural",
-    "printable",
-    "progress",
-    "storage",
-    "processes",
-    "run",
-}
-SERVING |= {
-    "credentials",
-    "own_code",
-    "exhausted",
-    "published",
-}
-SERVING |= {"document", "page", "unreadable", "untrusted"}
+SERVING = {"_version", "audit", "config", "errors", "extras", "printable", "progress", "published"}
+SERVING |= {"document", "page", "processes", "run", "storage"}
 CHAIN = [
-    {"inputs"},
     {"numbers"},
     {"answers"},
     {"readers"},
@@ -56,7 +39,7 @@ CHAIN = [
     {"power"},
     {"divergence", "impact", "bias", "slices", "robustness"},
     {"comparison", "runs", "verdict"},
-    {"summary", "costs"},
+    {"costs"},
     {"tracking", "papers", "review", "study"},
     {"report"},
     {"evidence"},
@@ -72,7 +55,7 @@ BESIDE = {
 APART = {("report", "tracking")}
 APART |= {("answers", name) for name in ("audit", "config", "processes", "run", "storage")}
 
-MEASURING = {"answers", "predictions", "inputs", "numbers", "power"}
+MEASURING = {"answers", "predictions", "numbers", "power"}
 MEASURING |= next(row for row in CHAIN if "bias" in row)
 DECIDING = "scotoma.mitigation.decide"
 NOT_MEASURING = {"torch", "torchvision", "kfp", "kfp_kubernetes", "mlflow"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nst
 
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 
 
 class Verdict(Enum):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scotoma.answers.natural import natural_order
 from scotoma.config import Config, parse_config
 from scotoma.config.newest import at_newest
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 
 FOLDER = """\
 version: 1

@@ -16,7 +16,7 @@ from scotoma.bias.clarify import METRICS
 from scotoma.bias.member_fairness import MemberFairness
 from scotoma.config import load_config
 from scotoma.datasets import AuditedExamples
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.papers import autoslicer, clarify, variance, variance_costs
 from scotoma.papers.table import PaperTable
 from scotoma.published import clarify as published_clarify

@@ -9,8 +9,8 @@ import pytest
 
 from scotoma.config.limits import LIMITS
 from scotoma.errors import DataError
+from scotoma.processes.untrusted import read_apart, table_apart
 from scotoma.readers.coco import truth_table
-from scotoma.untrusted import read_apart, table_apart
 
 pytestmark = pytest.mark.slow
 

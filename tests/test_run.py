@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import scotoma
 from scotoma.config import Config, default_config, load_config, parse_config
-from scotoma.credentials import masked
 from scotoma.errors import ConfigError
 from scotoma.run import Run, code_digest, folder, portable, read_json, write_json
+from scotoma.storage.credentials import masked
 from scotoma.storage.files import file_digest, written
 
 OTHER = "variants: [dense, {prune: [0.5]}]"

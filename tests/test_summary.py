@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma import summary as summaries
 from scotoma.audit import plain
 from scotoma.audit import worst_change as worst
 from scotoma.audit.groups import RateChange
@@ -20,8 +19,9 @@ from scotoma.config.gate import default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
+from scotoma.report import summary as summaries
+from scotoma.report.summary import printable
 from scotoma.run import Run, write_json
-from scotoma.summary import printable
 from tests.audits import judge, whole
 from tests.networks import write_network_predictions
 

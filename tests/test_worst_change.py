@@ -23,11 +23,11 @@ from scotoma.audit.worst_change import (
 )
 from scotoma.bias.gaps import gap
 from scotoma.bias.subgroup import amplification
+from scotoma.document.jsonable import jsonable
 from scotoma.impact.groups_section import whom
-from scotoma.jsonable import jsonable
 from scotoma.numbers.enough import FEW
+from scotoma.report.summary import summary
 from scotoma.stages.judging.frontier import frontier_rows
-from scotoma.summary import summary
 from scotoma.tracking.timeline import audited
 from scotoma.verdict.section import verdict_section
 from tests.audits import gate_file, whole

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.values import number_in
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats, cluster_ids
-from scotoma.natural import natural_order
 from scotoma.numbers import Estimate, Units, undefined
+from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 from scotoma.printable import listed, quoted
 
 __all__ = [

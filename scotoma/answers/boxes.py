@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.numbers.inputs import Codes, Flags, Floats
 
 __all__ = ["Detections", "GroundTruth"]
 

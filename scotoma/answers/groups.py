@@ -18,6 +18,8 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from scotoma.answers.group_keys import group_key
+from scotoma.answers.natural import natural_order
 from scotoma.answers.values import (
     MISSING,
     MISSING_TEXTS,
@@ -27,8 +29,6 @@ from scotoma.answers.values import (
     read_values,
 )
 from scotoma.errors import ConfigError, DataError
-from scotoma.group_keys import group_key
-from scotoma.natural import natural_order
 from scotoma.printable import nearest, printable, quoted
 
 __all__ = [

@@ -25,6 +25,7 @@ from scotoma.answers.admission import (
     unasked_chance,
 )
 from scotoma.answers.groups import GroupColumn, Groups
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.values import (
     MISSING_TEXTS,
@@ -34,7 +35,6 @@ from scotoma.answers.values import (
     read_values,
 )
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.printable import listed, quoted
 
 __all__ = [

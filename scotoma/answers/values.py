@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from scotoma.answers.natural import natural_order
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.printable import listed, printable, quoted
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scotoma.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Floats
 
 _CHUNK = 4_000_000  # weights or counts held at once, 32 MB
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from scotoma.bias.bootstrap import weigh
 from scotoma.errors import DataError
-from scotoma.inputs import (
+from scotoma.numbers import Tally, Words
+from scotoma.numbers.inputs import (
     Codes,
     Flags,
     Ints,
@@ -27,7 +28,6 @@ from scotoma.inputs import (
     populations,
     true_labels,
 )
-from scotoma.numbers import Tally, Words
 from scotoma.numbers.tally import power_table
 
 if TYPE_CHECKING:

@@ -21,8 +21,17 @@ from scotoma.bias.clarify.cells import FACETS
 from scotoma.bias.counting import group_masks
 from scotoma.bias.formulas import DENOMINATORS, FORMULAS, ClassConfusion, GroupWeights
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats, Labels, array, class_ids, cluster_ids, floats, true_labels
 from scotoma.numbers import Estimate, check_level, few_runs, undefined
+from scotoma.numbers.inputs import (
+    Codes,
+    Floats,
+    Labels,
+    array,
+    class_ids,
+    cluster_ids,
+    floats,
+    true_labels,
+)
 
 NAMES = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 OF_PREDICTIONS = ("DP", "DI", "SPSF")  # those that no label enters

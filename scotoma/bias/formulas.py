@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 
 Counts = npt.NDArray[Any]
 GroupWeights = Literal["examples", "negatives"]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scotoma.bias.clarify import all_metrics
 from scotoma.bias.subgroup import selection_rates
 from scotoma.errors import DataError
-from scotoma.inputs import booleans
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import booleans
 
 __all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "STANDINGS", "ImpactRatio", "impact_ratios"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scotoma.bias.counting import RateMetric, at_risk, check_names, metrics
 from scotoma.bias.results import GroupGap
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, booleans, populations, true_labels
 from scotoma.numbers import COMPRESSED, DENSE, Number, Units, check_level
+from scotoma.numbers.inputs import Flags, booleans, populations, true_labels
 
 __all__ = ["gap", "group_gap", "rise"]
 

@@ -15,7 +15,7 @@ from scotoma.bias.fairness import (
     fairness_of_cells,
 )
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
-from scotoma.inputs import Codes, Floats, cluster_ids, true_labels
+from scotoma.numbers.inputs import Codes, Floats, cluster_ids, true_labels
 
 __all__ = ["MOST_GROUPS", "MemberFairness", "label_fairness", "member_fairness"]
 

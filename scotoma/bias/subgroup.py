@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scotoma.bias.counting import RateMetric, check_names, metrics, tally, words_of
 from scotoma.bias.results import GroupChange, GroupRate
 from scotoma.errors import DataError
-from scotoma.inputs import array, populations
 from scotoma.numbers import ChangeEvidence, RateEvidence, Tally, check_level
+from scotoma.numbers.inputs import array, populations
 
 SELECTED = RateMetric("selected", None, "selection", "examples")
 SELECTIONS = np.s_[:, [1]]  # false positives, where all labels are negative

@@ -45,7 +45,7 @@ def tidy(
     """
     from scotoma.commands.gate import day
     from scotoma.config import load_config
-    from scotoma.jsonable import jsonable
+    from scotoma.document.jsonable import jsonable
     from scotoma.printable import printable
     from scotoma.stages.retention import delete_unkept, plan_deletion
 

@@ -32,7 +32,7 @@ def trend(
     """Draw a project's audits over time, from MLflow: verdicts, worst groups and CIEs."""
     from scotoma.config import default_config, load_config
     from scotoma.document.html import html_page
-    from scotoma.jsonable import jsonable
+    from scotoma.document.jsonable import jsonable
     from scotoma.run import Run
     from scotoma.storage.files import written
     from scotoma.tracking import history, tracking_uri

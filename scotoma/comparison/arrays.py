@@ -16,7 +16,7 @@ from scotoma.comparison.means import MeanChange, score_table
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
 from scotoma.comparison.result import as_html, estimate_columns, frame
 from scotoma.errors import DataError
-from scotoma.inputs import Ints
+from scotoma.numbers.inputs import Ints
 
 __all__ = ["Comparison", "compare"]
 

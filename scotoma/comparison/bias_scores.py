@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, booleans
 from scotoma.numbers import Estimate, Number, Units
+from scotoma.numbers.inputs import Flags, booleans
 
 __all__ = ["BiasAnswers", "BiasScore", "bias_scores"]
 

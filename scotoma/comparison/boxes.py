@@ -16,8 +16,8 @@ from scotoma.comparison.measure import SearchedSlices, sliced
 from scotoma.comparison.precision import jackknife
 from scotoma.detection.average_precision import DetectionScores
 from scotoma.detection.matching import BoxOutcomes
-from scotoma.inputs import Codes, Flags
 from scotoma.numbers import Estimate, undefined
+from scotoma.numbers.inputs import Codes, Flags
 
 __all__ = ["BoxComparison", "PrecisionChange", "box_chance_note", "measure_boxes"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy.typing as npt
 
 from scotoma.comparison.means import MeanChange, ScoreTable
-from scotoma.inputs import Flags, booleans
 from scotoma.numbers import Estimate, Variance, holm, of_variance, undefined
+from scotoma.numbers.inputs import Flags, booleans
 
 __all__ = ["GroupScoreEffect", "affected", "all_lose_alike", "group_effects", "surely_worse"]
 

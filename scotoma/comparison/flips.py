@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.flips import flip_ledger
-from scotoma.inputs import Labels
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Labels
 
 __all__ = ["RIGHT", "WRONG", "Flip", "answer_codes", "flips"]
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.numbers import (
     COMPRESSED,
     DENSE,
@@ -22,6 +21,7 @@ from scotoma.numbers import (
     of_variance,
     undefined,
 )
+from scotoma.numbers.inputs import Codes, Flags, Floats, cluster_ids, floats
 
 __all__ = ["MeanChange", "ScoreTable", "mean_change", "score_table"]
 

@@ -24,7 +24,7 @@ from scotoma.comparison.rows import ATTRIBUTE, PairedRows
 from scotoma.comparison.stereotypes import stereotypes
 from scotoma.comparison.wording import Wording
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Labels
+from scotoma.numbers.inputs import Codes, Flags, Labels
 from scotoma.slices import SearchSettings, find_slices
 
 __all__ = [

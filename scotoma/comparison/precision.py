@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.detection.average_precision import DetectionScores
-from scotoma.inputs import Floats
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
+from scotoma.numbers.inputs import Floats
 
 __all__ = ["PrecisionEstimates", "jackknife", "precision_estimates"]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from scotoma.comparison.means import ScoreTable
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats
 from scotoma.numbers import (
     COMPRESSED,
     DENSE,
@@ -20,6 +19,7 @@ from scotoma.numbers import (
     of_variance,
     undefined,
 )
+from scotoma.numbers.inputs import Flags, Floats
 
 __all__ = ["QuantileChange", "quantile_change"]
 

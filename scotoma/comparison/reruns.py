@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats
 from scotoma.numbers import Estimate, Units, none_seen
+from scotoma.numbers.inputs import Codes, Floats
 from scotoma.predictions.reruns import rerun_rows
 
 __all__ = ["RerunFloor", "align_reruns", "rerun_floor"]

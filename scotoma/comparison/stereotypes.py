@@ -7,7 +7,7 @@ import polars as pl
 
 from scotoma.comparison.bias_scores import BiasAnswers, BiasScore, bias_scores
 from scotoma.comparison.rows import ATTRIBUTE
-from scotoma.inputs import Codes
+from scotoma.numbers.inputs import Codes
 
 __all__ = ["NEEDED", "stereotypes"]
 

@@ -10,8 +10,8 @@ import polars as pl
 from scotoma.comparison.flips import flips
 from scotoma.comparison.means import MeanChange, mean_change
 from scotoma.errors import ConfigError
-from scotoma.inputs import Codes
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Codes
 
 __all__ = ["REFUSALS", "Wording", "refusal_pattern", "wording"]
 

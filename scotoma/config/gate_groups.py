@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scotoma.answers.group_keys import parse_group_key
 from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
 from scotoma.config.gate_levels import OF_PREDICTIONS
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.errors import DataError
-from scotoma.group_keys import parse_group_key
 from scotoma.printable import nearest, printable
 
 __all__ = ["refuse_rules_about_labels", "refuse_rules_of_other_kind", "refuse_unknown_groups"]

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from scotoma.config.pod_environment import launcher_fault
 from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
-from scotoma.credentials import looks_secret
+from scotoma.storage.credentials import looks_secret
 
 __all__ = ["Gpu", "Images", "Kubeflow", "Limits", "Place", "Toleration", "Volume"]
 

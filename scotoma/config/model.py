@@ -27,6 +27,7 @@ from scotoma.config.label import (
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
 from scotoma.config.mitigation import Contest, Mitigation, has_stages
+from scotoma.config.own_code import is_code
 from scotoma.config.population import Population
 from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
@@ -35,7 +36,6 @@ from scotoma.config.sheet import Says
 from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
 from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve
-from scotoma.own_code import is_code
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
 from scotoma.sources.registry import AnySource

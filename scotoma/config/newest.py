@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scotoma import storage
+from scotoma.answers.natural import natural_order
 from scotoma.config.registered import RegisteredModel
-from scotoma.credentials import masked
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.printable import printable
+from scotoma.storage.credentials import masked
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from scotoma.credentials import masked
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable
+from scotoma.storage.credentials import masked
 from scotoma.storage.regular import open_regular
 
 __all__ = ["Location", "Says", "Sheet", "file_text", "sentence", "shown_value"]

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.config import Config
+from scotoma.config.own_code import is_code
 from scotoma.errors import MissingExtra
 from scotoma.extras import needs
 from scotoma.inference import Network, images_at_once
 from scotoma.inference.engines import open_engine
-from scotoma.machine import cores, has_gpu_driver
-from scotoma.own_code import is_code
+from scotoma.processes.machine import cores, has_gpu_driver
 
 __all__ = ["NetworkCost", "measure_models", "measure_training"]
 

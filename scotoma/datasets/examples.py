@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from scotoma.answers.group_keys import group_key
 from scotoma.answers.groups import Groups
 from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.datasets.image_size import ImageSize
 from scotoma.datasets.label_pairs import example_of_pair
 from scotoma.errors import DataError
-from scotoma.group_keys import group_key
-from scotoma.unreadable import UNREADABLE, readable, reason
+from scotoma.processes.unreadable import UNREADABLE, readable, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,8 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.datasets.image_size import SIDEWAYS, ImageSize, exif_orientation
 from scotoma.datasets.memory import available_memory
 from scotoma.errors import DataError
-from scotoma.machine import cores
 from scotoma.printable import printable
+from scotoma.processes.machine import cores
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

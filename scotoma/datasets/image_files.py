@@ -14,8 +14,8 @@ from scotoma import storage
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table
-from scotoma.untrusted import table_apart
 
 __all__ = ["SUFFIXES", "attributes_table", "image_files", "read_images"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.datasets.image_decoding import CHUNK, THREADS_PAY, image_opener
-from scotoma.machine import cores
+from scotoma.processes.machine import cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,6 +9,7 @@ import polars as pl
 
 from scotoma.answers.admission import translate
 from scotoma.answers.groups import group_values
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.pair import label_notes, read_labels
 from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
@@ -17,7 +18,6 @@ from scotoma.datasets.examples import FEATURES, AuditedExamples
 from scotoma.datasets.feature_columns import features_of_source
 from scotoma.datasets.text_columns import checked_text, refuse_empty_labels
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.detection.matching import AREAS, IOUS, Matching, box_pairs, match
-from scotoma.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Floats
 
 __all__ = ["DetectionScores", "detection_scores", "image_groups"]
 

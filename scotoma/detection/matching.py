@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from scotoma.answers.boxes import Detections, GroundTruth
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.numbers.inputs import Codes, Flags, Floats
 
 __all__ = [
     "AREAS",

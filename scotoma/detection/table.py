@@ -11,7 +11,7 @@ import polars as pl
 
 from scotoma.answers.boxes import GroundTruth
 from scotoma.detection.matching import AREAS, outcomes, overlaps
-from scotoma.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Floats
 from scotoma.readers.boxes import read_detections, read_ground_truth
 
 __all__ = ["FOUND", "GROUPING", "MEASURED", "MISSED", "BoxReading", "box_table", "found_table"]

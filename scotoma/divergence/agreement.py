@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scotoma.divergence.scoring import NARROW, label_ranks
-from scotoma.inputs import Labels
+from scotoma.numbers.inputs import Labels
 from scotoma.predictions import label_counts
 
 CHUNK = 2**15  # rows whose labels are counted at once

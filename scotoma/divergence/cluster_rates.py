@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
 from scotoma.numbers import Estimate, Units
+from scotoma.numbers.inputs import Floats
 
 GIVEN_POPULATIONS = "these populations, another test set"
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.scoring import DivergenceScores
-from scotoma.inputs import Floats, Ints, booleans, populations, true_labels
+from scotoma.numbers.inputs import Floats, Ints, booleans, populations, true_labels
 
 __all__ = ["ByDistance", "GroupByDistance", "by_distance"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.divergence.agreement import agreement
-from scotoma.inputs import Flags, Labels, booleans, populations, true_labels
 from scotoma.numbers import COMPRESSED, Estimate, Units
+from scotoma.numbers.inputs import Flags, Labels, booleans, populations, true_labels
 
 # What a flip of a dense member is, seen from its compressed partner.
 BACK = {"right_to_wrong": "wrong_to_right", "wrong_to_right": "right_to_wrong"}

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from scotoma.divergence.agreement import agreement
 from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
 from scotoma.divergence.scoring import CieCount, score
-from scotoma.inputs import Floats, Labels, populations
 from scotoma.numbers import (
     COMPRESSED,
     FEW_EVENTS,
@@ -25,6 +24,7 @@ from scotoma.numbers import (
     undefined,
 )
 from scotoma.numbers.enough import FEW
+from scotoma.numbers.inputs import Floats, Labels, populations
 from scotoma.numbers.rates import UNKNOWN_VARIANCE
 
 # A floor at h votes needs 2h dense members: no estimator from fewer is unbiased, for the chance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from scotoma.answers.group_keys import group_key
 from scotoma.audit import Audit
 from scotoma.audit.document import AuditedVariant, GalleryCard, GalleryPair
 from scotoma.audit.findings import Findings
@@ -22,7 +23,6 @@ from scotoma.document import (
     Table,
     show,
 )
-from scotoma.group_keys import group_key
 
 __all__ = ["gallery_documents", "gallery_section"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
-from scotoma.inputs import booleans, populations
 from scotoma.numbers import Number, Units, check_level
+from scotoma.numbers.inputs import booleans, populations
 
 __all__ = ["LabelParity", "label_parity"]
 

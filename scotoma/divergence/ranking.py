@@ -9,7 +9,7 @@ import numpy as np
 
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 
 
 @dataclass(frozen=True)

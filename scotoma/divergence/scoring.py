@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags, Floats, Labels, populations
+from scotoma.numbers.inputs import Flags, Floats, Labels, populations
 from scotoma.predictions import label_counts
 
 CELLS = 2**19  # counts held at once; about what a core's cache takes

@@ -13,9 +13,9 @@ from scotoma.divergence.cluster_rates import GIVEN_POPULATIONS, weighted_rate
 from scotoma.divergence.ranking import percentile_weights, threshold
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats, booleans, populations, true_labels
 from scotoma.numbers import Estimate, Units, undefined
 from scotoma.numbers.enough import FEWEST
+from scotoma.numbers.inputs import Flags, Floats, booleans, populations, true_labels
 
 GIVEN_SUBSET = "the subset is taken as given"
 

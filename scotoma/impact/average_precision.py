@@ -10,8 +10,8 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
 from scotoma.numbers import DENSE, Estimate, Number, Units, cluster_sums, undefined
+from scotoma.numbers.inputs import Floats
 
 __all__ = ["average_precision", "label_precisions", "mean_precision", "precision_estimate"]
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from scotoma.errors import DataError
 from scotoma.impact.layout import Layout, crossed, welch
-from scotoma.inputs import Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 from scotoma.numbers import (
     FEW_EVENTS,
     Estimate,
@@ -24,6 +23,7 @@ from scotoma.numbers import (
     undefined,
 )
 from scotoma.numbers.enough import FEW
+from scotoma.numbers.inputs import Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 
 __all__ = ["ClassCorrection", "ClassImpact", "class_impact"]
 

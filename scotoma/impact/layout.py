@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Flags, Floats, Labels
 from scotoma.numbers import Variance, cluster_sums, combine, flip_floor
 from scotoma.numbers.influences import member_variance
+from scotoma.numbers.inputs import Codes, Flags, Floats, Labels
 
 DUST = 1e-24  # what rounding leaves of influences that agree
 

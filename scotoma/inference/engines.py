@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.gpu import gpu_at_hand
 from scotoma.inference.preprocessing import OURS, Preprocessing
 from scotoma.inference.weights import read_weights
+from scotoma.processes.gpu import gpu_at_hand
 from scotoma.readers.onnx_outputs import choose_output, class_scores, is_probability
 
 if TYPE_CHECKING:

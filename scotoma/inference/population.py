@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.gpu import free_gpu_bytes
 from scotoma.inference.engines import (
     Engine,
     Network,
@@ -29,8 +28,9 @@ from scotoma.inference.engines import (
 )
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.workers import feeders, most_feeders
-from scotoma.machine import cores
 from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
+from scotoma.processes.gpu import free_gpu_bytes
+from scotoma.processes.machine import cores
 from scotoma.processes.used import Effort, Kind, Workers
 
 __all__ = [

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scotoma.errors import DataError
-from scotoma.exhausted import lacks_memory
 from scotoma.inference.engines import Network, OnnxEngine
 from scotoma.inference.model_process import call_limited, runtime_process
 from scotoma.inference.population import images_at_once
 from scotoma.printable import printable
+from scotoma.processes.exhausted import lacks_memory
 
 __all__ = ["Trial", "trials"]
 

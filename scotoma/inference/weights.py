@@ -31,7 +31,7 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
             "safetensors.numpy", "train", "prediction"
         ).load_file(path)
     except (OSError, KeyError, ValueError, safetensors.SafetensorError) as error:
-        from scotoma.unreadable import reason  # Polars comes with it
+        from scotoma.processes.unreadable import reason  # Polars comes with it
 
         raise DataError(
             f"weights {path} cannot be read ({reason(error)}); repeat the audit to make them again"

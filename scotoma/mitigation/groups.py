@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from scotoma.answers.group_keys import group_key
+from scotoma.answers.natural import natural_order
 from scotoma.config import Config, Mitigation
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.group_keys import group_key
-from scotoma.inputs import Ints
 from scotoma.mitigation.learning.samplers import cell_sizes
-from scotoma.natural import natural_order
+from scotoma.numbers.inputs import Ints
 from scotoma.printable import printable
 
 __all__ = ["TrainingGroups", "network_outputs", "training_groups"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Flags, Ints
+from scotoma.numbers.inputs import Array, Flags, Ints
 
 __all__ = ["judged_half"]
 

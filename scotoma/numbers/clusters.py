@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats, cluster_ids, floats
+from scotoma.numbers.inputs import Codes, Floats, cluster_ids, floats
 
 
 def cluster_sums(values: npt.ArrayLike, clusters: npt.ArrayLike | None) -> Floats:

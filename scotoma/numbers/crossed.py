@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats, floats
 from scotoma.numbers.enough import DOUBTED, ENOUGH_CHANGED, FEWEST_RUNS
 from scotoma.numbers.estimate import (
     Estimate,
@@ -20,6 +19,7 @@ from scotoma.numbers.estimate import (
     json_safe,
     undefined,
 )
+from scotoma.numbers.inputs import Floats, floats
 
 
 @dataclass(frozen=True)

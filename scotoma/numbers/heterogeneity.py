@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
 from scotoma.numbers.estimate import Estimate, check_level
+from scotoma.numbers.inputs import Floats
 
 __all__ = ["Heterogeneity", "heterogeneity"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 
 
 def example_variance(psi: Floats, n: float, times: Floats | None = None) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import floats
+from scotoma.numbers.inputs import floats
 
 Correction = Literal["holm", "bh", "none"]
 

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.numbers.clusters import cluster_sums
 from scotoma.numbers.crossed import Variance, combine, flip_floor, n_effective, of_variance
 from scotoma.numbers.enough import FEW, FEW_EVENTS, FEWEST_RUNS
 from scotoma.numbers.estimate import Estimate, undefined
 from scotoma.numbers.influences import example_variance, member_variance
+from scotoma.numbers.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.numbers.rates import Words, rate_estimate
 
 __all__ = ["COMPRESSED", "DENSE", "Number", "Units"]

@@ -13,10 +13,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats, Ints
 from scotoma.numbers.crossed import Variance, no_interval, of_variance
 from scotoma.numbers.enough import FEW, FEW_EVENTS, FEWEST
 from scotoma.numbers.estimate import Estimate, check_level, few_runs, none_seen, undefined
+from scotoma.numbers.inputs import Floats, Ints
 from scotoma.numbers.tally import Tally
 
 UNKNOWN_VARIANCE = Variance(math.nan, math.nan, math.nan, math.nan, math.nan)

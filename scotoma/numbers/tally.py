@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats, Ints, array, floats
 from scotoma.numbers.crossed import Variance, combine
 from scotoma.numbers.influences import member_variance
+from scotoma.numbers.inputs import Floats, Ints, array, floats
 
 __all__ = ["MOST_MEMBERS", "Tally", "power_table"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scotoma.document import show
-from scotoma.inputs import Flags
+from scotoma.numbers.inputs import Flags
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.printable import code_span

@@ -14,8 +14,8 @@ from scotoma.audit import Quantity
 from scotoma.audit.run_to_run import FairnessComparison, RunTests
 from scotoma.bias.fairness import NAMES
 from scotoma.document import show
-from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text

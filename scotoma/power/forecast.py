@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import gammaincinv, ndtr, stdtrit
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
 from scotoma.numbers.enough import FEWEST_RUNS
 from scotoma.numbers.estimate import Estimate, undefined
+from scotoma.numbers.inputs import Floats
 from scotoma.power.model import Design, expected_parts
 
 NODES = 16  # a variance component; 24 change the power by less than .001

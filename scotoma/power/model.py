@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, owens_t
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
 from scotoma.numbers.enough import FEWEST
+from scotoma.numbers.inputs import Floats
 from scotoma.numbers.tally import MOST_MEMBERS
 
 NODES = 96  # a difficulty_sd of 3 then has its kurtosis to 4 digits

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags
+from scotoma.numbers.inputs import Flags
 from scotoma.power.model import Design, Probit
 
 F4 = np.float32

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.admission import WAY_OUT
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import admit_answers
 from scotoma.answers.values import read_values
 from scotoma.config.label import threshold_classes
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.predictions.label_columns import read_label_columns
 from scotoma.predictions.matrix import TOP, kept_classes, smallest_type
 from scotoma.predictions.score_lists import (

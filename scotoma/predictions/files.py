@@ -21,7 +21,7 @@ from scotoma.predictions.matrix import (
     refuse_unless,
     smallest_type,
 )
-from scotoma.unreadable import readable, reason
+from scotoma.processes.unreadable import readable, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import numpy as np
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Answers
 from scotoma.errors import DataError
-from scotoma.inputs import first_difference, integers
+from scotoma.numbers.inputs import first_difference, integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import polars as pl
 from scotoma.answers.note import AdmissionNote, notes_metadata, read_notes
 from scotoma.errors import DataError
 from scotoma.predictions.files import NUMBERS
-from scotoma.unreadable import readable
+from scotoma.processes.unreadable import readable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

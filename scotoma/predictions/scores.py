@@ -18,8 +18,8 @@ from polars.io.plugins import register_io_source
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.unreadable import UNREADABLE, readable, reason
 from scotoma.storage.files import written
-from scotoma.unreadable import UNREADABLE, readable, reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

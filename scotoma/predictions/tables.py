@@ -11,18 +11,18 @@ from string import Formatter
 import polars as pl
 
 from scotoma import storage
+from scotoma.answers.natural import natural_order
 from scotoma.answers.values import column_text, read_values
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.detection.table import BoxReading, found_table
 from scotoma.errors import DataError
-from scotoma.natural import natural_order
 from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
+from scotoma.processes.unreadable import UNREADABLE, reason
+from scotoma.processes.untrusted import table_apart
 from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
 from scotoma.run.copies import folder_here
-from scotoma.unreadable import UNREADABLE, reason
-from scotoma.untrusted import table_apart
 
 __all__ = [
     "NAME_COLUMNS",

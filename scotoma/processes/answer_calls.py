@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ScotomaError
-from scotoma.exhausted import lacks_memory
+from scotoma.processes.exhausted import lacks_memory
 
 __all__ = ["answer"]
 

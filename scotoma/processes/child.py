@@ -27,7 +27,7 @@ from rich.progress import (
 )
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
-from scotoma.exhausted import exhausted
+from scotoma.processes.exhausted import exhausted
 from scotoma.processes.guardian import dismiss_guardian, end_group
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
-from scotoma.exhausted import lacks_memory
+from scotoma.processes.exhausted import lacks_memory
 
 __all__ = ["CrashedError", "IsolatedProcess", "MemoryLimitError"]
 

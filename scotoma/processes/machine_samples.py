@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from scotoma.gpu import gpu_readings
+from scotoma.processes.gpu import gpu_readings
 
 __all__ = ["machine_sampled"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scotoma.gpu import GpuUse
+from scotoma.processes.gpu import GpuUse
 
 __all__ = ["Effort", "Kind", "Workers"]
 

@@ -18,12 +18,12 @@ from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.answers.note import AdmissionNote
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Floats
 from scotoma.printable import printable
+from scotoma.processes.untrusted import read_apart, table_apart
 from scotoma.readers import coco, yolo
 from scotoma.readers.tables import open_arrays
 from scotoma.run.copies import folder_here, place_here
-from scotoma.untrusted import read_apart, table_apart
 
 __all__ = ["array_table", "ground_truth_here", "read_detections", "read_ground_truth"]
 

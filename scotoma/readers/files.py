@@ -17,12 +17,12 @@ from typing import Any
 import polars as pl
 import zstandard
 
+from scotoma.answers.natural import natural_order
 from scotoma.errors import ConfigError, DataError
-from scotoma.natural import natural_order
 from scotoma.printable import printable
+from scotoma.processes.unreadable import UNREADABLE
 from scotoma.readers.tables import plain_cells, scan_table, sniff, unreadable_table
 from scotoma.storage.regular import open_regular
-from scotoma.unreadable import UNREADABLE
 
 __all__ = [
     "Glimpse",

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from scotoma.credentials import masked
+from scotoma.answers.natural import natural_order
 from scotoma.errors import ConfigError, DataError
-from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable
+from scotoma.processes.untrusted import read_apart
 from scotoma.readers.evaluation_tables import LogColumns
 from scotoma.readers.extract import (
     FORMATS,
@@ -27,7 +27,7 @@ from scotoma.readers.extract import (
 from scotoma.readers.files import files_below
 from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog
 from scotoma.readers.tables import is_one_table
-from scotoma.untrusted import read_apart
+from scotoma.storage.credentials import masked
 
 __all__ = ["NoAnswerError", "NoLogError", "attributes_of", "read_logs"]
 

@@ -7,10 +7,10 @@ from typing import Literal
 
 import polars as pl
 
-from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.record import EvaluationLog, quoted_id
+from scotoma.storage.credentials import masked
 
 __all__ = ["Key", "Pairing", "pair"]
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from scotoma.credentials import looks_secret, masked
 from scotoma.printable import printable
 from scotoma.readers.files import Glimpse
+from scotoma.storage.credentials import looks_secret, masked
 
 __all__ = [
     "COLUMNS",

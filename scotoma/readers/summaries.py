@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.untrusted import read_apart
 from scotoma.readers.files import files_below, json_file, objects, part
 from scotoma.readers.helm import COUNTED, evaluation_of
 from scotoma.readers.inspect_ai import header
-from scotoma.untrusted import read_apart
 
 __all__ = ["Average", "Summary", "read_summaries"]
 

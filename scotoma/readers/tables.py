@@ -22,10 +22,10 @@ from scotoma.answers.values import holds_text
 from scotoma.config.limits import ReaderLimits
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable, quoted
+from scotoma.processes.unreadable import UNREADABLE, reason
+from scotoma.processes.untrusted import read_apart, surely_small, table_apart
 from scotoma.run.copies import folder_here
 from scotoma.storage import StampedFiles
-from scotoma.unreadable import UNREADABLE, reason
-from scotoma.untrusted import read_apart, surely_small, table_apart
 
 __all__ = [
     "TABLES",

@@ -12,11 +12,11 @@ from typing import Literal, get_args
 import polars as pl
 
 from scotoma.errors import ConfigError, DataError
+from scotoma.processes.unreadable import readable
 from scotoma.run import Run
 from scotoma.run.lock import try_lock
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import written
-from scotoma.unreadable import readable
 
 __all__ = ["FILE", "VERDICTS", "Review", "Reviews", "Verdict", "last_reviews", "open_reviews"]
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from scotoma.answers.groups import Groups
-from scotoma.inputs import Floats
 from scotoma.numbers import DENSE, Estimate, Number, Units
+from scotoma.numbers.inputs import Floats
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 
 __all__ = ["distortion", "structural_similarity"]
 

@@ -10,9 +10,9 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags, Floats, floats
 from scotoma.numbers import Estimate, Number, Variance, holm, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES
+from scotoma.numbers.inputs import Flags, Floats, floats
 from scotoma.numbers.rates import UNKNOWN_VARIANCE
 from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
 

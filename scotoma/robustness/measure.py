@@ -13,9 +13,9 @@ from scotoma import progress
 from scotoma.answers.groups import Groups
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.corruptions import STANDARD, family_of
-from scotoma.inputs import Flags, Floats
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.published import common_corruptions
 from scotoma.robustness.confidence import Familiarity, confidence_report
 from scotoma.robustness.corruption_error import (

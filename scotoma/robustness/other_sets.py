@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags, Floats, cluster_ids
 from scotoma.numbers import DENSE, Estimate, Number, Units, Words, undefined
+from scotoma.numbers.inputs import Flags, Floats, cluster_ids
 from scotoma.robustness.losses import SCALES, Scale, depends_on_scale, loss, why_undefined
 from scotoma.robustness.right_answers import Sides
 

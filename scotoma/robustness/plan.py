@@ -13,8 +13,8 @@ from scotoma.audit.robustness import ALL_KINDS
 from scotoma.config import Robustness
 from scotoma.corruptions import EXTENDED, FAMILIES, STANDARD, Profile, family_of, profile
 from scotoma.errors import ConfigError
-from scotoma.inputs import Codes
 from scotoma.numbers import COMPRESSED, DENSE
+from scotoma.numbers.inputs import Codes
 from scotoma.printable import nearest
 
 __all__ = ["CorruptedCondition", "RobustnessPlan", "refuse_impossible", "suite_of"]

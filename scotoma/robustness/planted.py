@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from scotoma.inputs import Flags
 from scotoma.numbers import COMPRESSED, DENSE, Units
 from scotoma.numbers.enough import FEWEST_PICTURES
+from scotoma.numbers.inputs import Flags
 from scotoma.robustness.losses import group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats
 from scotoma.numbers import DENSE, Estimate, Number, Units, Words
+from scotoma.numbers.inputs import Flags, Floats
 
 __all__ = ["ACCURACY", "Answered", "RightAnswers", "Sides"]
 

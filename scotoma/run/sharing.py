@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from scotoma.credentials import masked
+from scotoma.storage.credentials import masked
 
 if TYPE_CHECKING:
     from scotoma.config import Config

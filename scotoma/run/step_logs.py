@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from scotoma import storage
-from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.run.mirror import local_folder
+from scotoma.storage.credentials import masked
 from scotoma.storage.files import written
 
 __all__ = ["FOLDER", "StepLog", "Try", "last_tries", "step_log", "step_logs", "tries_of"]

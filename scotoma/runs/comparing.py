@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats, floats
 from scotoma.numbers import Estimate, benjamini_hochberg, check_level, undefined
+from scotoma.numbers.inputs import Floats, floats
 from scotoma.runs.effects import (
     THIS_TEST_SET,
     bare,

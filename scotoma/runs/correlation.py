@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 from scotoma.runs.table import ACCURACY, RunSets
 
 __all__ = ["MetricCorrelation", "correlate_metrics"]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy.special import chdtri, fdtri, nctdtrinc, ndtri, stdtrit
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats, floats
 from scotoma.numbers import Estimate, check_level, undefined
+from scotoma.numbers.inputs import Floats, floats
 
 # Metrics are of order 1, and sums of thousands of rounded terms: what differs by less is equal.
 ROUNDING = 64 * np.finfo(np.float64).eps

@@ -9,8 +9,8 @@ from typing import Literal
 
 import polars as pl
 
-from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.runs.effects import sawilowsky
 
 __all__ = ["ALPHA", "SIGN_WORDS", "RunFinding", "finding_rows"]

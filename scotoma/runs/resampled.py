@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scotoma.bias.bootstrap import weigh
 from scotoma.bias.fairness import examples_in_groups, fairness_of_cells
 from scotoma.bias.formulas import ClassConfusion
-from scotoma.inputs import Codes, Floats, cluster_ids
+from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 
 __all__ = ["DRAWS", "resampled_bias"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats, floats
 from scotoma.numbers import Estimate, check_level, undefined
+from scotoma.numbers.inputs import Floats, floats
 from scotoma.runs.comparing import flip_tests
 from scotoma.runs.effects import (
     bare,

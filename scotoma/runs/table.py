@@ -9,7 +9,7 @@ from typing import TypeAlias
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 from scotoma.printable import quoted
 
 __all__ = ["ACCURACY", "RunSet", "RunSets", "VariantSets", "run_sets", "table_of_runs"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate, check_level
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import listed, quoted
 from scotoma.runs.comparing import compare_runs, spread
 from scotoma.runs.correlation import MetricCorrelation, correlate_metrics

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scotoma.inputs import Flags
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, Units, Words
+from scotoma.numbers.inputs import Flags
 from scotoma.slices.outcomes import Outcome, Scored
 
 NOTHING = {"all": "examples", "negatives": "negatives", "positives": "positives"}

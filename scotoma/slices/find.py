@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.machine import cores
+from scotoma.processes.machine import cores
 from scotoma.slices.judging.choose import Judge, evidence_of
 from scotoma.slices.notes import harm_everywhere, leaks
 from scotoma.slices.null import Null, ProgressCallback

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Floats
+from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.printable import nearest
 from scotoma.slices.judging.tally import Rows
 

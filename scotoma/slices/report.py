@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.inputs import Flags
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Flags
 from scotoma.slices.null import Null
 from scotoma.slices.search.findings import SliceFinding, SliceTestResult
 from scotoma.slices.search.predicates import Predicate

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from scotoma.errors import DataError
-from scotoma.inputs import StatisticsProtocol
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import nearest
 from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.evidence import Direction

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags
 from scotoma.numbers import Estimate, undefined
+from scotoma.numbers.inputs import Flags
 from scotoma.slices.effects import estimate_change, estimate_difference, estimate_metric
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.choose import Judge

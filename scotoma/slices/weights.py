@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.hashing import hash_ids, mix
+from scotoma.slices.hashing import hash_ids, mix
 
 
 def _thresholds() -> tuple[int, ...]:

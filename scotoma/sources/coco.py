@@ -13,6 +13,7 @@ from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.image_files import attributes_table
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import refuse_doubled
 from scotoma.sources.annotated import (
     ONE_GENDER,
@@ -21,7 +22,6 @@ from scotoma.sources.annotated import (
     refuse_absent_annotations,
 )
 from scotoma.sources.contract import FolderPlace, MaybeFilePlace
-from scotoma.untrusted import table_apart
 
 __all__ = ["CocoSource"]
 

@@ -14,6 +14,7 @@ from scotoma.config.limits import ReaderLimits
 from scotoma.datasets.coco_labels import GENDER, caption_gender
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.untrusted import table_apart
 from scotoma.sources.annotated import (
     ONE_GENDER,
     AnnotatedSource,
@@ -21,7 +22,6 @@ from scotoma.sources.annotated import (
     refuse_absent_annotations,
 )
 from scotoma.sources.contract import FolderPlace
-from scotoma.untrusted import table_apart
 
 __all__ = ["ImsituSource", "situations"]
 

@@ -11,13 +11,13 @@ import polars as pl
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from scotoma import storage
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.config.registered import RegisteredModel
 from scotoma.config.shared import Frozen
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.hugging_face import (
     CONFIG,

@@ -22,6 +22,8 @@ from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.config.recipe import Recipe
 from scotoma.errors import DataError
 from scotoma.printable import printable
+from scotoma.processes.unreadable import UNREADABLE
+from scotoma.processes.untrusted import read_apart, table_apart
 from scotoma.sources.contract import (
     FolderPlace,
     LookedAt,
@@ -33,8 +35,6 @@ from scotoma.sources.contract import (
 )
 from scotoma.sources.pictures import Orientation, Size, image_size
 from scotoma.storage import StampedFiles
-from scotoma.unreadable import UNREADABLE
-from scotoma.untrusted import read_apart, table_apart
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config

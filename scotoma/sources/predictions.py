@@ -19,11 +19,11 @@ from scotoma.datasets.coco_labels import GENDER, captioned_genders, coco_labels
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
+from scotoma.processes.unreadable import reason
+from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import files_of_table, refuse_doubled, scan_table, table_at_hand
 from scotoma.sources.contract import FilePlace, MaybeFilePlace, Source, SourceFiles, SourceTable
 from scotoma.storage import StampedFiles
-from scotoma.unreadable import reason
-from scotoma.untrusted import table_apart
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config

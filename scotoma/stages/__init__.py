@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from scotoma.errors import DataError, ScotomaError
-from scotoma.gpu import refuse_without_gpus
+from scotoma.processes.gpu import refuse_without_gpus
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.step_logs import step_log
 from scotoma.stages.errors import error_recorded, forget_error, leave_error

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from scotoma.datasets import AuditedExamples
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.stages.inputs.texts import compared_notes
 from scotoma.stages.measures.pairs import (

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.datasets import AuditedExamples
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.stages.measures.gallery import gallery_pairs
 from scotoma.stages.measures.pairs import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
-from scotoma.exhausted import exhausted
+from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run, write_json
 from scotoma.run.mirror import Mirror
+from scotoma.storage.credentials import masked
 
 __all__ = ["error_recorded", "forget_error", "leave_error"]
 

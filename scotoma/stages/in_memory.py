@@ -23,9 +23,9 @@ from scotoma.config.label import Label
 from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import DataError
-from scotoma.inputs import Codes
-from scotoma.jsonable import jsonable
+from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions, smallest_type
 from scotoma.printable import listed, quoted
 from scotoma.stages.divergence import score_divergence

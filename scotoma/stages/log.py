@@ -14,10 +14,10 @@ from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
 from scotoma.audit.logged import LoggedAudit
 from scotoma.config.retraining import Keep
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import UNLOGGED, NotLogged, ScotomaError
-from scotoma.jsonable import jsonable
-from scotoma.machine import hardware, versions
 from scotoma.printable import printable
+from scotoma.processes.machine import hardware, versions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.workers import workers_left
 from scotoma.stages.judging.frontier import frontier_rows

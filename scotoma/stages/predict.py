@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.datasets.parts import part_digest
-from scotoma.machine import versions
+from scotoma.processes.machine import versions
 from scotoma.run import Run
 from scotoma.stages.members.files import graph_files, members_of, score_files
 from scotoma.stages.members.shards import Shard

@@ -16,8 +16,8 @@ from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.inference import Network
 from scotoma.inference.trials import trials
-from scotoma.machine import cores, versions
 from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes.machine import cores, versions
 from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.run import Run, read_json
 from scotoma.run.workers import leave_workers, say

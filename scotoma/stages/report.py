@@ -16,7 +16,7 @@ from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import StudyResult, read_study
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.machine import versions
+from scotoma.processes.machine import versions
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.stages.inputs.texts import compared_texts

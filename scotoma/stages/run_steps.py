@@ -15,9 +15,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.machine import cores, has_gpu_driver
 from scotoma.processes import WorkerPool, kept_workers, start_server, worker_pool
 from scotoma.processes.guardian import tie_to_parent
+from scotoma.processes.machine import cores, has_gpu_driver
 from scotoma.run import Run
 from scotoma.stages import perform
 from scotoma.stages.errors import leave_error

@@ -13,7 +13,7 @@ from scotoma import progress
 from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
 from scotoma.stages.measures.pairs import (
     PopulationPair,

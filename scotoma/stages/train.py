@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scotoma.config.own_code import is_code, module_digest
 from scotoma.extras import home_of
-from scotoma.machine import versions
-from scotoma.own_code import is_code, module_digest
+from scotoma.processes.machine import versions
 from scotoma.processes.machine_samples import machine_sampled
 from scotoma.processes.used import Workers
 from scotoma.run import Run

@@ -111,7 +111,7 @@ def give_verdict(
 def _give_verdict(
     folder: Mirror, rules: GateRules | None, as_of: datetime.date, shipped: str | None
 ) -> Judged:
-    from scotoma.summary import summary
+    from scotoma.report.summary import summary
     from scotoma.verdict import exit_code, judge, rules_without_file
     from scotoma.verdict.documents import junit, markdown
 

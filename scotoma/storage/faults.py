@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from scotoma.credentials import masked
 from scotoma.errors import DataError, UnreachableError
 from scotoma.storage.client import ATTEMPTS, endpoint, s3_exceptions
+from scotoma.storage.credentials import masked
 
 __all__ = ["storage_sentences"]
 

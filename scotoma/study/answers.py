@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError, DataError
+from scotoma.processes.untrusted import read_apart
 from scotoma.storage.regular import open_regular
 from scotoma.study.label_studio import Judgement, read_judgements
 from scotoma.study.plan import Orders, StudyKey, StudyPlan
@@ -24,7 +25,6 @@ from scotoma.study.questions import (
     SKIP,
     comment_line,
 )
-from scotoma.untrusted import read_apart
 
 __all__ = ["Event", "Submissions", "answers_of", "read_submissions"]
 

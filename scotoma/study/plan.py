@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from scotoma.errors import ConfigError, DataError
+from scotoma.processes.unreadable import reason
 from scotoma.run.records import read_json, write_json
-from scotoma.unreadable import reason
 
 __all__ = [
     "Arm",

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit.logged import LoggedAudit
-from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import home_of, needs
+from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,

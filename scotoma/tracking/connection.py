@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from scotoma.credentials import masked
 from scotoma.errors import ConfigError
+from scotoma.storage.credentials import masked
 from scotoma.tracking.database import sqlite_file
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.worst_change import worst_change, worst_mean
 from scotoma.config import Config
-from scotoma.credentials import masked
+from scotoma.storage.credentials import masked
 from scotoma.tracking.names import metric_names
 from scotoma.tracking.records import NOTE, POINTS, TEXT_LENGTH, VERDICTS, escape_markdown
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from scotoma.group_keys import parse_group_key
+from scotoma.answers.group_keys import parse_group_key
 
 __all__ = ["metric_names", "spelled"]
 

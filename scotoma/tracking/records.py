@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scotoma._version import __version__
+from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.base import Part
 from scotoma.audit.gate import JudgedVariant
@@ -21,7 +22,6 @@ from scotoma.audit.worst_change import (
     worst_mean,
 )
 from scotoma.document import Column, Table
-from scotoma.group_keys import parse_group_key
 from scotoma.printable import printable
 from scotoma.tracking.names import metric_names, spelled
 

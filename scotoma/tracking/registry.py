@@ -12,11 +12,11 @@ from typing import Any
 from scotoma import storage
 from scotoma.audit import GateResult
 from scotoma.config.registered import RegisteredModel
-from scotoma.credentials import masked
 from scotoma.errors import DataError, ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, read_json
+from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import fault, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 from scotoma.tracking.failed import audit_place

@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 from scotoma import storage
 from scotoma.audit import Audit, GateResult
 from scotoma.audit.logged import LoggedAudit
-from scotoma.credentials import masked
 from scotoma.errors import ScotomaError
 from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, read_json
 from scotoma.run.workers import workers_left
+from scotoma.storage.credentials import masked
 from scotoma.tracking.audits import logged_audits
 from scotoma.tracking.connection import (
     DATA_DATE,

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from scotoma.config import Recipe
 from scotoma.datasets import IndexedImages, looking_ahead
-from scotoma.machine import has_fast_bfloat16
 from scotoma.mitigation.learning.adversaries import fresh_adversary
 from scotoma.mitigation.learning.samplers import rows_with_repeats
+from scotoma.processes.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
 from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
 from scotoma.training.feature_maps import map_size

@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
+from scotoma.config.own_code import is_code
 from scotoma.errors import ConfigError
-from scotoma.own_code import is_code
 from scotoma.training.residual_networks import cifar_resnet, cifar_resnet18, wide_resnet
 from scotoma.training.speedrun import speedrun
 from scotoma.training.user_network import build_user_network

@@ -11,8 +11,8 @@ from types import FrameType
 
 import torch
 
+from scotoma.config.own_code import error_line, function_of
 from scotoma.errors import ConfigError
-from scotoma.own_code import error_line, function_of
 
 __all__ = ["build_user_network", "try_outputs"]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.gate import LevelTest
 from scotoma.audit.rows import Row
 from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
-from scotoma.group_keys import parse_group_key
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.estimate import inverse_link, link
 from scotoma.verdict.evidence import At, AuditRows, known, read_estimate

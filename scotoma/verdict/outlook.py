@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.audit.gate import Forecast
-from scotoma.inputs import Floats
 from scotoma.numbers import FEWEST_RUNS
 from scotoma.numbers.estimate import link
+from scotoma.numbers.inputs import Floats
 from scotoma.power import chance_beyond
 from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.question import Bound, LevelSpread, Question

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.robustness import ALL_KINDS
@@ -32,7 +33,6 @@ from scotoma.config.gate_groups import (
 )
 from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
-from scotoma.group_keys import parse_group_key
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
 from scotoma.verdict.evidence import At, AuditRows, Rise, known

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
 from scotoma.bias import amplification, counts, gap, group_changes, rates, tally
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import DataError
-from scotoma.jsonable import jsonable
 
 # Hooker et al. (2020), Characterising Bias in Compressed Models, per cent: table 5 (baseline and
 # 95% sparsity) and table 3 (normalised difference at 95% sparsity). The columns FY and FO of both

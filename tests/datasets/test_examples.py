@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from scotoma.answers.group_keys import group_key
 from scotoma.config import Config, parse_config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import DataError
-from scotoma.group_keys import group_key
 
 CONFIG = """\
 label: {column: face}

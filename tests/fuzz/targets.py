@@ -24,7 +24,6 @@ from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits
-from scotoma.credentials import masked
 from scotoma.datasets.cifar_binary import binary_files, load_binary
 from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_decoding import decode_rows
@@ -57,6 +56,7 @@ from scotoma.stages.external.records import facts_of_model
 from scotoma.stages.judging.previous import read_previous
 from scotoma.stages.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri
+from scotoma.storage.credentials import masked
 from scotoma.study.answers import read_submissions
 from scotoma.study.plan import KeyEntry, Orders, StudyKey, StudyPlan
 from scotoma.tracking.trend import trend_document

@@ -18,9 +18,9 @@ from scotoma import components
 from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import Robustness, default_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.gpu import GPUS_VARIABLE
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE, PATIENCE
+from scotoma.processes.gpu import GPUS_VARIABLE
 from scotoma.stages.members.shards import Shard
 from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
 

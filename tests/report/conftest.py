@@ -20,8 +20,8 @@ from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.thumbnails import shrunk
-from scotoma.machine import versions
 from scotoma.predictions import Predictions
+from scotoma.processes.machine import versions
 from scotoma.run import Run
 from scotoma.stages import report as reporting
 from scotoma.stages import slices as slicing

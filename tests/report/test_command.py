@@ -17,7 +17,7 @@ from scotoma.commands.report import report
 from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
-from scotoma.machine import versions
+from scotoma.processes.machine import versions
 from scotoma.run import Run, checksums, write_json
 from scotoma.run.mirror import Mirror
 from scotoma.stages.judging.previous import leave_previous

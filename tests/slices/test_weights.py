@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scotoma.hashing import hash_ids, mix
+from scotoma.slices.hashing import hash_ids, mix
 from scotoma.slices.weights import THRESHOLDS, poisson_weights
 
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from scotoma.config import Config, parse_config
+from scotoma.config.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
 from scotoma.errors import ConfigError
-from scotoma.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
 from scotoma.run import Run, read_json
 from scotoma.sources.onnx import OnnxSource
 from scotoma.sources.predictions import PredictionsSource

@@ -11,8 +11,8 @@ import pytest
 
 from scotoma.bias.subgroup import amplification
 from scotoma.divergence import excess
+from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
-from scotoma.jsonable import jsonable
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.stages.measures.rates import change_row
 

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from scotoma.audit import GateFile
 from scotoma.config.gate import parse_rules
 from scotoma.printable import code_span, printable
-from scotoma.summary import summary
+from scotoma.report.summary import summary
 from scotoma.verdict.documents import junit, markdown
 from scotoma.verdict.words import level_words
 from tests.audits import judge, whole

@@ -20,8 +20,8 @@ from scotoma.bias.fairness import NAMES
 from scotoma.bias.member_fairness import MOST_GROUPS, member_fairness
 from scotoma.config.gate import parse_rules
 from scotoma.config.gate_levels import LEVEL_METRICS, OF_LABELS, neutral
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError
-from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
 from scotoma.tracking.records import audit_records
 from scotoma.verdict.documents import junit, markdown

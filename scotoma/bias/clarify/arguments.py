@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scotoma.bias.clarify.cells import count_cells
 from scotoma.bias.clarify.table import METRICS
 from scotoma.errors import DataError
-from scotoma.inputs import array, booleans, cluster_ids, coded, floats
 from scotoma.numbers import cluster_sums, n_effective
+from scotoma.numbers.inputs import array, booleans, cluster_ids, coded, floats
 
 if TYPE_CHECKING:
     from scotoma.bias.clarify.fliptest import Fliptest

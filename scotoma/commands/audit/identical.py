@@ -19,12 +19,12 @@ from scotoma.commands.gate import chosen_rules, day
 from scotoma.commands.variance.measure import spread_document
 from scotoma.config import Config
 from scotoma.document import show
+from scotoma.document.jsonable import jsonable
 from scotoma.document.lines import wrapped
 from scotoma.document.text import document_text
 from scotoma.errors import ConfigError
-from scotoma.inputs import Floats
-from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Floats
 from scotoma.processes import kept_workers
 from scotoma.processes.used import Workers
 from scotoma.published import fairness_variance

@@ -22,7 +22,7 @@ from scotoma.divergence import score
 from scotoma.document import Cell, Column, Interval, Table
 from scotoma.document.text import text_table
 from scotoma.errors import DataError
-from scotoma.inputs import Labels
+from scotoma.numbers.inputs import Labels
 from scotoma.printable import printable
 from scotoma.review.measure import FEWEST, corrected_change, drawn_prefix
 from scotoma.review.verdicts import FILE, Review, last_reviews, read_reviews

@@ -22,11 +22,10 @@ from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.commands.shared.configuration import configuration, own_code
 from scotoma.commands.shared.installed import require_extras
 from scotoma.config import Config
-from scotoma.credentials import masked
 from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
-from scotoma.exhausted import exhausted
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
+from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
@@ -34,6 +33,7 @@ from scotoma.stages.inputs.newest import resolved, with_variants
 from scotoma.stages.judging.terms import Judging
 from scotoma.stages.run_steps import refuse_too_early
 from scotoma.stages.steps import named
+from scotoma.storage.credentials import masked
 from scotoma.storage.files import new_file, remove_partial
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def run_configured(
                 _say_step(run, step, console, as_json=as_json)
                 return 0
             before = _records(run)
-            judging_needs = ("scotoma.stages.verdict", "scotoma.summary", "scipy.special")
+            judging_needs = ("scotoma.stages.verdict", "scotoma.report.summary", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
             from scotoma.stages.verdict import give_verdict
 

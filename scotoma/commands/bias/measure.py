@@ -15,8 +15,8 @@ from scotoma.commands.bias.four_fifths import four_fifths_document, measure_four
 from scotoma.commands.bias.page import bias_document
 from scotoma.commands.bias.table import BiasQuestion, BiasTable, read_bias_table
 from scotoma.commands.shared.long_table import widened
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
-from scotoma.jsonable import jsonable
 from scotoma.readers.tables import read_table
 
 __all__ = ["BiasQuestion", "measure_bias", "run_bias"]

@@ -18,11 +18,11 @@ from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.document import Column, Document, Section, Table
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
 from scotoma.errors import ConfigError
-from scotoma.inputs import Floats
-from scotoma.jsonable import jsonable
 from scotoma.numbers import FEW_RUNS
+from scotoma.numbers.inputs import Floats
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 

@@ -11,7 +11,7 @@ from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
 from scotoma.costs.measuring import MeasuringCost
 from scotoma.datasets.join import Join
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.stages.robustness.forecast import RobustnessForecast
 
 __all__ = ["AuditForecast"]

@@ -13,11 +13,11 @@ import numpy as np
 from scotoma.comparison.means import ScoreTable, score_table
 from scotoma.config import Config
 from scotoma.document import Cell, Column, Table
+from scotoma.document.jsonable import jsonable
 from scotoma.document.lines import wrapped
 from scotoma.document.text import text_table
 from scotoma.errors import ConfigError
-from scotoma.inputs import Flags
-from scotoma.jsonable import jsonable
+from scotoma.numbers.inputs import Flags
 from scotoma.printable import printable
 from scotoma.sources.contract import Score
 from scotoma.sources.reading import survey_examples

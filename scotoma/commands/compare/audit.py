@@ -13,6 +13,7 @@ import polars as pl
 import yaml
 
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, check_language, is_label, unanswered_note
+from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import as_text, read_audit, read_gate
@@ -29,8 +30,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Codes
-from scotoma.natural import natural_order
+from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS

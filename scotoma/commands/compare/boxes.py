@@ -28,7 +28,7 @@ from scotoma.detection.average_precision import DetectionScores, detection_score
 from scotoma.detection.matching import BoxOutcomes, dealt_outcomes, outcomes
 from scotoma.detection.table import FOUND, GROUPING, MEASURED, MISSED, box_table
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Codes
+from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.processes import map_in_order

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.answers.admission import is_label
+from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import Pair
 from scotoma.answers.values import tidy
 from scotoma.bias import amplification, selection_changes
 from scotoma.commands.compare.answers import are_outcomes
 from scotoma.document import Column, Table
 from scotoma.errors import ConfigError
-from scotoma.natural import natural_order
 from scotoma.numbers import FEW_RUNS, Estimate
 from scotoma.printable import listed, quoted
 

@@ -27,9 +27,9 @@ from scotoma.commands.compare.text import (
 from scotoma.commands.gate import chosen_rules, day, print_out
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.document import Section
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import section_lines
 from scotoma.errors import ConfigError
-from scotoma.jsonable import jsonable
 from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
 from scotoma.stages.judging.terms import Judging
 

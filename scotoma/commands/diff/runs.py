@@ -26,9 +26,9 @@ from scotoma.commands.diff.document import (
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.document.html import html_page
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
 from scotoma.errors import DataError
-from scotoma.jsonable import jsonable
 from scotoma.numbers import ChangeEvidence
 from scotoma.predictions import Predictions
 from scotoma.printable import printable

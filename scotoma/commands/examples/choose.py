@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scotoma.answers.natural import natural_order
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Cell, Column, Document, Section, Table, show
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
-from scotoma.hashing import hash_ids
-from scotoma.jsonable import jsonable
-from scotoma.natural import natural_order
 from scotoma.printable import ONE_OF_THEM, nearest, printable, quoted
 from scotoma.run import Run, checksums
+from scotoma.slices.hashing import hash_ids
 
 __all__ = ["chosen_examples", "run_examples", "sample_size", "to_label"]
 

@@ -15,6 +15,7 @@ import typer
 import yaml
 
 from scotoma.answers.groups import parse_groups
+from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_labels
 from scotoma.answers.values import holds_text
 from scotoma.commands.bias.scores import SCORES
@@ -39,7 +40,6 @@ from scotoma.commands.shared.tables import column, columns
 from scotoma.config import parse_config
 from scotoma.config.label import Label
 from scotoma.errors import ConfigError, DataError
-from scotoma.natural import natural_order
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted

@@ -16,10 +16,10 @@ from scotoma.datasets import AuditedExamples
 from scotoma.document import Table
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.hashing import hash_ids
 from scotoma.printable import printable
 from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
 from scotoma.run import Run, checksums
+from scotoma.slices.hashing import hash_ids
 from scotoma.stages.inputs.texts import compared_texts
 from scotoma.stages.report import images_of
 

@@ -15,9 +15,9 @@ from scotoma.audit import Audit, GateResult, read_audit, read_part
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.document import Cell, Column, Document, Section, Table
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
 from scotoma.errors import ScotomaError
-from scotoma.jsonable import jsonable
 from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run

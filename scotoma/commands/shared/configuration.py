@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scotoma import storage
 from scotoma.config import Config, default_config, load_config
+from scotoma.config.own_code import code_allowed
 from scotoma.errors import ConfigError
-from scotoma.own_code import code_allowed
 
 __all__ = ["configuration", "own_code"]
 

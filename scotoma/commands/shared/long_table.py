@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 
 import polars as pl
 
+from scotoma.answers.natural import natural_order
 from scotoma.answers.values import column_text
 from scotoma.commands.bias.table import BiasQuestion
 from scotoma.commands.shared.tables import column, texts
 from scotoma.errors import ConfigError, DataError
-from scotoma.natural import natural_order
 from scotoma.printable import listed, quoted
 
 __all__ = ["widened"]

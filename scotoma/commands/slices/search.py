@@ -19,8 +19,8 @@ from rich.progress import Progress as Bar
 from scotoma.commands.slices.page import format_slices
 from scotoma.commands.slices.table import Sliced, SlicesQuestion, choose_columns, read_sliced
 from scotoma.document import Table
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError, DataError
-from scotoma.jsonable import jsonable
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here

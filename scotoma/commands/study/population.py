@@ -9,10 +9,10 @@ import numpy.typing as npt
 import polars as pl
 from scipy.special import softmax
 
+from scotoma.answers.group_keys import group_key
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
-from scotoma.group_keys import group_key
 from scotoma.predictions import Predictions, ScoresFile, label_counts
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import Run, checksums

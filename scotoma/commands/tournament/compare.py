@@ -17,9 +17,9 @@ from scotoma.commands.tournament.runs import FinishedTechniques, read_finished, 
 from scotoma.config.techniques import BASE
 from scotoma.document import Table
 from scotoma.document.html import html_page
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text, markdown_text
 from scotoma.errors import ConfigError
-from scotoma.jsonable import jsonable
 from scotoma.printable import listed, quoted
 from scotoma.published import fairness_variance
 from scotoma.runs import (

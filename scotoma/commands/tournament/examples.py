@@ -12,7 +12,7 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import over_index
 from scotoma.errors import DataError
-from scotoma.inputs import Codes, Flags, Ints
+from scotoma.numbers.inputs import Codes, Flags, Ints
 from scotoma.printable import quoted
 from scotoma.runs import RunFinding, VariantSets, resampled_bias
 from scotoma.runs.effects import bare

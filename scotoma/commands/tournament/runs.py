@@ -14,12 +14,12 @@ from scotoma.commands.variance.measure import canonical_table
 from scotoma.config.sheet import Sheet
 from scotoma.config.techniques import TechniqueFacts
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Floats
+from scotoma.numbers.inputs import Floats
 from scotoma.printable import listed, quoted
+from scotoma.processes.untrusted import read_apart
 from scotoma.readers.tables import open_arrays, read_table
 from scotoma.runs import ACCURACY, RunSets, VariantSets, run_sets
 from scotoma.storage.regular import open_regular
-from scotoma.untrusted import read_apart
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit

@@ -17,8 +17,8 @@ from scotoma.config import Config, load_config
 from scotoma.config.mitigation import Contestant
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
-from scotoma.exhausted import exhausted
 from scotoma.printable import printable
+from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
 from scotoma.runs import FEWEST_RUNS
 from scotoma.stages.judging.terms import Judging

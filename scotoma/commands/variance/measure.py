@@ -13,11 +13,11 @@ import polars as pl
 from scotoma.answers.values import tidy
 from scotoma.commands.shared.tables import column, numbers, texts
 from scotoma.document import Cell, Column, Document, Section, Table
+from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import StatisticsProtocol
-from scotoma.jsonable import jsonable
 from scotoma.numbers import undefined
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import read_table
 from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread

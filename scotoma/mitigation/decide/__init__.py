@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Array
 from scotoma.mitigation.decide.heads import (
     Argmax,
     Ensemble,
@@ -24,6 +23,7 @@ from scotoma.mitigation.decide.offsets import Offsets
 from scotoma.mitigation.decide.reduce_amplification import NotBalancedWarning, ReduceAmplification
 from scotoma.mitigation.decide.rule import Needs, Rule
 from scotoma.mitigation.decide.thresholds import Thresholds
+from scotoma.numbers.inputs import Array
 
 __all__ = [
     "TECHNIQUES",

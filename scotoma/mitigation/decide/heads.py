@@ -14,7 +14,6 @@ from pydantic import Field
 from scipy.special import softmax
 
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.rule import (
     EqualRows,
     Needs,
@@ -23,6 +22,7 @@ from scotoma.mitigation.decide.rule import (
     check_groups,
     check_scores,
 )
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["Argmax", "Count", "Ensemble", "JointSum", "OwnHead", "PriorMaximum", "PriorSum"]
 __all__ += ["SumOfHeads", "groups_and_classes", "pair_scores"]

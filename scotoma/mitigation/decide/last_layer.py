@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, check_scores
 from scotoma.mitigation.held_out import judged_half
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["LastLayer"]
 

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import FiniteFloat
 from scipy.special import logsumexp, softmax
 
-from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.rule import (
     EqualRows,
     Needs,
@@ -17,6 +16,7 @@ from scotoma.mitigation.decide.rule import (
     check_groups,
     check_scores,
 )
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["Offsets"]
 

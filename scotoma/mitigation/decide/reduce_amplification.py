@@ -14,9 +14,9 @@ from pydantic import Field
 from scipy.special import softmax
 
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.heads import Count, groups_and_classes, pair_scores
 from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["Balanced", "NotBalancedWarning", "ReduceAmplification"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Array, Floats
+from scotoma.numbers.inputs import Array, Floats
 
 __all__ = ["RocHull", "roc_hull"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Floats, Ints
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["EqualRows", "Needs", "Rule", "cell_counts", "check_groups", "check_scores"]
 

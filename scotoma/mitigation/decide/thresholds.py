@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Floats, Ints
 from scotoma.mitigation.decide.roc import RocHull, roc_hull
 from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_groups
+from scotoma.numbers.inputs import Array, Floats, Ints
 
 __all__ = ["Equal", "GroupThresholds", "Thresholds", "margins"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.inputs import Flags, Ints
+from scotoma.numbers.inputs import Flags, Ints
 
 __all__ = [
     "balanced_batch",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from scotoma.inputs import Flags, Floats
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.slices.beam.part import PartRows, Query, Sums
 from scotoma.slices.judging.evidence import Lane
 from scotoma.slices.judging.tally import Cells

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats
 from scotoma.numbers import Estimate, Variance, Words, undefined
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.numbers.rates import rate_estimate
 from scotoma.slices.beam.moments import Moments, estimate, score_lanes
 from scotoma.slices.beam.part import PartRows, Query, Sums

@@ -12,16 +12,16 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.values import infer_type
-from scotoma.credentials import masked
 from scotoma.errors import DataError
 from scotoma.extras import needs
-from scotoma.hashing import hash_ids
 from scotoma.slices.beam.columns import TableColumns
 from scotoma.slices.beam.part import Query
+from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging.means import Centre, counts_nonevents, psi_of, several
 from scotoma.slices.outcomes import Outcome, metric_named, none_at_risk
 from scotoma.slices.search.coding import Coding
 from scotoma.slices.search.predicates import codings
+from scotoma.storage.credentials import masked
 
 PURPOSE = "searching slices on Beam"
 SAMPLE = 100_000  # examples whose outcomes are dealt out, and that are looked at for leakage

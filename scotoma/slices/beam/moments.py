@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Floats
 from scotoma.numbers import Estimate, Variance, combine, flip_floor, of_variance
 from scotoma.numbers.enough import FEW, FEW_EVENTS
 from scotoma.numbers.influences import member_variance
+from scotoma.numbers.inputs import Floats
 from scotoma.slices.outcomes import Outcome
 
 ROUNDING = 16 * np.finfo(np.float64).eps  # of a sum of squares: what is smaller is 0

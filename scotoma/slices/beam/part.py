@@ -11,9 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from scotoma.answers.values import convert
-from scotoma.hashing import hash_ids
-from scotoma.inputs import Flags, Floats
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.slices.beam.columns import TableColumns
+from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging import tally
 from scotoma.slices.judging.bootstrap import BootstrapLane
 from scotoma.slices.judging.evidence import Evidence, Lane

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from scotoma.errors import DataError
-from scotoma.inputs import Flags, Floats, Ints
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Flags, Floats, Ints
 from scotoma.slices.judging.bootstrap import member_draws, replicate_spread, student_p
 from scotoma.slices.judging.evidence import Direction, JudgedCells
 from scotoma.slices.judging.tally import Keys, Rows, Tallied

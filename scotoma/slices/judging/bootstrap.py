@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from scotoma.inputs import Flags, Floats, Ints
 from scotoma.numbers import Estimate, undefined
+from scotoma.numbers.inputs import Flags, Floats, Ints
 from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
 from scotoma.slices.judging.tails import two_sided
 from scotoma.slices.judging.tally import Lanes, Part, Rows, Sums, narrow

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.errors import DataError
-from scotoma.inputs import Ints
+from scotoma.numbers.inputs import Ints
 from scotoma.slices.judging.auc import Ranks
 from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
 from scotoma.slices.judging.evidence import Evidence, Lane

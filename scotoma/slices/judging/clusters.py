@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Codes, Floats
+from scotoma.numbers.inputs import Codes, Floats
 from scotoma.slices.judging.tally import Keys
 
 

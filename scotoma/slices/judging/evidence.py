@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from scotoma.inputs import Codes, Flags, Floats
 from scotoma.numbers import Estimate
+from scotoma.numbers.inputs import Codes, Flags, Floats
 from scotoma.slices.judging.clusters import ClusterSums
 from scotoma.slices.judging.tally import Cells, Part, Rows, Sums, Tallied
 from scotoma.slices.outcomes import Outcome, shuffle

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from scotoma.inputs import Flags, Floats
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.slices.judging.clusters import ClusterVariance
 from scotoma.slices.judging.evidence import Direction, JudgedCells, Lane, Shared
 from scotoma.slices.judging.tails import two_sided

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, gammaln
 
-from scotoma.inputs import Floats, Ints
+from scotoma.numbers.inputs import Floats, Ints
 from scotoma.slices.judging.evidence import Direction
 
 BLOCK = 1 << 15  # cells whose tails are summed together: their columns stay in the cache

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scotoma.inputs import Flags, Floats
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.judging.evidence import JudgedCells
 from scotoma.slices.search.findings import Key, SliceFinding, SliceTestResult, key_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Flags
+from scotoma.numbers.inputs import Flags
 from scotoma.slices.judging.tally import Rows
 from scotoma.slices.search.lattice import Subset, shape_of
 from scotoma.slices.search.predicates import Encoded

@@ -10,7 +10,7 @@ from math import comb, prod
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.inputs import Flags
+from scotoma.numbers.inputs import Flags
 from scotoma.slices.judging.tally import Cells, Keys, Lanes, Rows
 from scotoma.slices.search.predicates import Encoded
 

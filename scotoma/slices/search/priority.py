@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from scotoma.inputs import Flags, Floats
+from scotoma.numbers.inputs import Flags, Floats
 from scotoma.slices.judging.choose import Judge
 from scotoma.slices.search.lattice import Subset, below, blocks, feature_subsets, shape_of
 from scotoma.slices.search.predicates import Encoded

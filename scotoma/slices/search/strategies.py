@@ -8,8 +8,8 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
-from scotoma.hashing import hash_ids
-from scotoma.inputs import Flags
+from scotoma.numbers.inputs import Flags
+from scotoma.slices.hashing import hash_ids
 from scotoma.slices.judging.choose import Judge
 from scotoma.slices.judging.correction import Correction, adjust
 from scotoma.slices.judging.tally import Cells, Rows

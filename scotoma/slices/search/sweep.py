@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scotoma.inputs import Flags, Floats, Ints
+from scotoma.numbers.inputs import Flags, Floats, Ints
 from scotoma.processes import map_in_order
 from scotoma.slices.judging.choose import Judge
 from scotoma.slices.search.lattice import (

@@ -10,8 +10,8 @@ from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.inference.external import read_model
 from scotoma.inference.trials import trials
-from scotoma.machine import versions
 from scotoma.printable import printable
+from scotoma.processes.machine import versions
 from scotoma.run import Run, write_json
 from scotoma.run.copies import folder_here
 from scotoma.stages.external.network import labels_network

@@ -13,9 +13,9 @@ from scotoma.audit.precision import MeasuredDetectors
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import dealt_outcomes, outcomes
 from scotoma.detection.table import BoxReading
+from scotoma.document.jsonable import jsonable
 from scotoma.errors import DataError
-from scotoma.inputs import Flags
-from scotoma.jsonable import jsonable
+from scotoma.numbers.inputs import Flags
 from scotoma.predictions.tables import PredictionTable
 from scotoma.printable import printable
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth

@@ -16,7 +16,7 @@ from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
 from scotoma.audit.sections import BiasSection, DivergenceSection
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import AuditedExamples
-from scotoma.jsonable import jsonable
+from scotoma.document.jsonable import jsonable
 from scotoma.numbers import FEWEST_RUNS, holm
 from scotoma.numbers.enough import FEW
 from scotoma.run import Run

@@ -22,6 +22,7 @@ from scotoma.config.limits import GIB, ReaderLimits
 from scotoma.errors import DataError
 from scotoma.inference import Network
 from scotoma.processes import IsolatedProcess
+from scotoma.processes.untrusted import read_apart
 from scotoma.quantization.layers import layers_of, products_of
 from scotoma.run import Run
 from scotoma.stages.layers.pruned import PrunedLayers, zero_shares
@@ -35,7 +36,6 @@ from scotoma.stages.repair.float_members import (
 )
 from scotoma.stages.repair.refusals import int8_mode
 from scotoma.storage.regular import bytes_on_disk
-from scotoma.untrusted import read_apart
 
 __all__ = ["ExternalLayers", "external_layers"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.group_keys import group_key, parse_group_key
 from scotoma.answers.groups import Groups
 from scotoma.datasets import AuditedExamples
-from scotoma.group_keys import group_key, parse_group_key
 
 __all__ = ["REST", "FacetPair", "facet_pairs", "facet_rows", "groups_of", "strata_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.datasets import AuditedExamples
-from scotoma.hashing import hash_ids
+from scotoma.slices.hashing import hash_ids
 
 __all__ = ["gallery_pairs"]
 

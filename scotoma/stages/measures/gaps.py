@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scotoma.answers.group_keys import group_key
 from scotoma.answers.groups import Groups
 from scotoma.bias.counting import metrics
 from scotoma.bias.gaps import group_gap, rise
 from scotoma.datasets import AuditedExamples
-from scotoma.group_keys import group_key
 from scotoma.numbers import Number, Units
 from scotoma.stages.measures.facets import REST, groups_of
 

@@ -15,7 +15,7 @@ from scotoma.answers.admission import is_label
 from scotoma.answers.pair import Examples, Pair
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.inputs import first_difference
+from scotoma.numbers.inputs import first_difference
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.processes import map_in_order
 from scotoma.run import Run

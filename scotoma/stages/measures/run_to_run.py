@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import AuditedExamples
-from scotoma.inputs import StatisticsProtocol
 from scotoma.numbers import Estimate, undefined
+from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.runs import RunFinding, compare_runs, spread
 
 __all__ = ["FairnessOfRuns", "LabelRows"]

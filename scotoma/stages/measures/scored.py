@@ -14,8 +14,8 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.config import Variant
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.inputs import first_difference
 from scotoma.numbers import Estimate, Variance
+from scotoma.numbers.inputs import first_difference
 from scotoma.predictions import ScoredExamples
 from scotoma.run import Run
 from scotoma.sources.contract import Score

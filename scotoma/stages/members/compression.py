@@ -16,8 +16,8 @@ from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, scores_onnx
 from scotoma.inference.weights import read_weights
-from scotoma.machine import versions
 from scotoma.mitigation.groups import network_outputs
+from scotoma.processes.machine import versions
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from scotoma.answers.group_keys import group_key
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.group_keys import group_key
 from scotoma.inference import MemberAnswers
 from scotoma.mitigation.decide import Rule, fit
 from scotoma.mitigation.groups import TrainingGroups, training_groups

@@ -22,10 +22,10 @@ from scotoma.inference.costs import file_sizes, latencies_apart, measure_latenci
 from scotoma.inference.engines import runs_on_gpu
 from scotoma.inference.model_process import runtime_process
 from scotoma.inference.population import needs_torch
-from scotoma.machine import cores
 from scotoma.mitigation.groups import network_outputs
 from scotoma.predictions import TOP, Predictions, kept_classes, smallest_type
 from scotoma.processes import WorkerPool, map_in_order, worker_pool
+from scotoma.processes.machine import cores
 from scotoma.processes.used import Workers
 from scotoma.run import Run, write_json
 from scotoma.run.workers import leave_workers, say

@@ -12,12 +12,12 @@ from scotoma.config import Config
 from scotoma.config.techniques import AFTERWARDS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
-from scotoma.inputs import Flags, Ints
-from scotoma.machine import cores
 from scotoma.mitigation import decide
 from scotoma.mitigation.held_out import judged_half
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.printable import nearest, printable
 from scotoma.processes import worker_pool
+from scotoma.processes.machine import cores
 from scotoma.run import Run
 from scotoma.stages.mitigation.outputs import member_outputs
 from scotoma.stages.mitigation.refusals import compressed_variant, refuse_heads

@@ -14,7 +14,7 @@ from scotoma.inference import Network, PixelArray
 from scotoma.inference.engines import OnnxEngine, TorchEngine, open_engine, runs_as_graph
 from scotoma.inference.population import images_at_once
 from scotoma.inference.weights import read_weights
-from scotoma.inputs import Array
+from scotoma.numbers.inputs import Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

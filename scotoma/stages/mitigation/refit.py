@@ -15,10 +15,10 @@ import numpy as np
 
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.inputs import Ints
-from scotoma.machine import cores
 from scotoma.mitigation import decide
+from scotoma.numbers.inputs import Ints
 from scotoma.processes import worker_pool
+from scotoma.processes.machine import cores
 from scotoma.run import Run, code_digest, read_record, write_json
 from scotoma.stages.mitigation.apply import group_codes, refuse_empty
 from scotoma.stages.mitigation.outputs import outputs_by_member

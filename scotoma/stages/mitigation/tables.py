@@ -15,7 +15,7 @@ import yaml
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
 from scotoma.datasets import AuditedExamples
-from scotoma.inputs import Array, Flags, Ints
+from scotoma.numbers.inputs import Array, Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.stages.judging.terms import Judging

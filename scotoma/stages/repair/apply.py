@@ -14,7 +14,7 @@ from scotoma.datasets import AuditedExamples, decode_images_to
 from scotoma.errors import DataError
 from scotoma.inference import measure_costs
 from scotoma.inference.model_process import runtime_on_demand
-from scotoma.inputs import Flags, Ints
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.predictions import Predictions
 from scotoma.stages.external.network import labels_network
 from scotoma.stages.members.files import held_members

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scotoma.config import Variant
 from scotoma.datasets.label_pairs import label_rows
 from scotoma.inference import Network, predict_members
-from scotoma.inputs import Ints
+from scotoma.numbers.inputs import Ints
 from scotoma.processes import IsolatedProcess
 from scotoma.quantization.calibration import Ranges, calibrated_tensors
 from scotoma.quantization.compress import put_in_order, static_ranges

@@ -16,7 +16,7 @@ from scotoma.errors import DataError
 from scotoma.inference import OURS, Network, Preprocessing
 from scotoma.inference.external import image_input
 from scotoma.inference.weights import read_weights
-from scotoma.inputs import Array
+from scotoma.numbers.inputs import Array
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import silence_quantizers
 from scotoma.run import Run

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.inputs import Array, Flags, Floats
 from scotoma.numbers import COMPRESSED, DENSE, Estimate, Units
+from scotoma.numbers.inputs import Array, Flags, Floats
 
 __all__ = ["OTHERS", "Harm", "error_change"]
 

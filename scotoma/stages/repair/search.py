@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scotoma import progress
-from scotoma.inputs import Flags, Ints
+from scotoma.numbers.inputs import Flags, Ints
 from scotoma.quantization.choose_layers import choose_layers
 from scotoma.stages.repair.candidates import AUDITED, RepairChoices
 from scotoma.stages.repair.harm import Harm, error_change

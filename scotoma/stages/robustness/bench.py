@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scotoma.datasets import AuditedExamples
 from scotoma.inference.engines import Network
 from scotoma.inference.population import predict_members
-from scotoma.inputs import Array, Ints
-from scotoma.machine import versions
+from scotoma.numbers.inputs import Array, Ints
 from scotoma.predictions import kept_classes, smallest_type
+from scotoma.processes.machine import versions
 from scotoma.robustness.confidence import energy
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from scotoma.errors import ConfigError
-from scotoma.inputs import Array, Ints
+from scotoma.numbers.inputs import Array, Ints
 from scotoma.predictions import Predictions
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.run import Run, read_record

@@ -13,13 +13,13 @@ import numpy as np
 
 from scotoma import progress
 from scotoma.corruptions import Profile, corrupt
-from scotoma.gpu import free_gpu_bytes
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.population import BATCHES, images_at_once
 from scotoma.inference.workers import sharers
-from scotoma.inputs import Ints
-from scotoma.machine import cores
+from scotoma.numbers.inputs import Ints
 from scotoma.processes import worker_pool
+from scotoma.processes.gpu import free_gpu_bytes
+from scotoma.processes.machine import cores
 from scotoma.robustness.distortion import distortion
 from scotoma.robustness.plan import CorruptedCondition
 from scotoma.stages.robustness.bench import Columns, said_by

@@ -15,7 +15,7 @@ from scotoma.config import Config
 from scotoma.corruptions import KINDS, SEVERITIES
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Codes
+from scotoma.numbers.inputs import Array, Codes
 from scotoma.predictions.external import PredictionRequest, read_external
 from scotoma.predictions.patterns import files_of_tables
 from scotoma.predictions.reruns import example_of_row

@@ -10,8 +10,8 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import DataError
-from scotoma.inputs import Array, Floats
 from scotoma.numbers import Units
+from scotoma.numbers.inputs import Array, Floats
 from scotoma.predictions import Predictions
 from scotoma.robustness.confidence import Familiarity
 from scotoma.robustness.measure import Seen

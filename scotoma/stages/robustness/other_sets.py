@@ -17,14 +17,14 @@ from scotoma.datasets.image_decoding import decode_rows, image_shape
 from scotoma.datasets.image_files import SUFFIXES, read_images
 from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
-from scotoma.inputs import Ints
+from scotoma.numbers.inputs import Ints
 from scotoma.printable import nearest, printable
+from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table
 from scotoma.run import Run
 from scotoma.run.sources import Sources, examine
 from scotoma.stages.robustness.bench import Bench, said_by, write
 from scotoma.stages.robustness.files import set_file
-from scotoma.untrusted import table_apart
 
 __all__ = ["SetPictures", "predict_set", "set_pictures"]
 

@@ -21,11 +21,11 @@ import polars as pl
 
 from scotoma.config.limits import LIMITS, ReaderLimits
 from scotoma.errors import DataError
-from scotoma.exhausted import exhausted
 from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError
+from scotoma.processes.exhausted import exhausted
+from scotoma.processes.unreadable import UNREADABLE, reason
 from scotoma.storage.regular import bytes_on_disk, open_regular
-from scotoma.unreadable import UNREADABLE, reason
 
 __all__ = ["read_apart", "surely_small", "table_apart"]
 

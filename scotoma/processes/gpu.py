@@ -13,7 +13,7 @@ from typing import Any
 
 from scotoma.errors import ConfigError
 from scotoma.extras import needs
-from scotoma.machine import has_gpu_driver
+from scotoma.processes.machine import has_gpu_driver
 
 __all__ = [
     "GPUS_VARIABLE",
