@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from scotoma.cli import app
+from scotoma.cli import application
 
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """\
@@ -40,7 +40,7 @@ def page() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Name and definition of each command, those of a group after its name."""
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(application(whole=True))
     for name, command in sorted(root.commands.items()):
         inner = getattr(command, "commands", None)
         if inner is None:

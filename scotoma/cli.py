@@ -7,54 +7,29 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from copy import copy
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from scotoma._version import __version__
-from scotoma.commands.audit.command import audit
-from scotoma.commands.bias.command import bias
-from scotoma.commands.check.command import check
-from scotoma.commands.compare.command import compare
-from scotoma.commands.corrupt import corrupt
-from scotoma.commands.diff.command import diff
-from scotoma.commands.evidence.command import evidence
-from scotoma.commands.examples.command import examples
-from scotoma.commands.gate import gate
-from scotoma.commands.init.command import init
-from scotoma.commands.mitigate.command import mitigate
-from scotoma.commands.pipeline import cli as pipeline_cli
-from scotoma.commands.repair.command import repair
-from scotoma.commands.report import report
-from scotoma.commands.review.command import review
-from scotoma.commands.schema import schema
-from scotoma.commands.selftest.command import selftest
-from scotoma.commands.slices.command import slices
-from scotoma.commands.study import cli as study_cli
-from scotoma.commands.tables.command import tables
-from scotoma.commands.tidy import tidy
-from scotoma.commands.tournament.command import tournament
-from scotoma.commands.trend import trend
-from scotoma.commands.variance.command import variance
-from scotoma.commands.verify import verify
-from scotoma.errors import ScotomaError
+from scotoma.commands import COMMANDS, GROUPS, RENAMED
+from scotoma.errors import ConfigError, ScotomaError
 from scotoma.printable import printable
 from scotoma.storage.credentials import masked
 
-COMMANDS: tuple[Callable[..., None], ...] = (  # in the order in which --help lists them
-    audit, compare, check, gate, schema, bias, slices, variance, corrupt, report, review, init,
-    examples, diff, mitigate, repair, evidence, selftest, tables, tidy, tournament, trend, verify,
-)  # fmt: skip
-
-app = typer.Typer(
-    name="scotoma",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Find the blind spots that pruning and int8 quantization open in a model.",
-)
+HELP = "Find the blind spots that pruning and int8 quantization open in a model."
+LEGACY = {
+    "audit": "audit.command", "compare": "compare.command", "check": "check.command",
+    "gate": "gate", "schema": "schema", "bias": "bias.command", "slices": "slices.command",
+    "variance": "variance.command", "corrupt": "corrupt", "report": "report",
+    "review": "review.command", "init": "init.command", "examples": "examples.command",
+    "diff": "diff.command", "mitigate": "mitigate.command", "repair": "repair.command",
+    "evidence": "evidence.command", "selftest": "selftest.command", "tables": "tables.command",
+    "tidy": "tidy", "tournament": "tournament.command", "trend": "trend",
+}  # fmt: skip
+LEGACY_GROUPS = {"pipeline": "pipeline.cli", "study": "study.cli"}
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,7 +38,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool,
@@ -73,6 +47,54 @@ def _root(
     ] = False,
 ) -> None:
     """Find the blind spots that pruning and int8 quantization open in a model."""
+
+
+def application(*arguments: str, whole: bool = False) -> typer.Typer:
+    """All commands; those that the arguments do not ask for are a name and a line of help.
+
+    Args:
+        arguments: What is typed after `scotoma`.
+        whole: Build every command with its options.
+    """
+    app = typer.Typer(
+        name="scotoma", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+        help=HELP,
+    )  # fmt: skip
+    app.callback()(_root)
+    groups = {
+        name: typer.Typer(name=name, no_args_is_help=True, help=text)
+        for name, text in GROUPS.items()
+    }
+    asked = " ".join(arguments[: 1 + (arguments[:1] in [(group,) for group in groups])])
+    for name, text in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        place = groups[group] if group else app
+        if whole or name == asked:
+            place.command(last)(_guarded(_built(name)))
+        else:
+            place.command(last, help=text)(_nothing)
+    for inner in groups.values():
+        app.add_typer(inner)
+    for name, module in LEGACY.items():
+        if whole or name == asked or asked not in COMMANDS:
+            function = getattr(import_module(f"scotoma.commands.{module}"), name)
+            app.command(name)(_guarded(function))
+    for module in LEGACY_GROUPS.values():
+        if asked not in COMMANDS:
+            app.add_typer(import_module(f"scotoma.commands.{module}").app)
+    return app
+
+
+def _built(name: str) -> Callable[..., None]:
+    """The command of a name, with its options: a function of its module, called as it is."""
+    from scotoma.commands.asking import typed_command
+
+    module = import_module(f"scotoma.commands.{name.replace(' ', '.')}")
+    return typed_command(getattr(module, name.rpartition(" ")[2]))
+
+
+def _nothing() -> None:
+    """Stand for a command that is not asked for: pydantic takes as long as all of `--help`."""
 
 
 def _guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -91,21 +113,15 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-for command in COMMANDS:
-    app.command()(_guarded(command))
-app.add_typer(pipeline_cli.app)
-app.add_typer(study_cli.app)
-
-
-@functools.cache
-def _commands(asked: str) -> Callable[[], Any]:
-    """The command that is asked for, or all: they take as long to build as many of them to run."""
-    for info in app.registered_commands:
-        if info.callback is not None and info.callback.__name__ == asked:
-            own = copy(app)
-            own.registered_commands, own.registered_groups = [info], []
-            return get_command(own)
-    return get_command(app)
+def _refuse_old_name(arguments: list[str]) -> None:
+    """Say what a command is called now."""
+    for words in (2, 1):
+        name = " ".join(arguments[:words])
+        if name in RENAMED:
+            raise ConfigError(
+                f"scotoma {name} is called scotoma {RENAMED[name]} now; see scotoma "
+                f"{RENAMED[name].split(' ')[0]} --help"
+            )
 
 
 def main() -> None:
@@ -113,7 +129,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal interrupts, too
         signal.signal(number, signal.default_int_handler)
     try:
-        _commands(sys.argv[1] if len(sys.argv) > 1 else "")()
+        _refuse_old_name(sys.argv[1:])
+        get_command(application(*sys.argv[1:]))()
     except ScotomaError as error:
         sys.stderr.write(f"scotoma: {printable(masked(str(error)))}\n")
         sys.exit(error.exit_code)

@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from scotoma.audit import GateResult
-from scotoma.cli import app
+from scotoma.cli import application
 from scotoma.config import Config, load_config
 from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
@@ -42,6 +42,8 @@ from tests.photographs import (
     configured,
     without_first_row,
 )
+
+app = application(whole=True)
 
 pytestmark = pytest.mark.slow
 

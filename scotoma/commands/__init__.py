@@ -1,1 +1,11 @@
-"""What lies behind each command of the command line, one module a command."""
+"""The commands: a module a command, named as it is typed, and what `scotoma --help` says of it."""
+
+from __future__ import annotations
+
+__all__ = ["COMMANDS", "GROUPS", "RENAMED"]
+
+COMMANDS: dict[str, str] = {  # in the order in which --help lists them
+    "verify": "Check that the files of a run are those that its audit wrote.",
+}
+GROUPS: dict[str, str] = {}
+RENAMED: dict[str, str] = {}  # what a command of 0.1.0 was called, and what it is called now

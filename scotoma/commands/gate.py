@@ -7,14 +7,14 @@ code and writes no gate.json; an earlier one stays only if it judges the audit.j
 from __future__ import annotations
 
 import datetime
-import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scotoma.commands.asking import print_out
 from scotoma.commands.shared import options
 from scotoma.errors import ConfigError, ScotomaError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # pydantic comes with them, which `scotoma --help` does witho
     from scotoma.config.gate import GateRules
     from scotoma.run.mirror import Mirror
 
-__all__ = ["chosen_rules", "day", "gate", "print_out", "run_gate"]
+__all__ = ["chosen_rules", "day", "gate", "run_gate"]
 
 
 def gate(
@@ -113,16 +113,6 @@ def run_gate(
             f"its traceback is in {log}"
         ) from error
     return judged.exit_code
-
-
-def print_out(text: str, stream: TextIO) -> None:
-    """Write to stdout or stderr; a reader who has seen enough does not change the exit code."""
-    try:
-        stream.write(text)
-        stream.flush()
-    except BrokenPipeError:
-        # What is still in the buffer would fail again when the interpreter ends, with code 120.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def chosen_rules(path: Path | None) -> GateRules | None:

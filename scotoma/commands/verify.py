@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from pydantic import model_validator
 
-from scotoma.commands.shared import options
+from scotoma.commands.asking import Answer, Options, argument, option
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 
-__all__ = ["verify"]
+__all__ = ["VerifyOptions", "verify"]
 
 VALID_AND_FAILED = 6  # the evidence can be trusted, and its verdict is FAIL
 
 
-def verify(
-    run: options.FinishedRun,
-    evidence: Annotated[
-        Path | None, typer.Option(help="Test result of scotoma evidence that must rest on it.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Ed25519 public key (PEM) that must have signed it.")
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Model that the test result must speak of, by its SHA-256.")
-    ] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+class VerifyOptions(Options):
+    """What is verified."""
+
+    run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")
+    evidence: Path | None = option(
+        None, "Test result of scotoma evidence that must rest on the audit."
+    )
+    key: Path | None = option(None, "Ed25519 public key (PEM) that must have signed the evidence.")
+    model: Path | None = option(None, "Model that the test result must speak of, by its SHA-256.")
+
+    @model_validator(mode="after")
+    def _evidence_is_named(self) -> VerifyOptions:
+        if self.evidence is None and self.key is not None:
+            raise ValueError("--key needs --evidence, the file whose signature it checks; name it")
+        if self.evidence is None and self.model is not None:
+            raise ValueError("--model needs --evidence, the file that must speak of it; name it")
+        return self
+
+
+def verify(options: VerifyOptions) -> Answer:
     """Compare every file of a finished audit with its checksum.
 
     Exit codes: 0 all files match, 2 usage, 4 a file is damaged, missing or extra, the audit has not
@@ -45,10 +48,7 @@ def verify(
     from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror
 
-    if key is not None and evidence is None:
-        raise ConfigError("--key needs --evidence, the file whose signature it checks; name it")
-    if model is not None and evidence is None:
-        raise ConfigError("--model needs --evidence, the file that must speak of it; name it")
+    run = options.run
     folder = Mirror.of(run)
     if not (folder.uri or folder.root.is_dir()):
         raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
@@ -56,24 +56,19 @@ def verify(
     check = checksums.compare_checksums(folder)
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     content = {"version": 1, "run": run, **asdict(check)}
-    if not as_json:
-        for kind, names in by_kind.items():
-            sys.stdout.writelines(f"{kind:<8} {printable(name)}\n" for name in names)
     if not check.intact:
-        if as_json:
-            sys.stdout.write(json.dumps(content, indent=1) + "\n")
-        raise DataError(f"run {run} {_difference(by_kind)}")
-    sentences, code = [f"all {check.files:,} files match their checksums"], 0
-    if evidence is not None:
-        checked = check_evidence(open_run(run, scores=True), evidence, key, model)
+        lines = [f"{kind:<8} {printable(one)}" for kind, names in by_kind.items() for one in names]
+        refusal = DataError(f"run {run} {_difference(by_kind)}")
+        return Answer("\n".join(lines), content, refusal=refusal)
+    notes, code = [f"all {check.files:,} files match their checksums"], 0
+    if options.evidence is not None:
+        checked = check_evidence(
+            open_run(run, scores=True), options.evidence, options.key, options.model
+        )
         content["evidence"] = asdict(checked)
-        sentences.append(printable(checked.sentence()))
+        notes.append(printable(checked.sentence()))
         code = VALID_AND_FAILED if checked.verdict == "FAIL" else 0
-    if as_json:
-        sys.stdout.write(json.dumps(content, indent=1) + "\n")
-    if not quiet:
-        sys.stderr.writelines(f"{sentence}\n" for sentence in sentences)
-    raise typer.Exit(code)
+    return Answer("", content, notes, code)
 
 
 def _difference(by_kind: dict[str, tuple[str, ...]]) -> str:

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from scotoma.cli import app
+from scotoma.cli import application
+
+app = application(whole=True)
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from scotoma.audit.reviewed import (
     ReviewedRate,
     ReviewedVariant,
 )
-from scotoma.commands.gate import print_out
+from scotoma.commands.asking import print_out
 from scotoma.commands.review.run import lots_of
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples

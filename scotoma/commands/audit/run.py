@@ -18,7 +18,8 @@ from rich.console import Console
 
 from scotoma import storage
 from scotoma.audit import read_audit
-from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.asking import print_out
+from scotoma.commands.gate import chosen_rules, day
 from scotoma.commands.shared.configuration import configuration, own_code
 from scotoma.commands.shared.installed import require_extras
 from scotoma.config import Config

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scotoma.commands.asking import print_out
 from scotoma.commands.compare.answers import admitted
 from scotoma.commands.compare.audit import judge_compared
 from scotoma.commands.compare.averages import compared_averages
@@ -24,7 +25,7 @@ from scotoma.commands.compare.text import (
     comparison_sections,
     listing_sections,
 )
-from scotoma.commands.gate import chosen_rules, day, print_out
+from scotoma.commands.gate import chosen_rules, day
 from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.document import Section
 from scotoma.document.jsonable import jsonable

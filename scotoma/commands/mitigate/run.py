@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma.audit import GateResult, read_gate
-from scotoma.commands.gate import print_out
+from scotoma.commands.asking import print_out
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.judged_half import audit_half, new_folder, rows_before_and_after, sides
 from scotoma.errors import ConfigError

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scotoma.commands.gate import print_out
+from scotoma.commands.asking import print_out
 from scotoma.commands.pipeline.wait import end_of, nothing_new, watch
 from scotoma.config import Kubeflow
 from scotoma.document import show

@@ -25,7 +25,7 @@ def list_(
     quiet: options.Quiet = False,
 ) -> None:
     """List the audits of a cluster, the newest first, with their verdicts."""
-    from scotoma.commands.gate import print_out
+    from scotoma.commands.asking import print_out
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.document import show
     from scotoma.document.lines import rendered_lines

@@ -33,7 +33,7 @@ def logs(
 
     For a step that never started, print the command that asks Kubernetes why.
     """
-    from scotoma.commands.gate import print_out
+    from scotoma.commands.asking import print_out
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.errors import ConfigError
     from scotoma.pipelines.progress import ORDER

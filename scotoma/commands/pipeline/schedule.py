@@ -62,7 +62,7 @@ def schedule(
 
 
 def _put(submission: Submission, root: str, connection: Connection, name: str | None) -> None:
-    from scotoma.commands.gate import print_out
+    from scotoma.commands.asking import print_out
     from scotoma.commands.pipeline.inputs import require_inputs
     from scotoma.commands.pipeline.submission import check_place, size_text
     from scotoma.config.newest import asks_for_newest
@@ -98,7 +98,7 @@ def _put(submission: Submission, root: str, connection: Connection, name: str | 
 
 
 def _show(submission: Submission, connection: Connection, name: str | None) -> None:
-    from scotoma.commands.gate import print_out
+    from scotoma.commands.asking import print_out
     from scotoma.config import load_config
     from scotoma.errors import ConfigError
     from scotoma.pipelines.schedules import Schedules

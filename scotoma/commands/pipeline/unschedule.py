@@ -25,7 +25,7 @@ def unschedule(
     quiet: options.Quiet = False,
 ) -> None:
     """Remove a schedule; its audits stay, and a running audit continues."""
-    from scotoma.commands.gate import print_out
+    from scotoma.commands.asking import print_out
     from scotoma.commands.pipeline.connection import Connection
     from scotoma.config import load_config
     from scotoma.pipelines.schedules import Schedules

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scotoma.audit import read_gate
-from scotoma.commands.gate import print_out
+from scotoma.commands.asking import print_out
 from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.judged_half import (
     JudgedNumber,

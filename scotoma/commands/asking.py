@@ -1,0 +1,269 @@
+"""One way to ask: options are a model, a function answers, the answer has one exit code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, TextIO, get_args, get_origin, get_type_hints
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from scotoma.document import Document
+from scotoma.errors import ConfigError, ScotomaError
+
+__all__ = ["Answer", "Options", "argument", "option", "print_out", "typed_command"]
+
+NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH"}
+LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def argument(shown: str, default: Any = ..., **rules: Any) -> Any:
+    """A field of `Options` that is written without a name, in the order of the fields.
+
+    Args:
+        shown: What `--help` says of it.
+        default: What holds where it is left out; it is required without one.
+        rules: Bounds, as pydantic's `Field` takes them.
+    """
+    return Field(default, description=shown, json_schema_extra={"argument": True}, **rules)
+
+
+def option(default: Any, shown: str, *, name: str = "", **rules: Any) -> Any:
+    """A field of `Options` that is written with a name.
+
+    Args:
+        default: What holds where it is left out; `...` where it may not be.
+        shown: What `--help` says of it.
+        name: How it is written; empty for that of the field: `--as-of` for `as_of`.
+        rules: Bounds, as pydantic's `Field` takes them.
+    """
+    return Field(default, description=shown, json_schema_extra={"name": name}, **rules)
+
+
+class Options(BaseModel):
+    """What a command can be told; those of all commands are here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    json_: bool = option(False, "Print JSON, every number unrounded.", name="--json")
+    csv: bool = option(False, "Print the tables as CSV, every number unrounded.")
+    markdown: bool = option(False, "Print Markdown.")
+    html: bool = option(False, "Print a page in HTML.")
+    quiet: bool = option(False, "Print no progress and no messages.")
+
+    @property
+    def form(self) -> str:
+        """How the answer is printed: json, csv, markdown, html or text."""
+        return next(iter(self._forms()), "text")
+
+    def _forms(self) -> list[str]:
+        wanted = {"json": self.json_, "csv": self.csv, "markdown": self.markdown, "html": self.html}
+        return [form for form, asked_for in wanted.items() if asked_for]
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Options:
+        if len(forms := self._forms()) > 1:
+            raise ValueError(f"--{' and --'.join(forms)} exclude each other; choose one")
+        return self
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answers, whatever the form in which it is printed.
+
+    Attributes:
+        document: What people read; plain text is printed as it is.
+        content: What `--json` prints; None for the records of the document's tables.
+        notes: Lines on stderr, unless `--quiet`.
+        exit_code: 0 done or PASS, 1 FAIL, 3 UNSURE that fails, 6 valid evidence of a FAIL.
+        refusal: What is raised once the answer is printed; None where nothing went wrong.
+    """
+
+    document: Document | str
+    content: Any = None
+    notes: Sequence[str] = ()
+    exit_code: int = 0
+    refusal: ScotomaError | None = None
+
+    def printed(self, form: str) -> str:
+        r"""The answer as json, csv, markdown, html, or as text of 80 columns.
+
+        >>> Answer("done", {"n": 3}).printed("json")
+        '{\n "n": 3\n}\n'
+        """
+        from scotoma.document.html import html_page
+        from scotoma.document.jsonable import jsonable
+        from scotoma.document.text import document_text, markdown_text
+
+        shown = self.document
+        if form == "json":
+            content = self.content
+            if content is None:
+                content = {table.id: table.records() for table in _document(shown).tables()}
+            return json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n"
+        if form == "csv":
+            tables = list(_document(shown).tables())
+            if not tables:
+                raise ConfigError("--csv prints tables, and this answer has none; leave it out")
+            if len(tables) == 1:
+                return tables[0].csv()
+            return "\n".join(f"# {table.caption or table.id}\n{table.csv()}" for table in tables)
+        if form == "html":
+            return html_page(_document(shown))
+        if isinstance(shown, str):
+            return f"{shown.removesuffix(chr(10))}\n" if shown else ""
+        text = markdown_text(shown) if form == "markdown" else document_text(shown)
+        return f"{text.removesuffix(chr(10))}\n"
+
+
+def _document(shown: Document | str) -> Document:
+    from scotoma.document import Section, Verbatim
+
+    if isinstance(shown, Document):
+        return shown
+    return Document(
+        "Scotoma", sections=[Section("answer", "", parts=[Verbatim("text", "", shown)])]
+    )
+
+
+def typed_command(function: Callable[[Any], Answer]) -> Callable[..., None]:
+    """A function of a model of options, as typer takes it: every field is a parameter.
+
+    Args:
+        function: Its only parameter, `options`, is annotated with a model of `Options`; its
+            docstring is what `--help` says.
+    """
+    model: type[Options] = get_type_hints(function)["options"]
+    own = [name for name in model.model_fields if name not in Options.model_fields]
+    fields = {name: model.model_fields[name] for name in (*own, *Options.model_fields)}
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        options = _checked(model, given)
+        answer = function(options)
+        print_out(answer.printed(options.form), sys.stdout)
+        if not options.quiet:
+            print_out("".join(f"{note}\n" for note in answer.notes), sys.stderr)
+        if answer.refusal is not None:
+            raise answer.refusal
+        if answer.exit_code:
+            raise typer.Exit(answer.exit_code)
+
+    parameters = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(name, field),
+            default=inspect.Parameter.empty if field.is_required() else _default(field),
+        )
+        for name, field in fields.items()
+    ]  # fmt: skip
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def print_out(text: str, stream: TextIO) -> None:
+    """Write to stdout or stderr; a reader who has seen enough does not change the exit code."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would fail again when the interpreter ends, with code 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _annotation(name: str, field: FieldInfo) -> Any:
+    """The type of a parameter and what typer is told of it; a pydantic model checks its values."""
+    kinds = _kinds(field.annotation)
+    is_list = any(get_origin(one) in (list, tuple) for one in kinds)
+    kind = kinds[0]
+    if is_list:
+        kind = get_args(next(one for one in kinds if get_origin(one) in (list, tuple)))[0]
+    told: dict[str, Any] = {"help": _help(field), "metavar": None}
+    if kind is not bool:
+        told["metavar"] = NAMES.get(kind)
+    plain: Any = bool if kind is bool else Path if kind is Path else str
+    plain = list[plain] if is_list else plain
+    if not field.is_required() and kind is not bool:
+        plain = plain | None
+    if _extra(field).get("argument"):
+        return Annotated[plain, typer.Argument(**told)]
+    return Annotated[plain, typer.Option(_spelling(name, field), **told)]
+
+
+def _default(field: FieldInfo) -> Any:
+    default = field.get_default(call_default_factory=True)
+    if default is None or isinstance(default, (bool, Path)):
+        return default
+    return list(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
+
+
+def _help(field: FieldInfo) -> str:
+    """What is said of a field, with its bounds."""
+    bounds = [
+        f"{words} {getattr(rule, name):g}"
+        for rule in field.metadata
+        for name, words in LEAST.items()
+        if getattr(rule, name, None) is not None
+    ]
+    known = f" {', '.join(bounds).capitalize()}." if bounds else ""
+    return f"{field.description or ''}{known}"
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """The types that an annotation allows, None left out."""
+    is_union = get_origin(annotation) not in (None, list, tuple) and get_args(annotation)
+    parts = get_args(annotation) if is_union else (annotation,)
+    return [one for one in parts if one is not NoneType]
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    extra = field.json_schema_extra
+    return dict(extra) if isinstance(extra, dict) else {}
+
+
+def _spelling(name: str, field: FieldInfo) -> str:
+    return str(_extra(field).get("name") or f"--{name.replace('_', '-')}")
+
+
+def _checked(model: type[Options], given: dict[str, Any]) -> Options:
+    """The options as a model; what breaks its rules is said in one sentence."""
+    known = {
+        name: value
+        for name, value in given.items()
+        if value is not None and (value != [] or model.model_fields[name].is_required())
+    }
+    try:
+        return model.model_validate(known)
+    except ValidationError as error:
+        from scotoma.config.sheet import sentence
+
+        said = []
+        for fault in error.errors():
+            name = str(fault["loc"][0]) if fault["loc"] else ""
+            field = model.model_fields.get(name)
+            written = "the command"
+            if field is not None:
+                is_argument = _extra(field).get("argument")
+                written = name.upper() if is_argument else _spelling(name, field)
+            said.append(sentence(written, {**fault, "input": _typed(fault["input"])}))
+        raise ConfigError("; ".join(dict.fromkeys(said))) from error
+
+
+def _typed(value: Any) -> Any:
+    """What was typed, as a sentence shows it: a number bare; nothing for the model as a whole."""
+    if not isinstance(value, str):
+        return None
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return value
+    return read if isinstance(read, (int, float)) else value
