@@ -1,16 +1,20 @@
 """How long do corruptions take, beside the maintained fork of imagecorruptions in the same run?
 
-python benchmarks/corruptions.py --fork VENV/bin/python [--size 224 --images 20]
+python benchmarks/corruptions.py --fork VENV/bin/python [--size 224 --images 20] [--frost TABLE]
 
 VENV holds imagecorruptions-imaug 1.1.5 (pip install imagecorruptions-imaug==1.1.5) and nothing of
 Scotoma. CPU seconds per 1,000 images on one thread, mean of severities 1, 3 and 5. The fork knows
 only the severities of ImageNet-C; ours are those of the size.
+
+--frost TABLE measures instead how far `frost` with the fork's photographs and `frost_like` move the
+pictures of a Parquet file (a column of encoded images), by severity.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
 import subprocess
@@ -110,6 +114,39 @@ def compare(fork: str, size: int, count: int) -> None:
         print(f"{title:20}{sums[0]:9.3f}{sums[1]:9.3f}{sums[1] / sums[0]:8.1f}")
 
 
+def compare_frost(fork: str, size: int, count: int, table: Path) -> None:
+    """Print how far frost and drawn frost move pictures: levels of 255, root mean square."""
+    import polars as pl
+
+    from scotoma.corruptions import corrupt, profile
+
+    encoded = pl.read_parquet(table).head(count).to_series(0).to_list()
+    images = np.stack([
+        np.asarray(
+            Image.open(io.BytesIO(one["bytes"] if isinstance(one, dict) else one))
+            .convert("RGB").resize((size, size), Image.Resampling.BICUBIC)
+        )
+        for one in encoded
+    ])  # fmt: skip
+    folder = subprocess.run([fork, "-c", WHERE_FORK_IS], capture_output=True, check=True, text=True)
+    chosen = profile(PROFILES[size], size, frost=Path(folder.stdout.strip()) / "frost")
+    ids = [str(number) for number in range(len(images))]
+    print(f"\n{size} pixels, {len(images)} images: change in levels, root mean square")
+    print(f"{'severity':10}{'frost':>8}{'frost_like':>12}{'ratio':>8}")
+    for severity in range(1, 6):
+        photographs_move, drawn_move = (
+            np.mean([
+                np.sqrt(np.mean((after.astype(float) - before) ** 2))
+                for after, before in zip(
+                    corrupt(images, ids, kind, severity, chosen, seed=0), images, strict=True
+                )
+            ])
+            for kind in ("frost", "frost_like")
+        )  # fmt: skip
+        ratio = drawn_move / photographs_move
+        print(f"{severity:<10}{photographs_move:8.1f}{drawn_move:12.1f}{ratio:8.2f}")
+
+
 def main() -> None:
     """Compare, or be the fork's half."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -117,9 +154,12 @@ def main() -> None:
     parser.add_argument("--of-fork", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--size", type=int, default=32, choices=PROFILES)
     parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--frost", type=Path, help="Parquet file of pictures to move.")
     options = parser.parse_args()
     if options.of_fork:
         sys.stdout.write(json.dumps(time_fork(options.size, options.images)))
+    elif options.frost:
+        compare_frost(options.fork, options.size, options.images, options.frost)
     else:
         compare(options.fork, options.size, options.images)
 

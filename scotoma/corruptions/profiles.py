@@ -179,7 +179,8 @@ def profile(
 
 def _parameters(name: str, size: int, kind: str, severity: int) -> dict[str, Any]:
     source = "imagenet-c" if name == "scaled" else name
-    numbers = severity_tables()[source]["severities"].get(kind)
+    published = "frost" if kind == "frost_like" else kind  # drawn ice, mixed as photographs are
+    numbers = severity_tables()[source]["severities"].get(published)
     if numbers is None:
         numbers = severity_tables()["extended"]["severities"][kind]
     chosen = {key: values[severity - 1] for key, values in numbers.items()}

@@ -258,6 +258,14 @@ def test_fingerprints_tell_numbers_and_frost_pictures_apart(frost: Path, tmp_pat
     assert other.fingerprint("fog", 1) == chosen.fingerprint("fog", 1)
 
 
+@pytest.mark.parametrize(("name", "size"), [("cifar-c", 32), ("imagenet-c", 224)])
+def test_drawn_frost_is_mixed_as_the_published_frost_of_its_size(name: str, size: int) -> None:
+    chosen, published = profile(name, size), severity_tables()[name]["severities"]["frost"]
+    for severity in SEVERITIES:
+        drawn = chosen.parameters("frost_like", severity)
+        assert drawn == {key: values[severity - 1] for key, values in published.items()}
+
+
 def test_families_are_four_of_the_paper_and_the_extended_set() -> None:
     assert {family_of(kind) for kind in KINDS} == set(FAMILIES)
     assert {kind for kind in KINDS if family_of(kind) == "extended"} == set(EXTENDED)
