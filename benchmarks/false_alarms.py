@@ -25,8 +25,8 @@ from planted import HARMED, planted_run
 from scotoma.audit import Audit, GateFile, read_audit
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.power import Design, forecast
-from scotoma.stages import slices as slicing
-from scotoma.stages.verdict import verdict
+from scotoma.steps import slices as slicing
+from scotoma.steps.verdict import verdict
 from scotoma.verdict import judge
 
 CELLS = {  # sex & age: examples, error

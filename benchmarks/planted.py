@@ -12,8 +12,8 @@ from scotoma.datasets import AuditedExamples
 from scotoma.power import PlantedGroup, Probit, planted_audit
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
 
 Cell = tuple[str, str]  # sex and age
 HARMED: Cell = ("male", "old")

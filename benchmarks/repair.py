@@ -31,10 +31,10 @@ import planted_layer as planting
 from scotoma.config.variants import Variant
 from scotoma.inference import OURS, Network
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.stages.repair.candidates import RepairChoices
-from scotoma.stages.repair.float_members import FloatMembers
-from scotoma.stages.repair.harm import Harm
-from scotoma.stages.repair.search import WORTH
+from scotoma.steps.repair.candidates import RepairChoices
+from scotoma.steps.repair.float_members import FloatMembers
+from scotoma.steps.repair.harm import Harm
+from scotoma.steps.repair.search import WORTH
 
 VARIANT = Variant(name="int8", kind="int8", mode="static", bits=8, derived_from="dense")
 WIDTHS = (24, 32, 48, 64)

@@ -30,11 +30,11 @@ from scotoma.datasets import AuditedExamples  # noqa: E402
 from scotoma.predictions import Predictions  # noqa: E402
 from scotoma.processes.machine import hardware  # noqa: E402
 from scotoma.run import Run  # noqa: E402
-from scotoma.stages.bias import bias  # noqa: E402
-from scotoma.stages.divergence import divergence  # noqa: E402
-from scotoma.stages.report import draw, report  # noqa: E402
-from scotoma.stages.slices import slices  # noqa: E402
-from scotoma.stages.verdict import verdict  # noqa: E402
+from scotoma.steps.bias import bias  # noqa: E402
+from scotoma.steps.divergence import divergence  # noqa: E402
+from scotoma.steps.report import draw, report  # noqa: E402
+from scotoma.steps.slices import slices  # noqa: E402
+from scotoma.steps.verdict import verdict  # noqa: E402
 from tests.networks import write_network_predictions  # noqa: E402
 
 EXAMPLES, IMAGES, SIDES = 20_000, 64, (178, 218)

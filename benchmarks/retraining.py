@@ -27,7 +27,7 @@ from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import SincePreviousRule, default_rules
 from scotoma.datasets import AuditedExamples
 from scotoma.power import Design, forecast
-from scotoma.stages.judging.assemble import assemble
+from scotoma.steps.judging.assemble import assemble
 from scotoma.verdict import judge
 
 CELLS = {  # sex & age: examples, error

@@ -34,11 +34,11 @@ from scotoma.datasets.select_examples import examples_from_source
 from scotoma.power import Design, forecast
 from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
-from scotoma.stages.external.precision import precision_file
-from scotoma.stages.slices import slices
-from scotoma.stages.verdict import verdict
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
+from scotoma.steps.external.precision import precision_file
+from scotoma.steps.slices import slices
+from scotoma.steps.verdict import verdict
 from scotoma.verdict import judge
 
 LABELS = ("bicycle", "dog", "handbag", "umbrella")

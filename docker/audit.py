@@ -17,8 +17,8 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run
-from scotoma.stages.external.predictions import complete
-from scotoma.stages.judging.terms import Judging
+from scotoma.steps.external.predictions import complete
+from scotoma.steps.judging.terms import Judging
 
 NOBODY = 65532  # the images' own user
 WRITTEN = ("audit.json", "gate.json", "report.html", "tracking.json")

@@ -13,7 +13,7 @@ from scotoma.config.own_code import is_code
 from scotoma.config.registered import SCHEME
 from scotoma.errors import ConfigError
 from scotoma.processes.gpu import GPUS_VARIABLE
-from scotoma.stages.steps import HEAVY, STEPS
+from scotoma.steps.table import HEAVY, STEPS
 from scotoma.storage.credentials import looks_secret, masked
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 

@@ -11,7 +11,7 @@ from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.cluster import PREFLIGHT
 from scotoma.pipelines.placing import STEP_LABEL, check_for_cluster, place
 from scotoma.run import code_digest, shareable
-from scotoma.stages.steps import skipped_steps
+from scotoma.steps.table import skipped_steps
 
 __all__ = ["compile_preflight", "parts_of"]
 
@@ -31,7 +31,7 @@ def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None
         job: Id of this run of the pipeline.
         code: Digest of the code of the machine that sends it.
     """
-    from scotoma.stages.cluster.preflight import preflight
+    from scotoma.steps.cluster.preflight import preflight
 
     preflight(run_uri, part, config, job, code)
 

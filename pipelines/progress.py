@@ -15,7 +15,7 @@ from typing import Any
 from scotoma import storage
 from scotoma.pipelines.nodes import full_names, shard_of, steps_of
 from scotoma.run.step_logs import Try
-from scotoma.stages.steps import STEPS
+from scotoma.steps.table import STEPS
 
 __all__ = ["ENDED", "Progress", "Task", "progress_of", "run_place", "shown_state"]
 

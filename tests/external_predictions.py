@@ -9,7 +9,7 @@ import polars as pl
 
 from scotoma.config import load_config
 from scotoma.run import Run
-from scotoma.stages.steps import groups
+from scotoma.steps.table import groups
 
 CONFIG = """\
 project: elsewhere

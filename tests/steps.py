@@ -21,7 +21,7 @@ from scotoma.errors import ScotomaError
 from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run
-from scotoma.stages import run_steps
+from scotoma.steps import run_steps
 
 __all__ = ["run_here", "steps_in_this_process"]
 

@@ -25,7 +25,7 @@ from scotoma.errors import DataError
 from scotoma.impact import class_impact
 from scotoma.numbers import Estimate, Tally
 from scotoma.predictions import Predictions, label_counts
-from scotoma.stages.measures.pairs import comparisons, read_predictions
+from scotoma.steps.measures.pairs import comparisons, read_predictions
 
 RNG = np.random.default_rng(0)
 N, NAN = 40, math.nan

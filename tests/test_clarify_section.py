@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from scotoma.bias.clarify import METRICS
 from scotoma.datasets import AuditedExamples
-from scotoma.stages.measures.clarify import ClarifyMetrics, metric_guide
-from scotoma.stages.measures.facets import facet_pairs
+from scotoma.steps.measures.clarify import ClarifyMetrics, metric_guide
+from scotoma.steps.measures.facets import facet_pairs
 
 N, MEMBERS = 400, 4
 CLASSES = ("no", "yes")

@@ -12,7 +12,7 @@ import pytest
 from scotoma.audit import read_audit
 from scotoma.costs import measuring
 from scotoma.run import read_json
-from scotoma.stages.measures import rates
+from scotoma.steps.measures import rates
 from tests.commands import measured, scotoma
 from tests.steps import steps_in_this_process
 

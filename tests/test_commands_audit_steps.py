@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from scotoma.stages.steps import STEPS
+from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow

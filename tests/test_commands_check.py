@@ -22,7 +22,7 @@ from scotoma.costs.measure import NetworkCost
 from scotoma.datasets import decode_images
 from scotoma.document import show
 from scotoma.sources.reading import load_examples, survey_examples
-from scotoma.stages.steps import STEPS
+from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.external_models import EXTERNAL, external_model

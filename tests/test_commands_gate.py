@@ -21,8 +21,8 @@ from scotoma.commands.audit import run as audit_command
 from scotoma.document.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
-from scotoma.stages import verdict as judging
-from scotoma.stages.measures.rates import change_row
+from scotoma.steps import verdict as judging
+from scotoma.steps.measures.rates import change_row
 from tests.audits import whole
 
 pytestmark = pytest.mark.slow
@@ -321,7 +321,7 @@ def test_a_disk_or_pipe_that_fails_ends_with_5(run: Path, monkeypatch: Any, faul
 
 
 def test_a_command_that_cannot_be_loaded_ends_with_5(run: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "scotoma.stages.verdict", None)
+    monkeypatch.setitem(sys.modules, "scotoma.steps.verdict", None)
     assert gate(*JUDGE, monkeypatch=monkeypatch) == 5
 
 

@@ -20,15 +20,15 @@ from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages import quantize as quantize_step
-from scotoma.stages.measures import pairs as measures
-from scotoma.stages.measures.parity import parity
-from scotoma.stages.members.calibration_images import calibration_images
-from scotoma.stages.members.predictions import predict_shard
-from scotoma.stages.members.shards import shards
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
-from scotoma.stages.quantize import quantize
+from scotoma.steps import quantize as quantize_step
+from scotoma.steps.measures import pairs as measures
+from scotoma.steps.measures.parity import parity
+from scotoma.steps.members.calibration_images import calibration_images
+from scotoma.steps.members.predictions import predict_shard
+from scotoma.steps.members.shards import shards
+from scotoma.steps.predict import predict
+from scotoma.steps.prepare import prepare
+from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model

@@ -226,7 +226,7 @@ def test_no_function_parses_or_returns_an_audit_itself() -> None:
 
 def test_no_function_catches_what_it_does_not_know() -> None:
     """A reader of typed content has one thing to catch."""
-    readers = re.compile(r"scotoma/(verdict|report|tracking|summary|stages|commands)\b")
+    readers = re.compile(r"scotoma/(verdict|report|tracking|summary|steps|commands)\b")
     for where, node in functions():
         if not readers.match(where):
             continue

@@ -20,7 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
-from scotoma.stages.external.network import network_of
+from scotoma.steps.external.network import network_of
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.task import TrainingTask

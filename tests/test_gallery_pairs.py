@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from scotoma.datasets import AuditedExamples
-from scotoma.stages.measures.gallery import PAIRS, gallery_pairs
+from scotoma.steps.measures.gallery import PAIRS, gallery_pairs
 
 N = 60
 IDS = [f"e{row:02d}" for row in range(N)]

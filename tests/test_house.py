@@ -42,7 +42,7 @@ def test_continuous_integration_is_the_script_of_this_repository() -> None:
 
 # Rooms whose modules answer alike: readers of one kind of file each, the tables of one paper each.
 ALIKE = ("scotoma/readers", "scotoma/papers")
-NAMED_AFTER_WHAT_THEY_DO = ("scotoma/commands/", "scotoma/stages/", "pipelines/", "components/")
+NAMED_AFTER_WHAT_THEY_DO = ("scotoma/commands/", "scotoma/steps/", "pipelines/", "components/")
 
 
 def test_no_public_name_has_two_meanings() -> None:

@@ -44,7 +44,7 @@ CHAIN = [
     {"report"},
     {"evidence"},
 ]
-TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "stages"}
+TOP = {"notebook", "cli", "__main__", "commands", "components", "pipelines", "steps"}
 RANK = {name: rank for rank, names in enumerate([SERVING, *CHAIN, TOP]) for name in names}
 BESIDE = {
     ("audit", "answers"),
@@ -153,8 +153,8 @@ def is_heavy(name: str, heavy: set[str]) -> bool:
         ("if TYPE_CHECKING:\n    from scotoma import run", "scotoma.bias", {"scotoma.run"}),
         ("from ..run import Run", "scotoma.bias.counting", {"scotoma.run.Run"}),
         ("from . import rates", "scotoma.bias.counting", {"scotoma.bias.rates"}),
-        ('torch = needs("torch", "train", "training")', "scotoma.stages", {"torch"}),
-        ('importlib.import_module("kfp.local")', "scotoma.stages", {"kfp.local"}),
+        ('torch = needs("torch", "train", "training")', "scotoma.steps", {"torch"}),
+        ('importlib.import_module("kfp.local")', "scotoma.steps", {"kfp.local"}),
     ],
 )
 def test_scanner_finds_every_way_to_import(source: str, module: str, found: set[str]) -> None:
@@ -178,15 +178,15 @@ def test_scanner_takes_a_package_as_the_folder_that_it_is() -> None:
         ("slices", "bias", True),
         ("run", "config", False),
         ("config", "datasets", True),
-        ("run", "stages", True),
+        ("run", "steps", True),
         ("report", "tracking", True),
         ("report", "verdict", False),
         ("report", "bias", False),
         ("verdict", "report", True),
         ("training", "inference", True),
         ("training", "mitigation", False),
-        ("stages", "report", False),
-        ("report", "stages", True),
+        ("steps", "report", False),
+        ("report", "steps", True),
         ("cli", "commands", False),
     ],
 )

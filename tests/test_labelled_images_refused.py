@@ -11,7 +11,7 @@ import pytest
 
 from scotoma.errors import DataError
 from scotoma.run import Run
-from scotoma.stages.prepare import prepare
+from scotoma.steps.prepare import prepare
 from tests.photographs import (
     COCO,
     EXAMPLE,

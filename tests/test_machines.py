@@ -9,8 +9,8 @@ import pytest
 
 from scotoma.config import parse_config
 from scotoma.run import Run
-from scotoma.stages import execute
-from scotoma.stages.members.shards import shards
+from scotoma.steps import execute
+from scotoma.steps.members.shards import shards
 from scotoma.storage import list_files, read_bytes
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from scotoma.errors import DataError
 from scotoma.predictions import Predictions
-from scotoma.stages.measures import pairs as measures
+from scotoma.steps.measures import pairs as measures
 
 NAMES = ("prune-0.5", "int8-static", "prune-0.9")
 NOTHING = Predictions("dense", np.zeros((0, 1), np.uint8), (), (0,), ("a", "b"))

@@ -16,8 +16,8 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.listing import ETAGS
 from scotoma.run.mirror import Mirror, cache_folder
-from scotoma.stages import execute
-from scotoma.stages.steps import STEPS, Step
+from scotoma.steps import execute
+from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri
 
@@ -396,8 +396,8 @@ def test_components_on_different_machines_hand_over_through_the_storage(
         return [run.path("b")]
 
     for name, function in (("first", first), ("second", second)):
-        monkeypatch.setitem(STEPS, name, Step(name, "", "", module="scotoma.stages.prepare"))
-        monkeypatch.setattr(f"scotoma.stages.prepare.{name}", function, raising=False)
+        monkeypatch.setitem(STEPS, name, Step(name, "", "", module="scotoma.steps.prepare"))
+        monkeypatch.setattr(f"scotoma.steps.prepare.{name}", function, raising=False)
     execute("first", run.uri, str(tmp_path / "one"))
     shutil.rmtree(cache)
     execute("second", run.uri, str(tmp_path / "two"), after=[str(tmp_path / "one")])
@@ -417,7 +417,7 @@ def test_components_on_different_machines_hand_over_through_the_storage(
 def test_a_trained_member_is_sent_by_the_worker_that_trained_it(
     s3: Any, cache: Path, tmp_path: Path
 ) -> None:
-    from scotoma.stages.prepare import prepare
+    from scotoma.steps.prepare import prepare
     from scotoma.training.population import train_populations
 
     text = "source: {kind: digits-s, recipe: {steps: 3, batch_size: 2, prune_every: 0.3}}\n"

@@ -16,11 +16,11 @@ from scotoma.mitigation.groups import network_outputs, training_groups
 from scotoma.predictions import PredictionFile, ScoresFile
 from scotoma.run import Run, read_json
 from scotoma.sources.reading import load_examples
-from scotoma.stages.members.compression import Compression
-from scotoma.stages.members.files import quantized_variants
-from scotoma.stages.members.shards import shards
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
+from scotoma.steps.members.compression import Compression
+from scotoma.steps.members.files import quantized_variants
+from scotoma.steps.members.shards import shards
+from scotoma.steps.predict import predict
+from scotoma.steps.prepare import prepare
 from scotoma.training import population
 from scotoma.training.mitigated import training_digest
 from scotoma.training.models import build_model

@@ -19,13 +19,13 @@ from safetensors.torch import load_file, save_file
 from scotoma.config import parse_config
 from scotoma.predictions import PredictionFile
 from scotoma.run import Run, read_json, write_json
-from scotoma.stages import verdict as judging
-from scotoma.stages.measures.answers import constant_members
-from scotoma.stages.members.shards import shards
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
-from scotoma.stages.quantize import quantize
-from scotoma.stages.train import train
+from scotoma.steps import verdict as judging
+from scotoma.steps.measures.answers import constant_members
+from scotoma.steps.members.shards import shards
+from scotoma.steps.predict import predict
+from scotoma.steps.prepare import prepare
+from scotoma.steps.quantize import quantize
+from scotoma.steps.train import train
 from scotoma.storage.files import file_digest
 from tests.external_predictions import audited
 

@@ -24,9 +24,9 @@ from scotoma.published import fairness_runs, fairness_variance
 from scotoma.run import Run
 from scotoma.runs import RunFinding, compare_runs
 from scotoma.runs.techniques import costs_of
-from scotoma.stages.measures.clarify import ClarifyMetrics
-from scotoma.stages.measures.run_to_run import FairnessOfRuns
-from scotoma.stages.steps import STEPS, skipped_steps
+from scotoma.steps.measures.clarify import ClarifyMetrics
+from scotoma.steps.measures.run_to_run import FairnessOfRuns
+from scotoma.steps.table import STEPS, skipped_steps
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, said, write
 from tests.slices.searching import find_slices

@@ -25,7 +25,7 @@ from scotoma.papers import Grid, PaperTable
 from scotoma.predictions import Predictions
 from scotoma.published import pie
 from scotoma.run import Run
-from scotoma.stages.steps import STEPS, skipped_steps
+from scotoma.steps.table import STEPS, skipped_steps
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow

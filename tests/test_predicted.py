@@ -19,9 +19,9 @@ from scotoma.config.population import Population
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages.external.pictures import named_images
-from scotoma.stages.prepare import prepare
-from scotoma.stages.report import draw
+from scotoma.steps.external.pictures import named_images
+from scotoma.steps.prepare import prepare
+from scotoma.steps.report import draw
 from tests.commands import scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 

@@ -17,7 +17,7 @@ from scotoma.config import parse_config
 from scotoma.config.retraining import Keep
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.lock import locked
-from scotoma.stages.retention import (
+from scotoma.steps.retention import (
     StoredAudit,
     audits_of,
     delete_unkept,

@@ -103,7 +103,7 @@ def test_code_digest_covers_every_module_of_the_package() -> None:
         digest.update(name.encode() + b"\0" + (root / name).read_bytes())
     code_digest.cache_clear()
     assert len(code_digest()) == 64
-    assert (root / "stages" / "__init__.py").exists()
+    assert (root / "steps" / "__init__.py").exists()
     assert code_digest() == code_digest.__wrapped__()
 
 

@@ -26,8 +26,8 @@ from scotoma.impact.average_precision import (
 from scotoma.numbers import COMPRESSED, Number
 from scotoma.run import Run
 from scotoma.sources.reading import load_examples
-from scotoma.stages.prepare import prepare
-from scotoma.stages.steps import groups
+from scotoma.steps.prepare import prepare
+from scotoma.steps.table import groups
 from tests.commands import scotoma
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "several_labels.py"))

@@ -19,7 +19,7 @@ from scotoma.datasets.select_examples import examples_from_source
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
 from scotoma.slices.features import conditions_together
-from scotoma.stages import slices as slicing
+from scotoma.steps import slices as slicing
 from tests.slices.searching import find_slices
 
 CONFIG = """

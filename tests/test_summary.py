@@ -43,9 +43,9 @@ SOURCES = 150  # of the test split; each stands there once in each style
 @pytest.fixture(scope="module")
 def assembled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What audit.json holds, from predictions made up in which the error rises for the minority."""
-    from scotoma.stages.bias import bias
-    from scotoma.stages.divergence import divergence
-    from scotoma.stages.judging import assemble as assembling
+    from scotoma.steps.bias import bias
+    from scotoma.steps.divergence import divergence
+    from scotoma.steps.judging import assemble as assembling
 
     config = parse_config(CONFIG, "audit.yaml")
     run = Run.create(tmp_path_factory.mktemp("summary") / "run", config)

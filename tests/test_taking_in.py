@@ -19,17 +19,17 @@ from scotoma.config.variants import Onnx
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.stages import log as results
-from scotoma.stages import report as reporting
-from scotoma.stages import slices as slicing
-from scotoma.stages import verdict as judging
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
-from scotoma.stages.gather import gather
-from scotoma.stages.import_models import import_models
-from scotoma.stages.members.shards import shards
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
+from scotoma.steps import log as results
+from scotoma.steps import report as reporting
+from scotoma.steps import slices as slicing
+from scotoma.steps import verdict as judging
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
+from scotoma.steps.gather import gather
+from scotoma.steps.import_models import import_models
+from scotoma.steps.members.shards import shards
+from scotoma.steps.predict import predict
+from scotoma.steps.prepare import prepare
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,11 @@ from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.predictions import PredictionFile
 from scotoma.run import Run
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
-from scotoma.stages.prepare import prepare
-from scotoma.stages.slices import slices
-from scotoma.stages.verdict import verdict
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
+from scotoma.steps.prepare import prepare
+from scotoma.steps.slices import slices
+from scotoma.steps.verdict import verdict
 from scotoma.tracking.records import audit_records, member_records
 from tests import external_predictions as elsewhere
 from tests.commands import scotoma

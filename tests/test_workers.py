@@ -18,7 +18,7 @@ from scotoma.inference.workers import feeders, most_feeders
 from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
-from scotoma.stages.measures.devices import BothDevices
+from scotoma.steps.measures.devices import BothDevices
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
 from tests.networks import numpy_weights

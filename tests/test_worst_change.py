@@ -27,7 +27,7 @@ from scotoma.document.jsonable import jsonable
 from scotoma.impact.groups_section import whom
 from scotoma.numbers.enough import FEW
 from scotoma.report.summary import summary
-from scotoma.stages.judging.frontier import frontier_rows
+from scotoma.steps.judging.frontier import frontier_rows
 from scotoma.tracking.timeline import audited
 from scotoma.verdict.section import verdict_section
 from tests.audits import gate_file, whole

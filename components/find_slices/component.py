@@ -18,7 +18,7 @@ def find_slices(
     Returns:
         slices: Where the slices are, and the statistics of the images.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "slices",

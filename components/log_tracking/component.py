@@ -22,7 +22,7 @@ def log_tracking(
     Returns:
         tracked: Where the links to the runs are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "log",

@@ -28,7 +28,7 @@ def predict_batch(
     Returns:
         predictions: Where the predictions of the shard are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "predict",

@@ -20,7 +20,7 @@ def prepare_data(
     Returns:
         examples: Where the examples are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "prepare",

@@ -22,7 +22,7 @@ def prune_magnitude(
     Returns:
         pruned: Where they are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "prune",

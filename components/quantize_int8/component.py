@@ -24,7 +24,7 @@ def quantize_int8(
     Returns:
         quantized: Where the quantized members are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "quantize",

@@ -18,7 +18,7 @@ def report_bias(
     Returns:
         bias: Where the tables of classes and groups are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "bias",

@@ -20,7 +20,7 @@ def train_dense(
     Returns:
         dense: Where they are.
     """
-    from scotoma.stages import execute
+    from scotoma.steps import execute
 
     execute(
         "train",

@@ -86,8 +86,8 @@ def run_gate(
         DataError: There is no audit, or it cannot be judged.
         ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
     """
-    from scotoma.stages.judging.previous import leave_previous
-    from scotoma.stages.verdict import give_verdict  # SciPy comes with it
+    from scotoma.steps.judging.previous import leave_previous
+    from scotoma.steps.verdict import give_verdict  # SciPy comes with it
 
     folder = _folder(place)
     try:

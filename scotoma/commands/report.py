@@ -27,7 +27,7 @@ def report(
     if no_images and blur:
         raise ConfigError("--no-images and --blur exclude each other; choose one")
     from scotoma.commands.shared.finished_run import open_run
-    from scotoma.stages.report import draw
+    from scotoma.steps.report import draw
 
     finished = open_run(run, scores=True)
     try:

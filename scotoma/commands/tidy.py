@@ -15,7 +15,7 @@ from scotoma.errors import ConfigError
 
 if TYPE_CHECKING:
     from scotoma.document import Cell
-    from scotoma.stages.retention import StoredAudit
+    from scotoma.steps.retention import StoredAudit
 
 __all__ = ["tidy"]
 
@@ -47,7 +47,7 @@ def tidy(
     from scotoma.config import load_config
     from scotoma.document.jsonable import jsonable
     from scotoma.printable import printable
-    from scotoma.stages.retention import delete_unkept, plan_deletion
+    from scotoma.steps.retention import delete_unkept, plan_deletion
 
     read = load_config(config)
     if read.retraining is None:

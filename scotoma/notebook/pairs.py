@@ -15,7 +15,7 @@ from scotoma.config.gate import GateRules, load_rules, parse_rules
 from scotoma.errors import DataError
 from scotoma.notebook.opened import OpenedAudit
 from scotoma.slices import SearchSettings, SliceReport, find_slices
-from scotoma.stages.in_memory import AnswersInMemory, gate_of
+from scotoma.steps.in_memory import AnswersInMemory, gate_of
 
 __all__ = ["judge_pair", "measure_pair", "slices_of_pair"]
 

@@ -16,8 +16,8 @@ from scotoma.predictions.tables import AGAIN, models_by_variant, reruns_by_varia
 from scotoma.run import Run, read_json
 from scotoma.sources.answers import baseline_errors
 from scotoma.sources.reading import load_examples
-from scotoma.stages.bias import bias
-from scotoma.stages.prepare import prepare
+from scotoma.steps.bias import bias
+from scotoma.steps.prepare import prepare
 
 pytestmark = pytest.mark.slow
 

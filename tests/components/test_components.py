@@ -10,12 +10,12 @@ import pytest
 
 from scotoma import components
 from scotoma.pipelines.placing import CORE
-from scotoma.stages.steps import STEPS as TABLE
+from scotoma.steps.table import STEPS as TABLE
 
 FOLDERS = sorted(path.parent for path in Path(components.__file__).parent.glob("*/component.py"))
 AROUND = {  # the steps: they find out where the run is
-    "begin_scheduled": "from scotoma.stages.cluster.schedule import begin",
-    "record_failure": "from scotoma.stages.cluster.failure import record_failure",
+    "begin_scheduled": "from scotoma.steps.cluster.schedule import begin",
+    "record_failure": "from scotoma.steps.cluster.failure import record_failure",
 }
 STEPS = [folder for folder in FOLDERS if folder.name not in AROUND]
 
@@ -69,7 +69,7 @@ def test_the_body_of_a_component_is_one_import_and_one_call(folder: Path) -> Non
     docstring, statement, _ = function.body
     assert isinstance(docstring, ast.Expr)
     assert isinstance(docstring.value, ast.Constant)
-    assert ast.unparse(statement) == "from scotoma.stages import execute"
+    assert ast.unparse(statement) == "from scotoma.steps import execute"
     assert ast.unparse(call_in(function).func) == "execute"
 
 

@@ -20,7 +20,7 @@ from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.run import Run
 from scotoma.sources.reading import load_examples, survey_examples
-from scotoma.stages.prepare import prepare
+from scotoma.steps.prepare import prepare
 from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.synthetic import celeba

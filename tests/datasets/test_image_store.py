@@ -202,7 +202,7 @@ import re, sys
 from pathlib import Path
 from scotoma.config import load_config
 from scotoma.run import Run
-from scotoma.stages.prepare import prepare
+from scotoma.steps.prepare import prepare
 
 def peak():
     return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024

@@ -40,7 +40,7 @@ import importlib.machinery, sys
 class Finder:
     @staticmethod
     def find_spec(name, path, target=None):
-        if name not in ("scotoma.inference.population", "scotoma.stages.quantize"):
+        if name not in ("scotoma.inference.population", "scotoma.steps.quantize"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         whole = spec.loader.exec_module

@@ -10,11 +10,11 @@ import polars as pl
 
 from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
-from scotoma.stages import perform
-from scotoma.stages.inputs.newest import resolved
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.steps import groups
-from scotoma.stages.verdict import give_verdict
+from scotoma.steps import perform
+from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.table import groups
+from scotoma.steps.verdict import give_verdict
 
 __all__ = ["TRAINED", "audited_here", "predictions_made_elsewhere"]
 

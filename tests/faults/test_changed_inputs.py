@@ -17,7 +17,7 @@ import pytest
 from onnx import numpy_helper
 from PIL import Image
 
-from scotoma.stages import prepare
+from scotoma.steps import prepare
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 from tests.test_taking_in import model

@@ -13,7 +13,7 @@ from onnxruntime import quantization as oracle
 from scotoma.errors import DataError
 from scotoma.inference import Network
 from scotoma.mitigation.decide import LastLayer
-from scotoma.stages.mitigation.member_outputs import all_scores, last_features
+from scotoma.steps.mitigation.member_outputs import all_scores, last_features
 
 pytestmark = pytest.mark.slow
 

@@ -23,13 +23,13 @@ from scotoma.mitigation import decide
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
-from scotoma.stages.members.shards import shards
-from scotoma.stages.mitigation import apply_technique
-from scotoma.stages.mitigation.apply import Mitigated
-from scotoma.stages.mitigation.outputs import member_outputs
-from scotoma.stages.predict import predict
-from scotoma.stages.prepare import prepare
-from scotoma.stages.quantize import quantize
+from scotoma.steps.members.shards import shards
+from scotoma.steps.mitigation import apply_technique
+from scotoma.steps.mitigation.apply import Mitigated
+from scotoma.steps.mitigation.outputs import member_outputs
+from scotoma.steps.predict import predict
+from scotoma.steps.prepare import prepare
+from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest
 from scotoma.training.models import build_model
 from tests.commands import measured, scotoma
@@ -360,7 +360,7 @@ def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:
 
 
 def test_balanced_calibration_is_due_again_when_groups_change(trained: Run) -> None:
-    from scotoma.stages.members.files import calibration_digest
+    from scotoma.steps.members.files import calibration_digest
 
     every: dict[str, Any] = {v.name: v for v in trained.config.resolved_variants}
     plain = calibration_digest(trained, [every["int8-static"]])

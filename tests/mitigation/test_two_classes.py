@@ -12,7 +12,7 @@ import pytest
 from scotoma.datasets import AuditedExamples
 from scotoma.mitigation import decide
 from scotoma.run import Run
-from scotoma.stages.mitigation.outputs import member_outputs
+from scotoma.steps.mitigation.outputs import member_outputs
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 

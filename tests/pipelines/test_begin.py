@@ -16,9 +16,9 @@ import pytest
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
-from scotoma.stages import execute
-from scotoma.stages.cluster.failure import record_failure
-from scotoma.stages.steps import STEPS
+from scotoma.steps import execute
+from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.table import STEPS
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES
 
@@ -126,8 +126,8 @@ def test_a_step_that_sigterm_stops_says_so_and_can_be_repeated(
     pointer.unlink()
     program = (
         "import sys, time, types\n"
-        "from scotoma.stages import execute\n"
-        "from scotoma.stages.steps import STEPS, Step\n"
+        "from scotoma.steps import execute\n"
+        "from scotoma.steps.table import STEPS, Step\n"
         "slow = types.ModuleType('slow')\n"
         "slow.bias = lambda run: print('works', flush=True) or time.sleep(60)\n"
         "sys.modules['slow'], STEPS['bias'] = slow, Step('bias', '', '', module='slow')\n"

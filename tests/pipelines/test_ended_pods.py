@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scotoma.pipelines.placing import STEP_OF
-from scotoma.stages.cluster.failure import record_failure
+from scotoma.steps.cluster.failure import record_failure
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import CONFIG, definition

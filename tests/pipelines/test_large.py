@@ -17,7 +17,7 @@ from scotoma.errors import DataError
 from scotoma.pipelines import cluster, compile_pipeline
 from scotoma.pipelines.nodes import shard_of
 from scotoma.pipelines.progress import NAMES
-from scotoma.stages.steps import STEPS
+from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.kfp_server.argo import PULL_S
 from tests.kfp_server.server import KfpServer

@@ -16,11 +16,11 @@ from scotoma.config import Kubeflow
 from scotoma.errors import NotLogged
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run, read_json
-from scotoma.stages import execute
-from scotoma.stages.cluster.failure import record_failure
-from scotoma.stages.inputs.newest import resolved
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.steps import STEPS, inputs_of, skipped_steps
+from scotoma.steps import execute
+from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.table import STEPS, inputs_of, skipped_steps
 from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
 from tests.kfp_server.server import KfpServer

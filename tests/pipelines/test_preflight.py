@@ -14,7 +14,7 @@ from scotoma.config import Config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines.preflight import compile_preflight, parts_of
 from scotoma.run import code_digest, shareable
-from scotoma.stages.cluster.preflight import preflight, record_of
+from scotoma.steps.cluster.preflight import preflight, record_of
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 from tests.pipelines.test_cluster import definition

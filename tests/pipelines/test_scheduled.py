@@ -19,12 +19,12 @@ from scotoma.errors import DataError
 from scotoma.pipelines import audit
 from scotoma.run import Run
 from scotoma.run.sources import Sources, write_sources
-from scotoma.stages import execute
-from scotoma.stages.cluster import schedule as scheduled
-from scotoma.stages.cluster.failure import record_failure
-from scotoma.stages.cluster.schedule import SKIPPED
-from scotoma.stages.inputs.changed import look
-from scotoma.stages.steps import STEPS, Step
+from scotoma.steps import execute
+from scotoma.steps.cluster import schedule as scheduled
+from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.cluster.schedule import SKIPPED
+from scotoma.steps.inputs.changed import look
+from scotoma.steps.table import STEPS, Step
 from tests.commands import scotoma
 from tests.kfp_server.argo import hook_state
 from tests.kfp_server.server import KfpServer
@@ -337,9 +337,9 @@ from pathlib import Path
 from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
-from scotoma.stages.inputs.newest import resolved
+from scotoma.steps.inputs.newest import resolved
 from scotoma.run.sources import Sources
-from scotoma.stages.cluster.schedule import _ingredients, _seen
+from scotoma.steps.cluster.schedule import _ingredients, _seen
 here = Path(sys.argv[1])
 compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled_root="")
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scotoma.stages.steps import STEPS
+from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
 

@@ -22,8 +22,8 @@ TASK = """
 import os, subprocess, sys, time, types
 from scotoma.errors import DataError
 from scotoma.run import step_logs
-from scotoma.stages import execute
-from scotoma.stages.steps import STEPS, Step
+from scotoma.steps import execute
+from scotoma.steps.table import STEPS, Step
 
 step_logs.COPY_S = 0.2
 

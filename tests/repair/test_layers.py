@@ -24,12 +24,12 @@ from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.layers import products_of
 from scotoma.run import Run, write_json
-from scotoma.stages.layers import one_at_a_time as compared_layers
-from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
-from scotoma.stages.layers.pruned import without_smallest
-from scotoma.stages.members.shards import shards
-from scotoma.stages.prepare import prepare
-from scotoma.stages.quantize import quantize
+from scotoma.steps.layers import one_at_a_time as compared_layers
+from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
+from scotoma.steps.layers.pruned import without_smallest
+from scotoma.steps.members.shards import shards
+from scotoma.steps.prepare import prepare
+from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest
 from scotoma.training.models import build_model
 from tests.audits import filled
@@ -183,6 +183,6 @@ def test_without_onnx_the_report_and_the_command_can_be_imported() -> None:
     code = (
         "import sys\n"
         "for name in ('onnx', 'onnxruntime', 'torch'): sys.modules[name] = None\n"
-        "import scotoma.stages.report, scotoma.commands.repair.run, scotoma.commands.mitigate.run\n"
+        "import scotoma.steps.report, scotoma.commands.repair.run, scotoma.commands.mitigate.run\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -28,12 +28,12 @@ from scotoma.inference import scores_onnx
 from scotoma.inference.model_process import runtime_on_demand
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages.external.network import labels_network
-from scotoma.stages.layers import external
-from scotoma.stages.layers.one_at_a_time import layers_file, write_layers
-from scotoma.stages.layers.pruned import without_smallest
-from scotoma.stages.repair.apply import repair_variant
-from scotoma.stages.repair.refusals import repairable
+from scotoma.steps.external.network import labels_network
+from scotoma.steps.layers import external
+from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
+from scotoma.steps.layers.pruned import without_smallest
+from scotoma.steps.repair.apply import repair_variant
+from scotoma.steps.repair.refusals import repairable
 from tests.commands import scotoma
 from tests.repair.test_layers import gate_of
 from tests.steps import steps_in_this_process

@@ -23,13 +23,13 @@ from scotoma.datasets.thumbnails import shrunk
 from scotoma.predictions import Predictions
 from scotoma.processes.machine import versions
 from scotoma.run import Run
-from scotoma.stages import report as reporting
-from scotoma.stages import slices as slicing
-from scotoma.stages import verdict as judging
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
-from scotoma.stages.judging.frontier import frontier_rows
-from scotoma.stages.layers.one_at_a_time import layers_file
+from scotoma.steps import report as reporting
+from scotoma.steps import slices as slicing
+from scotoma.steps import verdict as judging
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
+from scotoma.steps.judging.frontier import frontier_rows
+from scotoma.steps.layers.one_at_a_time import layers_file
 from tests.networks import write_network_predictions
 
 

@@ -20,9 +20,9 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.processes.machine import versions
 from scotoma.run import Run, checksums, write_json
 from scotoma.run.mirror import Mirror
-from scotoma.stages.judging.previous import leave_previous
-from scotoma.stages.report import draw
-from scotoma.stages.verdict import give_verdict
+from scotoma.steps.judging.previous import leave_previous
+from scotoma.steps.report import draw
+from scotoma.steps.verdict import give_verdict
 
 pytestmark = pytest.mark.slow
 

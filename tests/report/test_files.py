@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from scotoma.run import Run, checksums
-from scotoma.stages.report import draw
+from scotoma.steps.report import draw
 
 pytestmark = pytest.mark.slow
 

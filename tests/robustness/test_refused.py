@@ -12,7 +12,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
 from scotoma.sources.reading import load_examples
-from scotoma.stages.robustness.plan import suite_of
+from scotoma.steps.robustness.plan import suite_of
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 

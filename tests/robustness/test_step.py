@@ -29,9 +29,9 @@ from scotoma.predictions import Predictions
 from scotoma.report import audit_document, render
 from scotoma.run import Run
 from scotoma.sources.reading import load_examples
-from scotoma.stages.external.network import network_of
-from scotoma.stages.robustness.other_sets import set_pictures
-from scotoma.stages.robustness.plan import plan_of
+from scotoma.steps.external.network import network_of
+from scotoma.steps.robustness.other_sets import set_pictures
+from scotoma.steps.robustness.plan import plan_of
 from scotoma.tracking.records import audit_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma

@@ -16,10 +16,10 @@ from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.stages import slices as slicing
-from scotoma.stages import verdict as judging
-from scotoma.stages.bias import bias
-from scotoma.stages.divergence import divergence
+from scotoma.steps import slices as slicing
+from scotoma.steps import verdict as judging
+from scotoma.steps.bias import bias
+from scotoma.steps.divergence import divergence
 from tests.commands import scotoma
 
 CLASSES = ("cat", "dog", "owl", "fox")

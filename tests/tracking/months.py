@@ -9,8 +9,8 @@ import polars as pl
 
 from scotoma.config import load_config
 from scotoma.run import Run, checksums
-from scotoma.stages import perform
-from scotoma.stages.steps import groups
+from scotoma.steps import perform
+from scotoma.steps.table import groups
 
 __all__ = ["PROJECT", "month"]
 

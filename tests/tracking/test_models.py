@@ -15,11 +15,11 @@ from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
 from scotoma.run import Run, portable, read_json, shareable
-from scotoma.stages.external.registered import fetch_models, models_here
-from scotoma.stages.import_models import import_models
-from scotoma.stages.inputs.newest import resolved
-from scotoma.stages.members.shards import shards
-from scotoma.stages.prepare import prepare
+from scotoma.steps.external.registered import fetch_models, models_here
+from scotoma.steps.import_models import import_models
+from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.members.shards import shards
+from scotoma.steps.prepare import prepare
 from tests.test_taking_in import CONFIG, home, model
 
 __all__ = ["home"]  # a fixture, used by its name

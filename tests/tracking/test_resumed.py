@@ -16,10 +16,10 @@ from scotoma import components
 from scotoma.commands.shared.configuration import configuration
 from scotoma.errors import DataError
 from scotoma.run import Run, checksums, read_json
-from scotoma.stages import execute
-from scotoma.stages.inputs.newest import resolved
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.steps import STEPS, inputs_of, skipped_steps
+from scotoma.steps import execute
+from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.table import STEPS, inputs_of, skipped_steps
 from tests.faults.made import predictions_made_elsewhere
 
 # What Kubeflow Pipelines 2.17 told the exit step after a success, a failure, `:terminate`.

@@ -11,10 +11,10 @@ import torch
 from scotoma.config import parse_config
 from scotoma.config.model import STACKED
 from scotoma.run import Run
-from scotoma.stages import perform
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.members.shards import shards
-from scotoma.stages.steps import groups
+from scotoma.steps import perform
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.members.shards import shards
+from scotoma.steps.table import groups
 from scotoma.storage.files import file_digest
 from scotoma.training.models import BUILT_IN, build_model
 from scotoma.training.stacked_network import stacked_forward

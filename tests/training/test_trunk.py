@@ -13,7 +13,7 @@ from scotoma.config import Config, parse_config
 from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
-from scotoma.stages.prepare import prepare
+from scotoma.steps.prepare import prepare
 from scotoma.storage.files import file_digest
 from scotoma.training import engine, population
 from scotoma.training.checkpoints import checkpoint_path

@@ -19,9 +19,9 @@ from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
 from scotoma.sources.onnx import OnnxSource
 from scotoma.sources.predictions import PredictionsSource
-from scotoma.stages.members.shards import Shard
-from scotoma.stages.prepare import prepare
-from scotoma.stages.train import train
+from scotoma.steps.members.shards import Shard
+from scotoma.steps.prepare import prepare
+from scotoma.steps.train import train
 from scotoma.training.models import build_model
 from scotoma.training.user_network import try_outputs
 from tests.commands import measured, scotoma

@@ -14,7 +14,7 @@ from scotoma.divergence import excess
 from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
-from scotoma.stages.measures.rates import change_row
+from scotoma.steps.measures.rates import change_row
 
 TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
 NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured"}

@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.run import Run
-from scotoma.stages.judging.terms import Judging
+from scotoma.steps.judging.terms import Judging
 from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)

@@ -25,8 +25,8 @@ from scotoma.numbers import Estimate, none_seen, undefined
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import read_json
 from scotoma.run.mirror import Mirror
-from scotoma.stages.judging.previous import leave_previous
-from scotoma.stages.verdict import give_verdict
+from scotoma.steps.judging.previous import leave_previous
+from scotoma.steps.verdict import give_verdict
 from scotoma.verdict.documents import markdown
 from scotoma.verdict.since_previous import changes, judged, rise_since
 from tests.audits import judge, previous, whole

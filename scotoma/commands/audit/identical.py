@@ -31,7 +31,7 @@ from scotoma.published import fairness_variance
 from scotoma.run import Run, read_json, write_json
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
 from scotoma.runs.effects import two_level_mean
-from scotoma.stages.judging.terms import Judging
+from scotoma.steps.judging.terms import Judging
 
 __all__ = ["cost_of", "run_identical"]
 

@@ -27,7 +27,7 @@ from scotoma.printable import printable
 from scotoma.review.measure import FEWEST, corrected_change, drawn_prefix
 from scotoma.review.verdicts import FILE, Review, last_reviews, read_reviews
 from scotoma.run import Run, checksums, write_json
-from scotoma.stages.measures.pairs import (
+from scotoma.steps.measures.pairs import (
     PopulationPair,
     comparisons,
     read_predictions,

@@ -30,15 +30,15 @@ from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
-from scotoma.stages.inputs.newest import resolved, with_variants
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.run_steps import refuse_too_early
-from scotoma.stages.steps import named
+from scotoma.steps.inputs.newest import resolved, with_variants
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.run_steps import refuse_too_early
+from scotoma.steps.table import named
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import new_file, remove_partial
 
 if TYPE_CHECKING:
-    from scotoma.stages.verdict import Judged
+    from scotoma.steps.verdict import Judged
 
 __all__ = ["default_place", "log_again", "run_audit", "run_configured"]
 
@@ -169,7 +169,7 @@ def run_configured(
                 judging.leave(run)
                 run.leave_newest(newest)
                 if previous is not None:
-                    from scotoma.stages.judging.previous import leave_previous, margin_of
+                    from scotoma.steps.judging.previous import leave_previous, margin_of
 
                     leave_previous(run.mirror, previous, margin_of(run.config))
             if step is not None:
@@ -179,9 +179,9 @@ def run_configured(
                 _say_step(run, step, console, as_json=as_json)
                 return 0
             before = _records(run)
-            judging_needs = ("scotoma.stages.verdict", "scotoma.report.summary", "scipy.special")
+            judging_needs = ("scotoma.steps.verdict", "scotoma.report.summary", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
-            from scotoma.stages.verdict import give_verdict
+            from scotoma.steps.verdict import give_verdict
 
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)

@@ -12,7 +12,7 @@ from scotoma.costs.measure import NetworkCost
 from scotoma.costs.measuring import MeasuringCost
 from scotoma.datasets.join import Join
 from scotoma.document.jsonable import jsonable
-from scotoma.stages.robustness.forecast import RobustnessForecast
+from scotoma.steps.robustness.forecast import RobustnessForecast
 
 __all__ = ["AuditForecast"]
 

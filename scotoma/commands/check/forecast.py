@@ -33,9 +33,9 @@ from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
 from scotoma.run.copies import folder_here
 from scotoma.sources.reading import Survey, survey_examples
-from scotoma.stages.inputs.newest import looked_at
-from scotoma.stages.robustness.forecast import forecast_robustness
-from scotoma.stages.steps import skipped_steps
+from scotoma.steps.inputs.newest import looked_at
+from scotoma.steps.robustness.forecast import forecast_robustness
+from scotoma.steps.table import skipped_steps
 
 __all__ = ["print_dry_run", "print_forecast", "require_sound"]
 
@@ -276,7 +276,7 @@ def _network_cost(
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
-        from scotoma.stages.external.network import network_of
+        from scotoma.steps.external.network import network_of
 
         first_files = config.source.files_of_models(config, lambda variant: range(1))
         folder = folder_here(first_files["models"])

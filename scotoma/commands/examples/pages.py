@@ -43,8 +43,8 @@ def write_gallery(
     from scotoma.datasets.thumbnails import shrunk
     from scotoma.divergence.gallery_section import gallery_documents
     from scotoma.document.html import html_page
-    from scotoma.stages.measures.gallery import gallery_pairs
-    from scotoma.stages.report import images_of
+    from scotoma.steps.measures.gallery import gallery_pairs
+    from scotoma.steps.report import images_of
 
     run = open_run(place)
     audit_file, scores_file = run.path("audit.json"), run.path("divergence.parquet")

@@ -15,7 +15,7 @@ from scotoma.errors import ConfigError
 from scotoma.mitigation import decide
 from scotoma.printable import printable
 from scotoma.run import Run
-from scotoma.stages.mitigation import Mitigated, apply_technique, write_mitigated
+from scotoma.steps.mitigation import Mitigated, apply_technique, write_mitigated
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def _verdicts(audits: list[ListedAudit]) -> tuple[dict[str, str], str]:
     from scotoma import storage
     from scotoma.audit import parse_gate
     from scotoma.errors import ScotomaError
-    from scotoma.stages.cluster.schedule import SKIPPED
+    from scotoma.steps.cluster.schedule import SKIPPED
 
     verdicts: dict[str, str] = {}
     for audit in audits:

@@ -39,7 +39,7 @@ def logs(
     from scotoma.pipelines.progress import ORDER
     from scotoma.printable import printable
     from scotoma.run.step_logs import last_tries
-    from scotoma.stages.steps import named
+    from scotoma.steps.table import named
 
     if step is not None and step != "begin-scheduled":
         named(step)

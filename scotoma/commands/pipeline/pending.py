@@ -35,7 +35,7 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
     Returns:
         Lines for people; none while everything starts.
     """
-    from scotoma.stages.cluster.pods import pods_of
+    from scotoma.steps.cluster.pods import pods_of
 
     where = f"-n {cluster.namespace} " if cluster.namespace else ""
     if (run.pending_s or 0.0) >= PATIENCE_S:

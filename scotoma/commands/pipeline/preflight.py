@@ -75,7 +75,7 @@ def _wait(cluster: KfpClient, run_id: str, connection: Connection) -> None:
 
 def _faults(cluster: KfpClient, run_id: str, part: str, out: str) -> list[str]:
     """What a part found, from its record; without one, whether its task failed."""
-    from scotoma.stages.cluster.preflight import record_of
+    from scotoma.steps.cluster.preflight import record_of
 
     address = record_of(out, part)
     task = next(t for t in cluster.progress(run_id).tasks if t.name == f"preflight-{part}")

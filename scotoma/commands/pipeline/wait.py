@@ -18,7 +18,7 @@ from scotoma.audit import parse_gate
 from scotoma.commands.pipeline.pending import PATIENCE_S, pending_lines, pending_steps
 from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
 from scotoma.printable import printable
-from scotoma.stages.cluster.pods import UNEXPLAINED, why_ended
+from scotoma.steps.cluster.pods import UNEXPLAINED, why_ended
 
 if TYPE_CHECKING:
     from scotoma.pipelines.cluster import KfpClient

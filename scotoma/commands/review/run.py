@@ -20,8 +20,8 @@ from scotoma.printable import printable
 from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
 from scotoma.run import Run, checksums
 from scotoma.slices.hashing import hash_ids
-from scotoma.stages.inputs.texts import compared_texts
-from scotoma.stages.report import images_of
+from scotoma.steps.inputs.texts import compared_texts
+from scotoma.steps.report import images_of
 
 __all__ = ["export_reviews", "lots_of", "serve_review"]
 

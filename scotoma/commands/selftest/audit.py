@@ -21,10 +21,10 @@ from scotoma.errors import ScotomaError
 from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.prepare import prepare
-from scotoma.stages.steps import STEPS
-from scotoma.stages.verdict import verdict
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.prepare import prepare
+from scotoma.steps.table import STEPS
+from scotoma.steps.verdict import verdict
 from scotoma.verdict.evidence import read_estimate
 
 __all__ = ["Recovered", "run_selftest", "self_test"]

@@ -15,7 +15,7 @@ from scotoma.commands.audit.run import run_audit
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
 from scotoma.run import Run
-from scotoma.stages.judging.terms import Judging
+from scotoma.steps.judging.terms import Judging
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit

@@ -27,7 +27,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
 from scotoma.run import Run
 from scotoma.run.records import write_json
-from scotoma.stages.report import images_of
+from scotoma.steps.report import images_of
 from scotoma.storage.files import file_digest, written
 from scotoma.study.arms import Arms, mean_difference
 from scotoma.study.label_studio import interface, tasks

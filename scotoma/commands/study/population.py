@@ -16,7 +16,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoresFile, label_counts
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import Run, checksums
-from scotoma.stages.measures.pairs import read_predictions, read_test_examples
+from scotoma.steps.measures.pairs import read_predictions, read_test_examples
 
 __all__ = ["StudyPopulation", "mean_scores", "population_of", "resolved_variant"]
 

@@ -21,8 +21,8 @@ from scotoma.printable import printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
 from scotoma.runs import FEWEST_RUNS
-from scotoma.stages.judging.terms import Judging
-from scotoma.stages.mitigation.refit import refit_last_layers
+from scotoma.steps.judging.terms import Judging
+from scotoma.steps.mitigation.refit import refit_last_layers
 from scotoma.storage.files import written
 
 __all__ = ["TrainedTournament", "shared_trainings", "train_techniques"]

@@ -1,0 +1,148 @@
+"""Which examples does each variant change?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from scotoma.datasets import AuditedExamples
+from scotoma.document.jsonable import jsonable
+from scotoma.run import Run, write_json
+from scotoma.steps.measures.gallery import gallery_pairs
+from scotoma.steps.measures.pairs import (
+    PopulationPair,
+    measure_inputs,
+    measure_variants,
+    read_predictions,
+    read_test_examples,
+)
+from scotoma.steps.measures.parity import parity, parity_inputs
+from scotoma.steps.measures.scored import changed_scores, is_scored
+from scotoma.storage.files import written
+
+__all__ = ["divergence", "score_divergence"]
+
+PERCENTILES = (90.0, 95.0, 99.0)
+
+
+def divergence(run: Run) -> list[Path]:
+    """Score every example, sum the scores up, choose the gallery and check exported models."""
+    table, section = run.path("divergence.parquet"), run.section("divergence")
+    with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
+        if due and is_scored(run):
+            ranked, first = changed_scores(run, read_test_examples(run))
+            with written(table) as temporary:
+                ranked.write_parquet(temporary)
+            write_json(section, jsonable(first), indent=None)
+        elif due:
+            examples, seed = read_test_examples(run), run.config.population.seed
+            shares = _training_shares(run)
+            dense = read_predictions(run, "dense", examples)
+
+            def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
+                scores, summary = score_divergence(comparison, examples, shares, seed)
+                return scores, {
+                    "divergence": summary,
+                    "gallery": gallery_pairs(scores, examples, seed),
+                    "parity": parity(run, examples, comparison.compressed),
+                }
+
+            variants = measure_variants(run, examples, "score divergence", measure, dense)
+            with written(table) as temporary:
+                pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
+            sections = {
+                part: {name: measures[part] for name, (_, measures) in variants.items()}
+                for part in ("divergence", "gallery", "parity")
+            }
+            sections["parity"]["dense"] = parity(run, examples, dense)
+            sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
+            write_json(section, jsonable(sections), indent=None)
+    return [table, section]
+
+
+def score_divergence(
+    comparison: PopulationPair, examples: AuditedExamples, shares: dict[str, float], seed: int
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Score every example of one comparison, and sum the scores up.
+
+    Args:
+        comparison: A compressed population beside the dense one.
+        examples: The test examples.
+        shares: Share of each group and binary column in the training examples; empty for none.
+        seed: Breaks ties.
+
+    Returns:
+        Rows of divergence.parquet, and its part of the section.
+    """
+    from scotoma.divergence import (
+        by_distance,
+        excess,
+        flip_ledger,
+        flip_rate,
+        over_index,
+        score,
+        threshold,
+        top1_table,
+    )
+
+    dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
+    paired, labels = comparison.paired, examples.known_labels
+    classes, clusters, groups = examples.classes, examples.clusters, examples.partition()
+    scores = score(dense, compressed, len(classes), seed=seed)
+    named = np.array(classes)
+    frame = pl.DataFrame(
+        {
+            "example_id": examples.ids,
+            "variant": [comparison.compressed.variant] * len(examples.ids),
+            "cie": scores.cie,
+            "taxicab": scores.taxicab,
+            "jaccard": scores.jaccard,
+            "dense_modal": named[scores.dense_modal],
+            "dense_votes": scores.dense_votes,
+            "compressed_modal": named[scores.compressed_modal],
+            "compressed_votes": scores.compressed_votes,
+        }
+    )
+    untrained = 0.0 if shares else None  # of a value that training lacks
+    named_groups = dict(zip(groups.keys[1:], groups.masks[1:], strict=True))
+    summary = {
+        "cie": excess(dense, compressed, len(classes), paired=paired, clusters=clusters),
+        "flips": flip_rate(dense, compressed, clusters) if paired else None,
+        "taxicab": by_distance(scores, dense, compressed, labels, named_groups),
+        "thresholds": [threshold(scores, percentile) for percentile in PERCENTILES],
+        "top1": []
+        if labels is None
+        else top1_table(
+            scores, dense, compressed, labels, percentiles=PERCENTILES, clusters=clusters
+        ),
+        "over_index": [
+            jsonable(row) | {"share_in_training": shares.get(row.attribute, untrained)}
+            for row in over_index(
+                scores.cie,
+                examples.over_index_masks(),
+                members=dense.shape[1],
+                clusters=clusters,
+            )
+        ],
+        "ledger": flip_ledger(
+            dense,
+            compressed,
+            labels,
+            groups.masks,
+            groups.keys,
+            paired=paired,
+            clusters=clusters,
+        ),
+    }
+    return frame, summary
+
+
+def _training_shares(run: Run) -> dict[str, float]:
+    """Share of each group and binary column in the training examples; none without such."""
+    training = AuditedExamples.read(run.examples, images=False, split="train")
+    if not training.table.height:
+        return {}
+    return {key: float(mask.mean()) for key, mask in training.over_index_masks().items()}

@@ -1,0 +1,109 @@
+"""Put the shards of every variant together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from scotoma.config import Variant
+from scotoma.run import Run, read_json, write_json
+from scotoma.steps.members.files import member_files
+from scotoma.steps.members.shards import shards
+from scotoma.storage.files import file_digest, written
+
+__all__ = ["gather", "population_facts"]
+
+
+def gather(run: Run) -> list[Path]:
+    """Put the shards of every variant together: one file of predictions, one manifest."""
+    names = [variant.name for variant in run.config.resolved_variants]
+    manifests = [run.population(name) / "manifest.json" for name in names]
+    run.mirror.fetch_folder("shards")
+    parts = {name: _parts(run, name) for name in names}
+    outputs = [run.predictions(name) for name in names] + manifests
+    (every,) = shards(run.config.most_models, 1)
+    records = [path for path in member_files(run, names, every) if path.suffix == ".json"]
+    inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
+    with run.step("gather", outputs, inputs) as due:
+        if due:
+            from scotoma.predictions import Predictions
+
+            for name, manifest in zip(names, manifests, strict=True):
+                predictions = Predictions.gather(
+                    [Predictions.read(path, top5=True) for path in parts[name]]
+                )
+                with written(run.predictions(name)) as temporary:
+                    predictions.write(temporary)
+                write_json(manifest, population_facts(run, name))
+    return outputs
+
+
+def _parts(run: Run, name: str) -> list[Path]:
+    """The shards of one variant that hold its members; not those that an earlier cut left."""
+    from scotoma.predictions import PredictionFile
+
+    paths, members = [], 0
+    for shard in range(len(list(run.path("shards").iterdir()))):
+        if members < run.config.models_of(name):
+            paths.append(run.predictions(name, shard))
+            members += len(PredictionFile.open(paths[-1]).members)
+    return paths
+
+
+def population_facts(run: Run, name: str) -> dict[str, Any]:
+    """Return what a population is and what it was made from, as its manifest.json says it."""
+    variant = run.config.variant(name)
+    (every,) = shards(run.config.models_of(name), 1)
+    facts: dict[str, Any] = {
+        "variant": name,
+        "kind": variant.kind,
+        "design": _design(variant),
+        "dataset_sha256": file_digest(run.examples),
+        "inference": _runtimes(run, name),
+        "members": [
+            read_json(run.member(name, index).with_suffix(".json")) for index in every.members
+        ],
+    }
+    if run.config.population.identical:
+        facts["seeds"] = "one for all members, which differ by what the software adds"
+    if variant.kind == "prune":
+        facts["pruning"] = {
+            "sparsity": variant.sparsity,
+            "weights": "conv and linear, each layer by itself"
+            if variant.scope == "layer"
+            else "conv and linear, all layers of a member together",
+            "exempt_layers": list(variant.exempt),
+            "schedule": "Zhu and Gupta 2017",
+            "masked_weights": "shadow: keep receiving gradients until the last update"
+            if variant.masks == "shadow"
+            else "hard: stay 0 from the update that masks them",
+            f"zeros_per_{'layer' if variant.scope == 'layer' else 'member'}": (
+                "nearest whole number, halves to the even one"
+            ),
+        }
+    if variant.derived_from and not variant.made_elsewhere:
+        facts["quantization"] = {
+            "mode": variant.mode,
+            "bits": variant.bits,
+            "batch_norm": "folded before export",
+            "float32_layers": facts["members"][0].pop("float32_layers"),
+        }
+    return facts
+
+
+def _runtimes(run: Run, name: str) -> list[str]:
+    """What ran the members, in words; of scores nothing is known."""
+    if run.config.source.score is not None:
+        return []
+    from scotoma.predictions import PredictionFile
+
+    return list(PredictionFile.open(run.predictions(name)).runtimes)
+
+
+def _design(variant: Variant) -> str:
+    """Which chance the members share with those of other variants."""
+    if variant.kind == "prune" and variant.forked:
+        return "paired with dense, member by member: one training up to the first mask update"
+    if variant.derived_from:
+        return f"paired with {variant.derived_from}, member by member"
+    return "independent"

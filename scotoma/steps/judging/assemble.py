@@ -1,0 +1,230 @@
+"""From the numbers of every step to audit.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scotoma._version import __version__
+from scotoma.audit import Audit, read_part
+from scotoma.audit.document import VERSION
+from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
+from scotoma.audit.precision import MeasuredDetectors
+from scotoma.audit.robustness import RobustnessReport
+from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
+from scotoma.audit.sections import BiasSection, DivergenceSection
+from scotoma.audit.slices import SliceSearch
+from scotoma.datasets import AuditedExamples
+from scotoma.document.jsonable import jsonable
+from scotoma.numbers import FEWEST_RUNS, holm
+from scotoma.numbers.enough import FEW
+from scotoma.run import Run
+from scotoma.run.sources import read_sources
+from scotoma.steps.external.precision import read_detectors
+from scotoma.steps.external.records import notes_on_models, weights_of
+from scotoma.steps.judging.previous import setup_digest
+from scotoma.steps.measures.scored import SHOWN
+from scotoma.storage.files import file_digest
+
+__all__ = ["UNLABELLED", "assemble", "audited_header", "classified"]
+
+UNLABELLED = (
+    "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
+    "needs labels are not measured."
+)
+SCORED = (
+    "Every example has a score of each model and no class: means and quantiles are measured, and "
+    "no CIEs, error rates or fairness metrics."
+)
+
+
+def assemble(run: Run, examples: AuditedExamples) -> Audit:
+    """Put every number of the audit together; none depends on the clock, machine or a path."""
+    config, test = run.config, examples.split("test")
+    sources = read_sources(run.mirror)
+    scored = config.source.score is not None
+    content = audited_header(
+        test,
+        examples.split("train"),
+        project=config.project,
+        positive=None if config.label.positive is None else str(config.label.positive),
+        unlabelled=SCORED if scored else "" if examples.labelled else UNLABELLED,
+        fewest_models=config.fewest_models,
+        variants=[
+            {
+                "name": variant.name,
+                "kind": variant.kind,
+                "mode": variant.mode,
+                **weights_of(run, variant),
+                "paired": variant.paired,
+                "derived_from": variant.derived_from or None,
+                "members": config.models_of(variant.name),
+            }
+            for variant in config.resolved_variants
+        ],
+    ) | {
+        "config_sha256": config.digest(),
+        "deterministic": config.deterministic,
+        "seed": config.population.seed,
+        "inputs": [
+            {
+                "key": key,
+                "files": len(files),
+                "bytes": sum(entry.bytes for entry in files.values()),
+                "sha256": sources.digest(key),
+            }
+            for key, files in sources.files.items()
+        ],
+        "slices": read_part(run.section("slices"), dict[str, SliceSearch]),
+    }
+    content["examples"] |= {
+        "dataset_sha256": file_digest(run.examples), "notes": examples.notes
+    }  # fmt: skip
+    measured = _scored(run) if scored else _classified(run)
+    notes = (*examples.admission, *notes_on_models(run), *measured.pop("admission"))
+    content["fingerprint"] = {"setup": setup_digest(run), "answers": measured.pop("answers")}
+    return Audit.model_validate(
+        content | measured | {"admission": [note.as_dict() for note in dict.fromkeys(notes)]}
+    )
+
+
+def audited_header(
+    test: AuditedExamples,
+    train: AuditedExamples,
+    *,
+    project: str,
+    positive: str | None,
+    unlabelled: str,
+    fewest_models: int,
+    variants: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Say what was audited: the examples, their groups, the variants.
+
+    Args:
+        test: The test examples.
+        train: The training examples; there may be none.
+        project: The project.
+        positive: The favourable class; None where there is none.
+        unlabelled: What is not measured for want of labels, as a sentence; else empty.
+        fewest_models: Models of the smallest population.
+        variants: Fields of `AuditedVariant`, dense first.
+    """
+    partition, clusters = test.partition(), test.clusters
+    return {
+        "version": VERSION,
+        "scotoma": __version__,
+        "project": project,
+        "config_sha256": "",
+        "deterministic": False,
+        "scope": "population" if fewest_models >= FEWEST_RUNS else "shipped",
+        "seed": 0,
+        "level": 0.95,
+        "examples": {
+            "train": train.table.height,
+            "test": test.table.height,
+            "clusters": test.table.height if clusters is None else int(clusters.max()) + 1,
+            "dataset_sha256": "",
+            "classes": test.classes,
+            "positive": positive,
+            "notes": (),
+            "unlabelled": unlabelled,
+        },
+        "groups": [
+            {"key": key, "name": name, "n": int(mask.sum()), "train": int(trained.sum())}
+            for key, name, mask, trained in zip(
+                partition.keys,
+                partition.names,
+                partition.masks,
+                _training_masks(train, partition.keys),
+                strict=True,
+            )
+        ],
+        "variants": variants,
+    }
+
+
+def _classified(run: Run) -> dict[str, Any]:
+    bias = read_part(run.section("bias"), BiasSection)
+    divergence = read_part(run.section("divergence"), DivergenceSection)
+    robustness = None
+    if run.config.robustness is not None:
+        robustness = read_part(run.section("robustness"), RobustnessReport)
+    return classified(bias, divergence, read_detectors(run)) | {"robustness": robustness}
+
+
+def classified(
+    bias: BiasSection, divergence: DivergenceSection, detectors: MeasuredDetectors | None
+) -> dict[str, Any]:
+    """Put together what is measured where every example has a class of each model.
+
+    Returns:
+        Fields of `Audit`, and `answers`, their digests by variant.
+    """
+    return {
+        "accuracy": bias.accuracy,
+        "divergence": divergence.divergence,
+        "classes": bias.classes,
+        "subgroups": bias.subgroups,
+        "gaps": adjusted_gaps(bias.gaps),
+        "clarify": bias.clarify,
+        "run_to_run": bias.run_to_run,
+        "one_model": bias.one_model,
+        "gallery": divergence.gallery,
+        "parity": divergence.parity,
+        "collapsed": bias.collapsed,
+        "unanswered": bias.unanswered or None,
+        "admission": (*bias.admission, *(detectors.admission if detectors else ())),
+        "answers": bias.answers,
+        "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
+        "labels": bias.labels,
+        "precision": None if detectors is None else detectors.precision or None,
+    }
+
+
+def _scored(run: Run) -> dict[str, Any]:
+    """What is measured where every example has a number of each model."""
+    score = run.config.source.score
+    assert score is not None
+    section = read_part(run.section("bias"), ScoredSection)
+    means = {name: getattr(section, name) for name in ScoredMeans.model_fields}
+    parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
+    return {part: {} for part in parts} | {
+        "clarify": {"questions": (), "data": (), "variants": {}},
+        "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},
+        "admission": section.admission,
+        "answers": section.answers,
+        "scores": {
+            **means,
+            "name": score.name,
+            "unit": score.unit,
+            "lower_is_better": score.lower_is_better,
+            "examples": read_part(run.section("divergence"), dict[str, tuple[ChangedScore, ...]]),
+            "shown": SHOWN,
+        },
+    }
+
+
+def _training_masks(train: AuditedExamples, keys: tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
+    """The same groups among the training examples; a value that training lacks has none."""
+    own = train.partition()
+    empty = np.zeros(own.masks.shape[1], dtype=bool)
+    return [own.mask(key) if key in own.keys else empty for key in keys]
+
+
+def adjusted_gaps(gaps: dict[str, tuple[MeasuredGap, ...]]) -> dict[str, tuple[Gap, ...]]:
+    """The gaps with p-values adjusted by Holm over all of the audit: one table, one family.
+
+    A gap of too few effective events can show no harm, and is no part of the family.
+    """
+    flat = [gap for rows in gaps.values() for gap in rows]
+    p = np.array([np.nan if gap.p is None or _few(gap) else gap.p for gap in flat], dtype=float)
+    adjusted = iter(jsonable(holm(p)))
+    return {
+        name: tuple(Gap(**dict(gap), p_adjusted=next(adjusted)) for gap in rows)
+        for name, rows in gaps.items()
+    }
+
+
+def _few(gap: MeasuredGap) -> bool:
+    return (gap.gap.effective_events or 0.0) < FEW

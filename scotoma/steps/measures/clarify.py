@@ -1,0 +1,255 @@
+"""Who gets the favourable outcome? Clarify's 21 metrics, dense beside compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scotoma.bias.clarify import METRICS, all_metrics, metric_changes
+from scotoma.bias.clarify.arguments import standardised
+from scotoma.bias.clarify.estimates import member_metrics
+from scotoma.bias.clarify.guide import GUIDE
+from scotoma.bias.four_fifths import impact_ratios
+from scotoma.datasets import AuditedExamples
+from scotoma.numbers import Estimate, undefined
+from scotoma.steps.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
+
+__all__ = ["ClarifyMetrics", "metric_guide"]
+
+DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
+NO_TRAINING = "the audit has no training examples; source.training names a table of them"
+MODELS = tuple(name for name in METRICS if name not in DATA)
+WORDS = ("name", "title", "question", "formula", "neutral", "sign", "stage")
+
+
+def metric_guide(among: Collection[str] = tuple(METRICS)) -> list[dict[str, Any]]:
+    """List the worries of the guide, each with the metric to start with and why.
+
+    Args:
+        among: Metrics that are measured: a worry whose first metric is not among them is left out.
+
+    >>> [question["start"] for question in metric_guide()][:3]
+    ['CI', 'DPL', 'DPPL']
+    """
+    return [
+        {
+            "key": concern.key,
+            "question": concern.question,
+            "start": concern.start,
+            "why": concern.why,
+            "metrics": [
+                {word: getattr(METRICS[name], word) for word in WORDS}
+                for name in (concern.start, *concern.also)
+                if name in among
+            ],
+        }
+        for concern in GUIDE
+        if concern.start in among
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class ClarifyMetrics:
+    """The 21 metrics of one audit.
+
+    Attributes:
+        examples: The test examples.
+        positive: Id of the favourable class; None where the configuration names none.
+        seed: Of the bootstrap behind the upper bounds of distances.
+        advantaged: Attribute to the value that is facet a.
+        training: The training examples; there may be none.
+        features: Columns of numbers by which FT finds an example's likes; none for no FT.
+        of_labels: The attribute whose values are labels, where examples have several: it forms
+            strata and no facets, for a label is nobody.
+    """
+
+    examples: AuditedExamples
+    positive: int | None
+    seed: int
+    advantaged: Mapping[str, str] = field(default_factory=dict)
+    training: AuditedExamples | None = None
+    features: Sequence[str] = ()
+    of_labels: str = ""
+
+    def guide(self) -> list[dict[str, Any]]:
+        """List the worries that the metrics answer."""
+        return metric_guide([*(DATA if self.examples.labelled else ()), *self._of_models])
+
+    def data(self) -> list[dict[str, Any]]:
+        """Measure the labels, which no compression changes: one row a split, facet and metric.
+
+        The metrics are about the data that trained the models; the test examples stand beside them.
+        """
+        if not self.examples.labelled:
+            return []
+        rows = []
+        for split, examples in (("training", self.training), ("test", self.examples)):
+            strata = self._strata_of(examples)
+            for facet in self._facets:
+                measured = self._of_labels(facet, examples, strata.get(facet.attribute))
+                rows += [
+                    {"split": split} | self._row(facet, name, value=one)
+                    for name, one in measured.items()
+                ]
+        return rows
+
+    def _strata_of(self, examples: AuditedExamples | None) -> dict[str, NDArray[np.intp] | None]:
+        """Number the strata of each attribute, where a metric of the labels needs them."""
+        if examples is None or self.positive is None:
+            return {}
+        return dict(zip(examples.attributes, strata_of(examples), strict=True))
+
+    def _of_labels(
+        self, facet: FacetPair, examples: AuditedExamples | None, strata: NDArray[np.intp] | None
+    ) -> dict[str, Estimate]:
+        """Measure the labels of a split, on those of its examples that belong to either facet."""
+        if examples is None or not examples.table.height:
+            return dict.fromkeys(DATA, undefined(NO_TRAINING, n=0, members=0))
+        d, a = (facet_rows(facet, key, examples) for key in (facet.disadvantaged, facet.advantaged))
+        kept = examples.keep(d | a)
+        if not kept.table.height:
+            return dict.fromkeys(DATA, undefined("undefined (no examples)", n=0, members=0))
+        return all_metrics(
+            d=d[d | a], y=self._hits(kept.labels), strata=None if strata is None else strata[d | a],
+            labels=kept.labels, clusters=kept.clusters, seed=self.seed, only=DATA,
+        )  # fmt: skip
+
+    def metrics(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Estimate]]:
+        """Measure predictions: metrics by name, one table per facet.
+
+        Args:
+            predicted: Class ids of a population, shape (N, K).
+        """
+        hits, wanted = self._hits(predicted), self._of_models
+        return [
+            all_metrics(**self._known(facet), p=hits, seed=self.seed, only=wanted)
+            for facet in self._facets
+        ]
+
+    def selection(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
+        """Compute the four-fifths tables of one population, one row an attribute and group.
+
+        Args:
+            predicted: Class ids, shape (N, K).
+
+        Returns:
+            Nothing but where a class is favourable.
+        """
+        if self.positive is None:
+            return []
+        selected = predicted == self.positive
+        return [
+            {"attribute": " & ".join(attributes)} | vars(row)
+            for attributes, masks in self.examples.partition().apart().items()
+            if self.of_labels not in attributes
+            for row in impact_ratios(selected, masks, clusters=self.examples.clusters)
+        ]
+
+    def models(
+        self,
+        before: list[dict[str, Estimate]],
+        dense: NDArray[np.unsignedinteger],
+        compressed: NDArray[np.unsignedinteger],
+        *,
+        paired: bool,
+    ) -> list[dict[str, Any]]:
+        """Compare predictions: dense, compressed and the change, one row per facet and metric.
+
+        Args:
+            before: `metrics` of the dense population.
+            dense: Class ids of the dense members, shape (N, K).
+            compressed: Class ids of the compressed members, shape (N, K').
+            paired: Member m of it derives from dense member m.
+        """
+        after = moved = before  # without an outcome, three times the same reason
+        if self.positive is not None:
+            after = self.metrics(compressed)
+            moved = [
+                metric_changes(
+                    **self._known(facet), dense=dense == self.positive,
+                    compressed=compressed == self.positive, paired=paired, only=self._of_models,
+                )
+                for facet in self._facets
+            ]  # fmt: skip
+        return [
+            self._row(facet, name, dense=was[name], compressed=now[name], change=change[name])
+            for facet, was, now, change in zip(self._facets, before, after, moved, strict=True)
+            for name in self._of_models
+        ]
+
+    def members(self, predicted: NDArray[np.unsignedinteger]) -> list[dict[str, Any]]:
+        """Measure every member: one row per facet and metric that is defined for one of them.
+
+        Args:
+            predicted: Class ids of a population, shape (N, K).
+        """
+        hits = self._hits(predicted)
+        if hits is None:
+            return []
+        rows = []
+        for facet in self._facets:
+            rows += [
+                self._named(facet, name) | {"values": values.tolist(), "se": se.tolist()}
+                for name, (values, se) in member_metrics(**self._known(facet), p=hits).items()
+                if not (np.isnan(values).all() or self._lacking(facet, name))
+            ]
+        return rows
+
+    @cached_property
+    def _of_models(self) -> tuple[str, ...]:
+        """Metrics of predictions; without labels those that can be computed without."""
+        if self.examples.labelled:
+            return MODELS
+        absent = {"y", "features"} if self.positive is not None else {"p", "y", "features"}
+        return tuple(name for name in MODELS if not absent & set(METRICS[name].needs))
+
+    @cached_property
+    def _facets(self) -> list[FacetPair]:
+        pairs = facet_pairs(self.examples, self.advantaged, self.training)
+        return [pair for pair in pairs if pair.attribute != self.of_labels]
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64] | None:
+        if not self.features or self.positive is None:
+            return None
+        return standardised(self.examples.features.select(self.features).to_numpy())
+
+    def _hits(self, ids: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+        return None if ids is None or self.positive is None else ids == self.positive
+
+    def _known(self, facet: FacetPair) -> dict[str, Any]:
+        """What the metrics of a facet are computed from, but for the predictions."""
+        return {
+            "d": facet.d, "y": self._hits(self.examples.known_labels), "strata": facet.strata,
+            "features": self._numbers, "clusters": self.examples.clusters,
+        }  # fmt: skip
+
+    def _row(self, facet: FacetPair, name: str, **numbers: Estimate) -> dict[str, Any]:
+        lacking = self._lacking(facet, name)
+        return self._named(facet, name) | {
+            part: replace(one, reason=f"not computed (needs {lacking})") if lacking else one
+            for part, one in numbers.items()
+        }
+
+    def _named(self, facet: FacetPair, name: str) -> dict[str, Any]:
+        return {
+            "attribute": facet.attribute,
+            "disadvantaged": facet.disadvantaged,
+            "advantaged": facet.advantaged,
+            "metric": name,
+        }
+
+    def _lacking(self, facet: FacetPair, name: str) -> str:
+        """Name what the audit would need for a metric, in the words of its configuration."""
+        absent = {} if self.features else {"features": "clarify.features"}
+        if self.positive is None:
+            absent |= dict.fromkeys(("y", "p"), "label.positive")
+        if len(self.examples.attributes) == 1:
+            absent["strata"] = "a second attribute"
+        needs = [absent[need] for need in METRICS[name].needs if need in absent]
+        return " and ".join(dict.fromkeys(needs))

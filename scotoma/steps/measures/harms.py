@@ -1,0 +1,182 @@
+"""Which classes and groups does each variant harm? The bias section of an audit, from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scotoma.answers.note import AdmissionNote
+from scotoma.config.label import Label
+from scotoma.datasets import AuditedExamples
+from scotoma.predictions import Predictions
+from scotoma.steps.measures.against_labels import RISK_LIMITS, AgainstLabels
+from scotoma.steps.measures.answers import constant_members, own_digest, unanswered_rows
+from scotoma.steps.measures.clarify import ClarifyMetrics
+from scotoma.steps.measures.pairs import PopulationPair, as_examples, as_wrong
+from scotoma.steps.measures.rates import MOST_CLASS_ROWS
+from scotoma.steps.measures.run_to_run import FairnessOfRuns, LabelRows
+from scotoma.steps.measures.several_labels import WholeExamples
+
+__all__ = ["Harms"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Harms:
+    """The dense population of an audit, to measure compressed ones beside it.
+
+    Attributes:
+        examples: The test examples.
+        dense: Predictions of the dense members.
+        comparisons: Number of compressed variants.
+        label: What the labels are.
+        advantaged: Attribute to the value that its others are compared with.
+        training: The training examples; None where there are none.
+        features: Columns of numbers by which FT finds an example's likes.
+        seed: Of draws.
+        folder: Where the rates of each variant are left; None to leave none.
+        clarify: Whether Clarify's metrics are asked for.
+        run_to_run: Whether fairness from run to run is.
+        detectors: Whether the examples are boxes that detectors find, whose chance is no label's.
+        most_class_rows: Rates of single classes that the section holds; of more it holds none.
+    """
+
+    examples: AuditedExamples
+    dense: Predictions
+    comparisons: int
+    label: Label
+    advantaged: Mapping[str, str] = field(default_factory=dict)
+    training: AuditedExamples | None = None
+    features: Sequence[str] = ()
+    seed: int = 0
+    folder: Path | None = None
+    clarify: bool = True
+    run_to_run: bool = True
+    detectors: bool = False
+    most_class_rows: int = MOST_CLASS_ROWS
+
+    @property
+    def positive(self) -> int | None:
+        """Id of the positive class; None where none is named."""
+        name = self.label.positive
+        return None if name is None else self.examples.classes.index(str(name))
+
+    @cached_property
+    def _outcomes(self) -> ClarifyMetrics:
+        return ClarifyMetrics(
+            self.examples, self.positive, self.seed, self.advantaged, self.training, self.features,
+            self.label.attribute if self.label.columns else "",
+        )  # fmt: skip
+
+    @cached_property
+    def _outcomes_of_dense(self) -> list[Any]:
+        return self._outcomes.metrics(self.dense.predicted)
+
+    @cached_property
+    def _whole(self) -> WholeExamples | None:
+        return WholeExamples(self.label, self.examples, self.dense) if self.label.columns else None
+
+    @cached_property
+    def _runs(self) -> FairnessOfRuns:
+        whole, rows = self._whole, None
+        if whole is not None:
+            rows = LabelRows(self.label.attribute, tuple(whole.names), whole.codes)
+        return FairnessOfRuns(self.examples, self.positive, self.dense.predicted, rows)
+
+    @cached_property
+    def _labelled(self) -> AgainstLabels | None:
+        if not self.examples.labelled:
+            return None
+        return AgainstLabels(
+            examples=self.examples, positive=self.positive, comparisons=self.comparisons,
+            advantaged=self.advantaged, seed=self.seed, folder=self.folder,
+            most_class_rows=self.most_class_rows,
+        )  # fmt: skip
+
+    def _counted(self, predictions: Predictions) -> Predictions:
+        wrong = as_wrong(predictions.predicted, self.examples, self.positive)
+        return replace(predictions, predicted=wrong)
+
+    def _alone(self, own: Predictions) -> dict[str, Any]:
+        """Measure one population, the dense one too."""
+        outcomes, asked, labelled = self._outcomes, self.clarify, self._labelled
+        return {
+            "admission": own.admission,
+            "answers": own_digest(own, self.examples),
+            "collapsed": list(constant_members(own, self.examples.known_labels)),
+            "members": outcomes.members(own.predicted) if asked else [],
+            "selection": outcomes.selection(own.predicted) if asked else [],
+        } | ({} if labelled is None else {"accuracy": labelled.accuracy(self._counted(own))})
+
+    def measures(self, comparison: PopulationPair) -> dict[str, Any]:
+        """Measure one compressed population."""
+        dense, compressed = comparison.dense, comparison.compressed
+        beside: dict[str, Any] = {
+            "unanswered": unanswered_rows(comparison),
+            "run_to_run": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
+            "clarify": self._outcomes.models(
+                self._outcomes_of_dense, dense.predicted, compressed.predicted,
+                paired=comparison.paired,
+            ) if self.clarify else [],
+        }  # fmt: skip
+        if self._labelled is not None:
+            judged = replace(
+                comparison, dense=self._counted(dense), compressed=self._counted(compressed)
+            )
+            beside |= self._labelled.measures(judged)
+        if self._whole is not None:
+            beside["whole"] = self._whole.measures(comparison)
+        return beside | self._alone(compressed)
+
+    def rates(self, variants: Mapping[str, Any]) -> list[Path]:
+        """Name the files that `measures` has left, in order; without labels there are none."""
+        if self._labelled is None:
+            return []
+        return [path for name in variants for path in self._labelled.rates(name)]
+
+    def section(
+        self, variants: Mapping[str, Mapping[str, Any]], notes: Sequence[AdmissionNote] = ()
+    ) -> dict[str, Any]:
+        """Put the measures of all variants together.
+
+        Args:
+            variants: Name of each compressed variant to its `measures`.
+            notes: What was told of the answers before.
+        """
+        every = {"dense": self._alone(self.dense), **variants}
+        whole, labelled = self._whole, self._labelled
+
+        def each(part: str) -> dict[str, Any]:
+            return {name: own[part] for name, own in every.items() if part in own}
+
+        def some(part: str) -> dict[str, Any]:
+            return {name: rows for name, rows in each(part).items() if rows}
+
+        def lines(part: str) -> list[Any]:
+            return [line for own in each(part).values() for line in own]
+
+        # Who says why nobody can ask has been asked.
+        asks = not self.detectors and all(note.rule != "chance" for note in notes)
+        of_label = None if whole is None else whole.codes
+        chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
+        runs = bool(self.examples.attributes) and self.run_to_run
+        return {
+            **{
+                part: each(part) for part in ("accuracy", "classes", "subgroups", "gaps", "answers")
+            },
+            "one_model": RISK_LIMITS | {"variants": each("one_model")},
+            "class_rates": 0 if labelled is None else labelled.class_rates,
+            "admission": [*notes, *lines("admission"), *chance],
+            "unanswered": some("unanswered"),
+            "run_to_run": {"dense": self._runs.of_dense()} | each("run_to_run") if runs else {},
+            "clarify": {
+                "questions": self._outcomes.guide(),
+                "data": self._outcomes.data() if self.clarify else [],
+                "variants": each("clarify"),
+                "members": each("members"),
+                "selection": some("selection"),
+            },
+            "collapsed": lines("collapsed"),
+        } | ({} if whole is None else {"labels": whole.sections(each("whole"))})

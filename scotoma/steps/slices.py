@@ -1,0 +1,195 @@
+"""On which slices that nobody named does each variant of an audit err more?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from scotoma import progress
+from scotoma.config.measuring import SliceSettings
+from scotoma.datasets import AuditedExamples
+from scotoma.datasets.image_statistics import STATISTICS, image_statistics
+from scotoma.document.jsonable import jsonable
+from scotoma.run import Run, write_json
+from scotoma.steps.measures.pairs import (
+    PopulationPair,
+    measure_inputs,
+    measure_variants,
+    read_predictions,
+    read_test_examples,
+)
+from scotoma.steps.measures.scored import is_scored, score_pairs, slice_question
+from scotoma.storage.files import written
+
+if TYPE_CHECKING:
+    from scotoma.slices import Slice, SliceReport
+
+__all__ = ["harmed_slices", "slices"]
+
+SHOWN = 20  # slices that audit.json describes
+POINTS = 200  # candidates of the lattice view
+SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
+
+
+def slices(run: Run) -> list[Path]:
+    """Measure the images, then find the slices on which each compressed population fell."""
+    section = run.section("slices")
+    looks = _measured(run)
+    with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
+        if due:
+            from scotoma.slices.features import features_of
+
+            examples = read_test_examples(run)
+            if is_scored(run):
+                write_json(section, jsonable(_of_scores(run, examples)))
+                return [section, *looks]
+            dense = read_predictions(run, "dense", examples)
+            statistics = pl.read_parquet(looks[0]) if looks else None
+            features = features_of(
+                examples, statistics, run.config.slices.features, dense.predicted
+            )
+            asked, seed = run.config.slices, run.config.population.seed
+            reports = measure_variants(
+                run,
+                examples,
+                "find slices",
+                lambda comparison: _search(
+                    _outcome(comparison, examples), examples, features, asked, seed
+                ),
+                dense,
+            )
+            write_json(section, jsonable(reports))
+    return [section, *looks]
+
+
+def harmed_slices(
+    comparison: PopulationPair, examples: AuditedExamples, asked: SliceSettings
+) -> dict[str, Any]:
+    """Find the slices on which one compressed population fell, without images and a run."""
+    from scotoma.slices.features import features_of
+
+    features = features_of(examples, None, asked.features, comparison.dense.predicted)
+    return _search(_outcome(comparison, examples), examples, features, asked, 0)
+
+
+def _measured(run: Run) -> list[Path]:
+    """Measure the statistics of the test images; no file where the audit has no images."""
+    run.fetch(run.examples)
+    first = pl.scan_parquet(run.examples, glob=False).head(1).collect()
+    if "image" not in first.columns or first["image"].struct.field("bytes").null_count():
+        return []
+    table = run.path("image_statistics.parquet")
+    with run.step("image_statistics", [table], [run.examples]) as due:
+        if due:
+            examples = AuditedExamples.read(run.examples, split="test")
+            progress.start("measure images", 1)
+            with written(table) as temporary:
+                image_statistics(examples).write_parquet(temporary)
+            progress.advance("measure images")
+    return [table]
+
+
+def _of_scores(run: Run, examples: AuditedExamples) -> dict[str, dict[str, Any]]:
+    """Find the slices of every variant on which the mean score gets worse."""
+    from scotoma.slices.features import features_of
+
+    features = features_of(examples, None, run.config.slices.features)
+    if not features.width:
+        return {}
+    score = run.config.source.score
+    assert score is not None
+    return {
+        variant.name: _search(
+            slice_question(table, lower_is_better=score.lower_is_better),
+            examples,
+            features,
+            run.config.slices,
+            run.config.population.seed,
+        )
+        for variant, table in score_pairs(run, examples, "find slices")
+    }
+
+
+def _search(
+    outcome: Mapping[str, Any],
+    examples: AuditedExamples,
+    features: pl.DataFrame,
+    asked: SliceSettings,
+    seed: int,
+) -> dict[str, Any]:
+    from scotoma.slices import SearchSettings, find_slices
+    from scotoma.slices.features import WORK, conditions_together
+
+    together, sets = conditions_together(features.width, features.height, asked.max_cross)
+    arrays = ("outcome", "baseline")
+    settings = SearchSettings.of(
+        **{name: value for name, value in outcome.items() if name not in arrays},
+        mode=asked.mode,
+        alpha=asked.alpha,
+        min_size=asked.min_size,
+        max_cross=together,
+        max_candidates=max(WORK, sets * features.height),  # what was asked for is not refused
+        limit=SHOWN,
+        permutations=SHUFFLED,
+        threads=1,  # variants are searched side by side
+        seed=seed,
+    )
+    report = find_slices(
+        features,
+        settings=settings,
+        **{name: outcome[name] for name in arrays if name in outcome},
+        ids=np.array(examples.ids),
+        clusters=examples.clusters,
+    )
+    option = "scotoma slices --reference rest"
+    notes = [note.replace("reference='rest'", option) for note in report.notes]
+    if together < 3 and asked.max_cross is None:
+        notes.append(
+            f"{features.width} features and {features.height:,} examples allow slices of up to "
+            f"{together} conditions in the time of an audit; scotoma slices searches further"
+        )
+    return report.as_dict() | {
+        "slices": [_described(one) for one in report.slices],
+        "change": report.change.as_dict(),
+        "notes": notes,
+        "lattice": _lattice(report),
+    }
+
+
+def _outcome(comparison: PopulationPair, examples: AuditedExamples) -> dict[str, Any]:
+    """What is compared: the errors; without labels, on which examples the label changes.
+
+    That is a prediction where members are paired, or one stands against one; else the majority's.
+    """
+    dense, compressed = comparison.dense.predicted, comparison.compressed.predicted
+    if examples.labelled:
+        labels = examples.labels[:, None]
+        return {
+            "outcome": compressed != labels,
+            "baseline": dense != labels,
+            "paired": comparison.paired,
+        }
+    if comparison.paired or dense.shape[1] == compressed.shape[1] == 1:
+        return {"metric": "flip", "outcome": compressed != dense}
+    from scotoma.divergence import score
+
+    return {"metric": "flip", "outcome": score(dense, compressed, len(examples.classes)).cie}
+
+
+def _described(one: Slice) -> dict[str, Any]:
+    """Describe a slice, and the meaning of its conditions on image statistics."""
+    looks = {name: STATISTICS[name] for name in one.features if name in STATISTICS}
+    return one.as_dict() | {"about_images": looks}
+
+
+def _lattice(report: SliceReport) -> dict[str, list[Any]]:
+    """Order the lattice: slices reported, single conditions, most significant combinations."""
+    points = report.lattice.sort(
+        pl.col("reported").not_(), pl.col("cross") > 1, "p", "text", maintain_order=True
+    )
+    columns: dict[str, list[Any]] = points.head(POINTS).to_dict(as_series=False)
+    return columns

@@ -1,0 +1,60 @@
+"""Train the dense members of a shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scotoma.config.own_code import is_code, module_digest
+from scotoma.extras import home_of
+from scotoma.processes.machine import versions
+from scotoma.processes.machine_samples import machine_sampled
+from scotoma.processes.used import Workers
+from scotoma.run import Run
+from scotoma.run.workers import leave_workers, say
+from scotoma.steps.members.files import member_files
+from scotoma.steps.members.shards import Shard
+from scotoma.training.mitigated import training_digest
+
+__all__ = ["train", "train_variants"]
+
+
+def train(run: Run, shard: Shard) -> list[Path]:
+    """Train the dense members of a shard."""
+    return train_variants(run, "train", ["dense"], shard)
+
+
+def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
+    """Train the members of some variants, as a step.
+
+    Args:
+        run: The run.
+        step: The step's name.
+        variants: Names of dense or pruned variants.
+        shard: Which members.
+
+    Returns:
+        Their weights and records.
+    """
+    outputs = member_files(run, variants, shard)
+    model = run.config.source.model if variants else ""  # an external model has none
+    code = module_digest(model) if is_code(model) else ""
+    made_with = f"{versions()}{code}{training_digest(run)}"
+    with run.step(
+        f"{step}-{shard.index:03d}",
+        outputs,
+        made_with=made_with,
+        opens=[run.examples],
+        measures=False,
+    ) as due:
+        if due and variants:
+            home_of("torch", "train", "training")  # which the workers import
+            from scotoma.training.population import train_populations
+
+            run.fetch(*outputs)  # of members that an earlier try has finished
+            used = Workers()
+            with machine_sampled() as samples:
+                train_populations(run, variants, shard.members, used)
+            say(step, used.kinds.values())
+            machine = {"members": list(shard.members), "samples": samples}
+            leave_workers(run, step, shard.index, used, {"machine": machine})
+    return outputs
