@@ -28,7 +28,7 @@ def anew(name: str) -> ModuleType:
     return module
 
 
-NUMBERS = [
+NUMBERS: list[tuple[Any, float, str]] = [
     ("rate", 0.25, "25.00%"),
     ("rate", 0.0004999, "0.050%"),
     ("rate", 0.0005, "0.05%"),
@@ -59,7 +59,6 @@ NUMBERS = [
     ("p", 0.001, "0.001"),
     ("p", 0.00099, "<0.001"),
     ("p", 0.0391, "0.039"),
-    ("p", math.nan, "not tested"),
     ("bytes", 999, "999 B"),
     ("bytes", 1000, "1.0 kB"),
     ("bytes", 99_949, "99.9 kB"),
@@ -87,13 +86,14 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("unit", "number", "shown"), NUMBERS)
-def test_a_number_in_its_unit(unit: Any, number: float, shown: str) -> None:
-    assert anew("cells").show(number, unit).value == shown
+def test_a_number_in_its_unit() -> None:
+    cells = anew("cells")
+    assert [(unit, x, cells.show(x, unit).value) for unit, x, _ in NUMBERS] == NUMBERS
 
 
 def test_the_shortest_of_three_ends_decides_no_digits() -> None:
     cells = anew("cells")
+    assert cells.show(math.nan, "p").value == "not tested"
     assert str(cells.show(Interval(0.0001, 0.00001, 0.0004), "rate")) == "0.010% [0.001, 0.040]"
     assert str(cells.show(Interval(0.01, None, 0.02), "rate")) == "1.00%, at most 2.00"
     assert str(cells.show(Interval(0.01, 0.005, None), "rate")) == "1.00%"
@@ -115,6 +115,7 @@ def test_names_in_a_chart_break_at_30_columns_and_rows_have_15_pixels_a_line() -
         spec: dict[str, Any] = charts.filled(chart, rows)
         return spec
 
+    assert filled("a")["height"]["step"] == 28
     whole, broken = "a" * 20 + " " + "b" * 9, "a" * 20 + " " + "b" * 10
     assert filled(whole)["data"]["values"] == [
         {"group": whole, "dense": 25.0, "dense_low": 20.0, "dense_high": None,
@@ -217,9 +218,15 @@ def test_lines_have_80_cells_names_16_and_notes_an_indent_of_4() -> None:
         "n" * 28 + "…" + "1".rjust(17) + "2".rjust(17) + "3".rjust(17),
         "    444444444444444 4; 555555555555555 5",
     ]
+    assert lines.table_lines(["n" * 39, "m" * 39], [["1", "2", ""]], right=0)[0] == (
+        "n" * 39 + "  " + "m" * 39
+    )
+    assert lines.table_lines(["n" * 39, "m" * 40], [["1", "2", ""]], right=0)[0] == "n" * 39
     assert lines.table_rows(["n"], [["10", "why"]], right=0, indent=3) == [
         ["    n"], ["   10  why"],
     ]  # fmt: skip
+    indented = [lines.table_rows(["n"], [["10", "b" * n]], right=0, indent=3)[1] for n in (73, 74)]
+    assert indented == [["   10  " + "b" * 73], ["   10", " " * 7 + "b" * 73, " " * 7 + "b"]]
     assert lines.cropped_text("a" * 80) == "a" * 80
     assert lines.cropped_text("a" * 81) == "a" * 79 + "…"
     assert lines.cropped_text("ab cd", 4) == "ab…"
