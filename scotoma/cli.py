@@ -22,12 +22,12 @@ from scotoma.storage.credentials import masked
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
     "audit": "audit.command", "compare": "compare.command", "check": "check.command",
-    "gate": "gate", "schema": "schema", "bias": "bias.command", "slices": "slices.command",
-    "variance": "variance.command", "corrupt": "corrupt", "report": "report",
-    "review": "review.command", "init": "init.command", "examples": "examples.command",
+    "gate": "gate", "bias": "bias.command", "slices": "slices.command",
+    "variance": "variance.command", "corrupt": "corrupt",
+    "review": "review.command", "init": "init.command",
     "diff": "diff.command", "mitigate": "mitigate.command", "repair": "repair.command",
-    "evidence": "evidence.command", "selftest": "selftest.command", "tables": "tables.command",
-    "tidy": "tidy", "tournament": "tournament.command", "trend": "trend",
+    "evidence": "evidence.command", "selftest": "selftest.command",
+    "tidy": "tidy", "tournament": "tournament.command",
 }  # fmt: skip
 LEGACY_GROUPS = {"pipeline": "pipeline.cli", "study": "study.cli"}
 

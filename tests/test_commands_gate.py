@@ -411,12 +411,12 @@ def test_rules_that_cannot_be_used_are_refused_before_hours_of_training(monkeypa
 
 @pytest.mark.parametrize("kind", ["config", "gate", "audit", "verdict"])
 def test_schemas_are_printed(kind: str, monkeypatch: Any, capsys: Any) -> None:
-    assert gate("schema", kind, monkeypatch=monkeypatch) == 0
+    assert gate("show", "schema", kind, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["title"].startswith("Scotoma: ")
 
 
 def test_a_schema_of_another_kind_ends_with_2(monkeypatch: Any, capsys: Any) -> None:
-    assert gate("schema", "gates", monkeypatch=monkeypatch) == 2
+    assert gate("show", "schema", "gates", monkeypatch=monkeypatch) == 2
     assert capsys.readouterr().err == (
         "scotoma: schema must be config, gate, audit or verdict, got 'gates'; did you mean "
         "'gate'?\n"

@@ -178,7 +178,7 @@ def test_the_password_goes_only_to_the_host_that_the_environment_names(
         monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
         config = tmp_path / "audit.yaml"
         config.write_text(f"variants: [dense, {{prune: [0.5]}}]\ntracking: {{uri: '{uri}'}}\n")
-        code, _, err = scotoma("trend", config, "--out", tmp_path / "trend.html")
+        code, _, err = scotoma("show", "trend", config)
         server.shutdown()
     assert code == 4
     assert headers

@@ -125,8 +125,7 @@ def test_an_operator_who_tracks_repeats_and_compares(home: Path) -> None:
         ("audit", "audit.yaml", "--out", "runs/second"),
         ("diff", "runs/first", "runs/second"),
         ("verify", "runs/second"),
-        ("trend", "audit.yaml"),
+        ("show", "trend", "audit.yaml"),
         ("pipeline", "compile", "cluster.yaml", "--out", "pipeline.yaml"),
-        ("report", "runs/second"),
+        ("show", "runs/second"),
     )
-    assert (home / "trend.html").is_file()

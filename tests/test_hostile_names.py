@@ -84,7 +84,7 @@ def test_the_page_holds_names_as_text(run: Run) -> None:
 
 
 def test_no_cell_of_a_table_is_a_formula(run: Run) -> None:
-    code, out, _ = scotoma("examples", run.root, "--percentile", "50", "--csv", "--quiet")
+    code, out, _ = scotoma("show", run.root, "examples", "--percentile", "50", "--csv", "--quiet")
     assert code == 0
     table = pl.read_csv(io.StringIO(out), infer_schema=False)
     armed = [c for row in table.iter_rows() for c in row if c and c[0] in "=+-@\t\r"]

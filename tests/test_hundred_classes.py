@@ -69,7 +69,7 @@ def test_top_5_of_100_classes_is_that_of_the_models_own_scores(
     Path("audit.yaml").write_text(CONFIG)
     code, _, err = scotoma("audit", "audit.yaml", "--out", "run")
     assert code == 0, err
-    code, out, err = scotoma("tables", "run", "--paper", "pie", "--csv")
+    code, out, err = scotoma("show", "run", "paper:pie", "--csv")
     assert code == 0, err
     cells = pl.read_csv(out.encode(), infer_schema_length=None).filter(
         pl.col("of").str.starts_with("This run"), table="Tables 2 and 3"

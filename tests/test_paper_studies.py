@@ -241,7 +241,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_run_gets_every_table_with_the_papers_own_and_a_sound_conclusion(
     paper: str, finished: Run
 ) -> None:
-    code, out, err = scotoma("tables", finished.root, "--paper", paper)
+    code, out, err = scotoma("show", finished.root, f"paper:{paper}")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     assert "Sound protocol: " in out
@@ -250,7 +250,7 @@ def test_a_run_gets_every_table_with_the_papers_own_and_a_sound_conclusion(
     assert {"clarify": "FT sex=m", "variance": "int8", "autoslicer": "features: `sex`, `age`."}[
         paper
     ] in flat
-    code, csv, _ = scotoma("tables", finished.root, "--paper", paper, "--csv")
+    code, csv, _ = scotoma("show", finished.root, f"paper:{paper}", "--csv")
     assert code == 0
     assert pl.read_csv(csv.encode(), infer_schema_length=None).height > 50
 
@@ -261,7 +261,7 @@ def test_shares_of_the_favourable_outcome_are_those_that_a_count_of_the_files_gi
     home = finished.root.parent
     sex = pl.read_csv(home / "examples.csv")["sex"].fill_null("(missing)").to_numpy()
     rows = pl.read_csv(
-        scotoma("tables", finished.root, "--paper", "clarify", "--csv")[1].encode(),
+        scotoma("show", finished.root, "paper:clarify", "--csv")[1].encode(),
         infer_schema_length=None,
     ).filter(table="Posttraining 1", row="DPPL, sex=m")
     for column, variant in (("dense", "fp32"), ("int8", "int8")):
@@ -271,7 +271,7 @@ def test_shares_of_the_favourable_outcome_are_those_that_a_count_of_the_files_gi
 
 
 def test_what_a_run_lacks_is_named_with_the_way_to_get_it(finished: Run) -> None:
-    out = " ".join(scotoma("tables", finished.root, "--paper", "clarify")[1].split())
+    out = " ".join(scotoma("show", finished.root, "paper:clarify")[1].split())
     assert "CDDL needs a second attribute; add it to groups and audit again." in out
     assert "source.training names a table of them" in out
     audit = SimpleNamespace(

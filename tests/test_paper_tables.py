@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scotoma.audit import read_audit
-from scotoma.commands.tables.pages import long_table, paper_document
 from scotoma.config import load_config
 from scotoma.datasets import AuditedExamples
 from scotoma.document.text import document_text, markdown_text, text_table
 from scotoma.papers import Grid, PaperTable
+from scotoma.papers.document import long_table, tables_document
 from scotoma.predictions import Predictions
 from scotoma.published import pie
 from scotoma.run import Run
@@ -51,7 +51,7 @@ def test_a_wide_table_goes_on_below_itself_within_80_cells():
 
 def test_names_of_others_are_no_markup():
     grid = Grid("c", ("variant", "class"), (("a|b", "<i>"),))
-    text = markdown_text(paper_document("", [PaperTable(name="T", title="", run=grid)]))
+    text = markdown_text(tables_document("", [PaperTable(name="T", title="", run=grid)]))
     assert "| `a\\|b` | `<i>` |" in text.splitlines()
 
 
@@ -66,7 +66,7 @@ def test_no_number_has_its_reason(nothing: float | None):
     with pytest.raises(ValueError, match="must say why it has no number"):
         Grid("c", ("variant", "x"), rows)
     table = PaperTable(name="T", title="", run=Grid("c", ("variant", "x"), rows, absent="no x"))
-    document = paper_document("", [table])
+    document = tables_document("", [table])
     assert document_text(document).splitlines()[-3:] == [
         "prune-0.9     \N{EN DASH}",
         "dense      1.00",
@@ -127,7 +127,7 @@ class Made:
 
     def cells(self, paper: str) -> dict[tuple[str, str, str], float | str]:
         """What the command prints as CSV: by table and caption's first words, row and column."""
-        code, out, err = scotoma("tables", self.run, "--paper", paper, "--csv")
+        code, out, err = scotoma("show", self.run, f"paper:{paper}", "--csv")
         assert code == 0, err
         rows = pl.read_csv(out.encode(), infer_schema_length=None).filter(
             pl.col("of").str.starts_with("This run")
@@ -321,7 +321,7 @@ def test_the_tables_of_cie_are_those_of_a_slow_version(made: Made) -> None:
 def test_every_line_fits_a_terminal_and_every_table_ends_with_the_sound_protocol(
     made: Made, paper: str
 ) -> None:
-    code, out, err = scotoma("tables", made.run, "--paper", paper)
+    code, out, err = scotoma("show", made.run, f"paper:{paper}")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     titles = re.findall(r"^(?:Table|Figure)s? \d", out, re.M)
@@ -336,15 +336,15 @@ def test_what_a_run_cannot_give_is_named_in_a_sentence(made: Made, tmp_path: Pat
         bare = Predictions.read(path)
         path.unlink()
         bare.write(path)
-    code, out, _ = scotoma("tables", copy, "--paper", "pie")
+    code, out, _ = scotoma("show", copy, "paper:pie")
     flat = " ".join(out.split())
     assert code == 0
     assert flat.count(
         "predictions of dense, prune-0.9 hold no predicted_top5; add the column to source.files "
         "and audit again."
     ) == 2  # fmt: skip
-    assert scotoma("tables", copy, "--paper", "pies") == (
-        2, "", "scotoma: --paper must be one of pie, cie, clarify, variance, autoslicer, got "
+    assert scotoma("show", copy, "paper:pies") == (
+        2, "", "scotoma: paper must be one of pie, cie, clarify, variance, autoslicer, got "
         "'pies'; did you mean 'pie'?\n",
     )  # fmt: skip
 
@@ -358,21 +358,21 @@ def test_what_a_run_cannot_give_is_named_in_a_sentence(made: Made, tmp_path: Pat
     (copy / "audit.json").write_text(json.dumps(audit))
     bare = AuditedExamples.read(copy / "examples.parquet", images=False)
     replace(bare, attributes=(), intersections=(), over_indexed=()).write(copy / "examples.parquet")
-    flat = " ".join(scotoma("tables", copy, "--paper", "cie")[1].split())
+    flat = " ".join(scotoma("show", copy, "paper:cie")[1].split())
     groups = (
         "cannot give it: the audit has no groups; name attributes under groups in the "
         "configuration and audit again"
     )
     assert flat.count(f"{groups}.") == 3
     assert flat.count(f"{groups}, or set over_index: all.") == 1
-    flat = " ".join(scotoma("tables", copy, "--paper", "pie")[1].split())
+    flat = " ".join(scotoma("show", copy, "paper:pie")[1].split())
     assert flat.count(
         "Welch's test compares models with models and needs 2 of each variant, got 1; raise "
         "population.models, or add predictions of more models."
     ) == 2  # fmt: skip
 
     (copy / "audit.json").unlink()
-    code, _, err = scotoma("tables", copy, "--paper", "cie")
+    code, _, err = scotoma("show", copy, "paper:cie")
     assert (code, err) == (
         4, f"scotoma: {copy / 'audit.json'} is not there; finish its audit first\n"
     )  # fmt: skip

@@ -145,20 +145,19 @@ def test_predictions_make_no_version_and_old_audits_give_up(
 
 
 def test_a_trend_is_drawn_from_mlflow_alone(
-    year: dict[str, tuple[Run, str]], tmp_path: Path
+    year: dict[str, tuple[Run, str]],
 ) -> None:
     runs = year["m1"][0].root.parent
-    page = tmp_path / "trend.html"
-    found = measured("trend", "elsewhere", "--runs", runs, "--out", page)
+    found = measured("show", "trend", "elsewhere", "--runs", runs)
     assert [(one["state"], one["verdict"]) for one in found["audits"]] == [
         ("finished", "PASS"), ("finished", "FAIL"), ("failed", ""), ("finished", "PASS"),
         ("skipped", ""),
     ]  # fmt: skip
-    assert "The audit failed: no images" in page.read_text()
-    assert "The audit was skipped: nothing new: m3 was audited before" in page.read_text()
     config = runs.parent / "m1" / "audit.yaml"
-    code, out, err = scotoma("trend", config, "--runs", runs, "--out", page)
-    assert (code, out) == (0, f"{page}\n")
+    code, page, err = scotoma("show", "trend", config, "--runs", runs, "--html")
+    assert code == 0
+    assert "The audit failed: no images" in page
+    assert "The audit was skipped: nothing new: m3 was audited before" in page
     assert err == "note    5 audits: 2 PASS, 1 FAIL, 1 failed, 1 skipped\n"
 
 
@@ -170,14 +169,12 @@ def test_a_trend_is_drawn_from_mlflow_alone(
     ],
 )
 def test_a_trend_of_nothing_is_refused(
-    year: dict[str, tuple[Run, str]], tmp_path: Path, project: str, runs: str, sentence: str
+    year: dict[str, tuple[Run, str]], project: str, runs: str, sentence: str
 ) -> None:
     home = year["m1"][0].root.parents[1]
-    page = tmp_path / "trend.html"
-    code, out, err = scotoma("trend", project, "--runs", home / runs, "--out", page)
+    code, out, err = scotoma("show", "trend", project, "--runs", home / runs, "--html")
     assert (code, out) == (4, "")
     assert sentence in err
-    assert not page.exists()
 
 
 def test_a_repeated_audit_is_compared_with_the_one_before_it(

@@ -415,7 +415,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         code, _, err = scotoma(*asked, "--score", "up")
         assert code == 2
         assert "--label is missing" in " ".join(err.split())
-        code, _, err = scotoma("examples", str(run.root), "--percentile", "95")
+        code, _, err = scotoma("show", run.root, "examples", "--percentile", "95")
         assert "this command reads classes" in " ".join(err.split())
         code, _, err = scotoma("gate", str(run.root), "--previous", str(run.root))
         assert code == 4

@@ -154,7 +154,7 @@ def test_mlflow_gets_what_there_is(home: Path) -> None:
 
 def test_what_to_label_first_is_ranked(home: Path) -> None:
     for name in ("run", "labelled"):
-        _, out, _ = scotoma("examples", home / name, "--unlabelled", "--json", "--quiet")
+        _, out, _ = scotoma("show", home / name, "examples", "--unlabelled", "--json", "--quiet")
         content = json.loads(out)
         rows = content["examples"]
         scores = pl.read_parquet(home / name / "divergence.parquet").filter(pl.col("taxicab") > 0)
@@ -168,7 +168,7 @@ def test_what_to_label_first_is_ranked(home: Path) -> None:
         needed = round(endless / (1 + (endless - 1) / len(cies)))
         assert sum(row["sample"] for row in rows) == sum(row["sample"] for row in cies) == needed
         assert f"{len(rows)} examples differ, {len(cies)} of them CIEs" in content["advice"][0]
-    assert scotoma("examples", home / "run", "--unlabelled", "--percentile", "90")[0] == 2
+    assert scotoma("show", home / "run", "examples", "--unlabelled", "--percentile", "90")[0] == 2
 
 
 def test_commands_work_or_say_why_not(home: Path) -> None:
@@ -176,7 +176,7 @@ def test_commands_work_or_say_why_not(home: Path) -> None:
     code, out, _ = scotoma("diff", home / "run", home / "labelled")
     assert code == 0
     assert "only CIE excesses are compared" in " ".join(out.split())
-    rows = scotoma("examples", home / "run", "--csv")[1]
+    rows = scotoma("show", home / "run", "examples", "--csv")[1]
     assert rows.startswith("variant,rank,example_id,dense_modal")
 
 

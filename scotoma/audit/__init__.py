@@ -1,7 +1,7 @@
 """What are audit.json and gate.json? Their contract as types: written and read through these alone.
 
-Every key has a description; `scotoma schema audit` and `scotoma schema verdict` print the JSON
-schemas, and docs/results.md is generated from them.
+Every key has a description; `scotoma show schema audit` and `scotoma show schema verdict` print the
+JSON schemas, and docs/results.md is generated from them.
 """
 
 from __future__ import annotations

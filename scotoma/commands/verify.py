@@ -43,8 +43,8 @@ def verify(options: VerifyOptions) -> Answer:
     Without --key this detects damage, not tampering.
     """
     from scotoma.commands.evidence.check import check_evidence
-    from scotoma.commands.shared.finished_run import open_run
     from scotoma.run import checksums
+    from scotoma.run.finished import open_run
     from scotoma.run.links import refuse_links
     from scotoma.run.mirror import Mirror
 

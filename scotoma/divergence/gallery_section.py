@@ -151,8 +151,8 @@ def _note(audit: Audit, variant: str, shown: int) -> str:
     if count <= shown:
         return ""
     return (
-        f"{shown} of {show(count).value} CIEs; scotoma examples RUN --html FOLDER writes all of "
-        "them."
+        f"{shown} of {show(count).value} CIEs; scotoma show RUN examples --out FOLDER writes all "
+        "of them."
     )
 
 

@@ -43,8 +43,8 @@ def open_audit(place: str | Path) -> OpenedAudit:
     scotoma.errors.ConfigError: run nowhere holds no config.yaml; name a folder that scotoma \
 audit made
     """
-    from scotoma.commands.shared.finished_run import open_run
     from scotoma.run import checksums
+    from scotoma.run.finished import open_run
 
     run = open_run(str(place), scores=True)
     names = ["audit.json", "gate.json", NUMBERS]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scotoma.audit import Audit, read_audit
 from scotoma.audit.document import DENSE
 from scotoma.datasets import AuditedExamples
-from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile, Predictions
-from scotoma.run import Run, checksums
+from scotoma.run import Run
+from scotoma.run.finished import require_files
 from scotoma.slices.features import features_of
 
 __all__ = ["FinishedAudit"]
@@ -86,10 +86,7 @@ class FinishedAudit:
         Raises:
             DataError: It is not there, or was changed since the audit ended.
         """
-        self.run.fetch(path)
-        if not path.exists():
-            raise DataError(f"{self.run.mirror.place(path)} is not there; finish its audit first")
-        checksums.refuse_changed(self.run.mirror, [path.relative_to(self.run.root).as_posix()])
+        require_files(self.run, path)
         return path
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,7 +16,8 @@ from scotoma.audit.reviewed import ReviewedAudit, read_reviewed
 from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import StudyResult, read_study
 from scotoma.datasets import AuditedExamples
-from scotoma.errors import DataError
+from scotoma.errors import ConfigError, DataError
+from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes.machine import versions
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
@@ -25,7 +27,11 @@ from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
 from scotoma.steps.robustness.files import strip_file
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["draw", "images_of", "report"]
+if TYPE_CHECKING:
+    from scotoma.audit.document import GalleryPair
+    from scotoma.document import Document
+
+__all__ = ["draw", "images_of", "page_document", "report", "write_gallery"]
 
 
 def report(run: Run) -> list[Path]:
@@ -42,44 +48,52 @@ def report(run: Run) -> list[Path]:
             judged = read_part(gate, GateResult)
             _keep(kept, images_of(run, _in_gallery(content)))
             run.publish(*write_layers(run, judged))
-            tables = _write(run, page, content, judged, versions(), blur=False, images=True)
-            run.publish(*tables)
+            document = _document(run, content, judged, versions(), blur=False, images=True)
+            run.publish(*_write(run, page, document))
             progress.advance("write report")
     return [page, kept]
 
 
 def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
-    """Draw the page of a finished audit again, with the verdict of its gate.json.
-
-    Args:
-        run: Its folder; nothing outside it is read.
-        images: Show images.
-        blur: Show them as a few large squares each, from which nobody is recognised.
+    """Draw the page of a finished audit again; arguments and errors as for `page_document`.
 
     Returns:
         Where the page is: without options the same bytes as the audit wrote, as long as neither
         this package nor the verdict changed, and people added nothing.
+    """
+    page = run.path("report.html")
+    tables = _write(run, page, page_document(run, images=images, blur=blur))
+    changed = [*run.rewritten("report", page), *tables]
+    run.publish(*changed)
+    checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
+    return page
+
+
+def page_document(
+    run: Run, part: str = "page", *, images: bool = True, blur: bool = False
+) -> Document:
+    """Make what the page of a finished audit shows, with the verdict of its gate.json.
+
+    Args:
+        run: Its folder; nothing outside it is read.
+        part: `page` for all, or one section of it.
+        images: Show images.
+        blur: Show them as a few large squares each, from which nobody is recognised.
 
     Raises:
+        ConfigError: The page has no such section.
         DataError: The audit has not ended, has no gate.json, or what it left was changed.
         MissingExtra: Pillow is not installed, and images are to be blurred.
     """
-    page, audit = run.path("report.html"), run.path("audit.json")
-    measured, gate = run.path("measurements.json"), run.path("gate.json")
-    run.fetch(
-        audit, measured, gate, _kept(run), run.costs, run.path("newest.json"), strip_file(run)
-    )
-    run.fetch(layers_file(run))
+    audit, measured, gate = map(run.path, ("audit.json", "measurements.json", "gate.json"))
+    beside = [run.costs, strip_file(run), layers_file(run), _kept(run), run.path("newest.json")]
+    run.fetch(audit, measured, gate, *beside)
     if not audit.exists():
         raise DataError(f"{run.mirror.place(audit)} is not there; let scotoma audit end first")
     if not gate.exists():
         raise DataError(f"{run.mirror.place(gate)} is not there; run scotoma gate {run.place}")
-    read = ("audit.json", "gate.json", "thumbnails.parquet", "measurements.json", "newest.json")
-    beside = (
-        path.relative_to(run.root).as_posix()
-        for path in (run.costs, strip_file(run), layers_file(run))
-    )
-    checksums.refuse_changed(run.mirror, (*read, *beside))
+    read = (audit, gate, measured, *beside)
+    checksums.refuse_changed(run.mirror, [one.relative_to(run.root).as_posix() for one in read])
     content = _with_rates(run, read_audit(audit, run.mirror.place(audit)))
     judged = read_gate(gate, run.mirror.place(gate))
     if judged.audit_sha256 != file_digest(audit):
@@ -88,11 +102,68 @@ def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:
             f"scotoma gate {run.place}"
         )
     with_versions = read_json(measured).get("versions", {}) if measured.exists() else {}
-    tables = _write(run, page, content, judged, with_versions, blur=blur, images=images)
-    changed = [*run.rewritten("report", page), *tables]
-    run.publish(*changed)
-    checksums.amend(run.mirror, [path.relative_to(run.root).as_posix() for path in changed])
-    return page
+    document = _document(run, content, judged, with_versions, blur=blur, images=images)
+    parts = {"page": document.sections, **{one.id: [one] for one in document.sections}}
+    if part not in parts:
+        raise ConfigError(
+            f"part must be examples, paper:NAME, {', '.join(parts)}, got {quoted(part)}"
+            f"{nearest(part, parts, ONE_OF_THEM)}"
+        )
+    return replace(document, sections=parts[part])
+
+
+def write_gallery(run: Run, folder: Path, variant: str | None) -> str:
+    """Write pages of every CIE, each beside an unchanged example of its class.
+
+    Args:
+        run: A finished audit.
+        folder: Where to; it must be new or empty.
+        variant: One compressed variant; None for all.
+
+    Returns:
+        A note of how many there are.
+
+    Raises:
+        ConfigError: The folder holds something, or there is no such variant.
+        DataError: The audit has not ended, or was changed.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"--out needs a new or empty folder, got {quoted(str(folder))}")
+    from scotoma.audit.document import GalleryPair
+    from scotoma.datasets.thumbnails import shrunk
+    from scotoma.divergence.gallery_section import gallery_documents
+    from scotoma.document.html import html_page
+    from scotoma.run.finished import compressed_variant, require_files
+    from scotoma.steps.measures.gallery import gallery_pairs
+
+    audit_file, scores_file = run.path("audit.json"), run.path("divergence.parquet")
+    require_files(run, audit_file, scores_file, run.examples)
+    audit = read_audit(audit_file, run.mirror.place(audit_file))
+    names = (
+        [compressed_variant(run, variant).name]
+        if variant
+        else [one.name for one in audit.compressed]
+    )
+    scores = pl.read_parquet(scores_file, glob=False)
+    test = AuditedExamples.read(run.examples, images=False, split="test")
+    seed = run.config.population.seed
+    pairs = {
+        name: [
+            GalleryPair.model_validate(pair)
+            for pair in gallery_pairs(scores.filter(variant=name), test, seed, most=None)
+        ]
+        for name in names
+    }
+    ids = _card_ids(pairs)
+    images = {name: small for name, data in images_of(run, ids).items() if (small := shrunk(data))}
+    documents = gallery_documents(audit, pairs, images)
+    pages = {name: html_page(document) for name, document in documents.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        with written(folder / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    count = sum(map(len, pairs.values()))
+    return f"gallery {count:,} CIEs on {len(pages) - 1:,} pages, works offline"
 
 
 def _with_rates(run: Run, audit: Audit) -> Audit:
@@ -112,20 +183,18 @@ def _with_rates(run: Run, audit: Audit) -> Audit:
     return with_class_rates(run.mirror, audit, pl.any_horizontal(wanted))
 
 
-def _write(
+def _document(
     run: Run,
-    page: Path,
     audit: Audit,
     gate: GateResult,
     made_with: Mapping[str, str],
     *,
     blur: bool,
     images: bool,
-) -> list[Path]:
-    """Write the page, and its tables as CSV files, which are returned."""
+) -> Document:
     from scotoma.audit.findings import Beside, People
     from scotoma.datasets import thumbnails
-    from scotoma.report import audit_document, csv_tables, render
+    from scotoma.report import audit_document
 
     run.fetch(run.costs)
     costs = read_json(run.costs) if run.costs.exists() else {}
@@ -139,7 +208,13 @@ def _write(
     shown, remark = _shown(_kept(run), blur=blur) if images else ({}, "Images are left out.")
     if blur and images:
         remark = thumbnails.BLURRED
-    document = audit_document(audit, gate, beside, shown, remark)
+    return audit_document(audit, gate, beside, shown, remark)
+
+
+def _write(run: Run, page: Path, document: Document) -> list[Path]:
+    """Write the page, and its tables as CSV files, which are returned."""
+    from scotoma.report import csv_tables, render
+
     with written(page) as temporary:
         temporary.write_text(render(document), encoding="utf-8")
     tables = {run.path(*name.split("/")): one for name, one in csv_tables(document).items()}
@@ -227,12 +302,9 @@ def _pictures(run: Run) -> str:
 
 def _in_gallery(audit: Audit) -> list[str]:
     """Ids of the examples whose images the page shows."""
-    return sorted(
-        {
-            card.example_id
-            for pairs in audit.gallery.values()
-            for pair in pairs
-            for card in (pair.cie, pair.non_cie)
-            if card is not None
-        }
-    )
+    return _card_ids(audit.gallery)
+
+
+def _card_ids(gallery: Mapping[str, Sequence[GalleryPair]]) -> list[str]:
+    cards = (card for pairs in gallery.values() for one in pairs for card in (one.cie, one.non_cie))
+    return sorted({card.example_id for card in cards if card is not None})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from scotoma.audit import Quantity
+from scotoma.audit import Quantity, plain
 from scotoma.audit.logged import LoggedAudit
+from scotoma.config import default_config, load_config
 from scotoma.document import (
     Cell,
     Chart,
@@ -22,10 +25,14 @@ from scotoma.document import (
     show,
 )
 from scotoma.document.charts import drawings, self_contained
+from scotoma.errors import ConfigError
 from scotoma.printable import printable
+from scotoma.run import Run
+from scotoma.tracking.audits import history
+from scotoma.tracking.store import tracking_uri
 from scotoma.tracking.timeline import Audited, TrendVariant, audited
 
-__all__ = ["draw_trend", "trend_document"]
+__all__ = ["draw_trend", "project_trend", "trend_document"]
 
 PICTURE_SCALE = 2.0
 PICTURE_MARGIN = 24  # pixels
@@ -34,6 +41,49 @@ NO_RESULT = "no result"
 AUDIT, VARIANT = Column("audit", "Audit"), Column("variant", "Variant")
 MEMBERS = Column("members", "Members", "count")
 Rows = list[dict[str, Cell]]
+
+
+def project_trend(project: str, runs: str) -> tuple[Document, dict[str, Any], str]:
+    """Read a project's audits from MLflow.
+
+    Args:
+        project: Its name, or the path of its configuration.
+        runs: Folder with mlflow.db, if no server is configured.
+
+    Returns:
+        The document, what JSON says of it, and a sentence that counts the verdicts.
+
+    Raises:
+        ConfigError: Tracking is off, or no project is named.
+    """
+    if not project:
+        raise ConfigError("scotoma show trend must name a project, or its configuration; add it")
+    is_file = Path(project).is_file()
+    config = load_config(Path(project)) if is_file else default_config()
+    name = config.project if is_file else project
+    uri = tracking_uri(Run(Path(runs, "another"), config), dict(os.environ))
+    if not uri:
+        raise ConfigError("trend reads MLflow, and tracking is off; set tracking.uri")
+    logged = history(name, uri)
+    audits = [audited(one) for one in logged]
+    counts = Counter(one.verdict or one.state for one in audits)
+    by_verdict = ", ".join(f"{number} {what}" for what, number in counts.items())
+    note = f"{len(audits)} audit{'s' * (len(audits) != 1)}{': ' * bool(counts)}{by_verdict}"
+    content = {"version": 1, "project": name, "audits": list(map(_plain, audits))}
+    return trend_document(name, logged), content, note
+
+
+def _plain(one: Audited) -> dict[str, Any]:
+    """One audit as JSON values."""
+    variants = [
+        vars(variant)
+        | {
+            name: None if (number := getattr(variant, name)) is None else plain(number)
+            for name in ("top1", "excess", "worst", "worst_relative")
+        }
+        for variant in one.variants
+    ]
+    return vars(one) | {"at": one.at.isoformat(), "variants": variants}
 
 
 def trend_document(project: str, logged: Sequence[LoggedAudit]) -> Document:

@@ -154,7 +154,7 @@ def next_steps(
     if failed and not labelled:
         steps.append(
             f"Before {variant_names(failed)} {_ships(failed)}: label the examples that change; "
-            "scotoma examples RUN --unlabelled ranks them."
+            "scotoma show RUN examples --unlabelled ranks them."
         )
     elif failed:
         steps.append(

@@ -213,7 +213,7 @@ def test_a_changed_example_stands_beside_an_unchanged_one() -> None:
     )  # fmt: skip
     assert first.sifted == {"class": ["0"], "group": ["0", "1"], "flip": ["broken"]}
     assert [choice.key for choice in one.filters] == ["class", "group", "flip"]
-    assert one.notes["pruned"].startswith("12 of 57 CIEs; scotoma examples RUN --html")
+    assert one.notes["pruned"].startswith("12 of 57 CIEs; scotoma show RUN examples --out")
     assert one.notes["int8"] == "No example changes its modal label."
     assert len(one.table.rows) == 14
 

@@ -75,7 +75,7 @@ def test_no_command_follows_a_link_out_of_a_run(
     for command in (
         ("audit", "--resume", "--out", received),
         ("gate", received),
-        ("report", received),
+        ("show", received),
         ("verify", received),
     ):
         code, out, said = scotoma(*command)

@@ -226,10 +226,10 @@ def test_a_run_that_has_not_ended_cannot_be_verified(copy: Path) -> None:
     ("name", "command"),
     [
         ("audit.json", ("gate",)),
-        ("audit.json", ("report",)),
-        ("measurements.json", ("report",)),
-        ("divergence.parquet", ("examples",)),
-        ("config.yaml", ("examples",)),
+        ("audit.json", ("show", "RUN")),
+        ("measurements.json", ("show", "RUN")),
+        ("divergence.parquet", ("show", "RUN", "examples")),
+        ("config.yaml", ("show", "RUN", "examples")),
         ("examples.parquet", ("diff", "RUN")),
         ("predictions/prune-0.9.parquet", ("diff", "RUN")),
         ("audit.json", ("gate", "--previous", "RUN", "WHOLE")),
@@ -242,7 +242,7 @@ def test_what_was_changed_is_not_read(
     path.write_bytes(path.read_bytes() + b" ")
     places = {"RUN": copy, "WHOLE": whole.folder}
     arguments = [places.get(part, part) for part in command]
-    last = () if "WHOLE" in command else (copy,)
+    last = () if "WHOLE" in command or "show" in command else (copy,)
     code, out, said = scotoma(*arguments, *last, "--quiet")
     assert (code, out) == (4, "")
     assert said == (
@@ -255,17 +255,20 @@ def test_what_was_changed_is_not_read(
 def test_a_broken_audit_is_named_before_its_verdict(copy: Path) -> None:
     (copy / CHECKSUMS).unlink()
     (copy / "audit.json").write_text("{")
-    code, out, said = scotoma("report", copy)
+    code, out, said = scotoma("show", copy)
     assert (code, out) == (4, "")
     assert said.startswith(f"scotoma: {copy / 'audit.json'} must be JSON that scotoma audit wrote")
 
 
-@pytest.mark.parametrize("command", [("gate",), ("report",), ("examples",), ("diff", "RUN")])
+@pytest.mark.parametrize(
+    "command",
+    [("gate", "RUN"), ("show", "RUN"), ("show", "RUN", "examples"), ("diff", "RUN", "RUN")],
+)
 def test_nothing_is_read_beside_damaged_checksums(copy: Path, command: tuple[str, ...]) -> None:
     path = copy / CHECKSUMS
     path.write_text(path.read_text().replace("audit.json", "audit.jsom"))
     arguments = [copy if part == "RUN" else part for part in command]
-    code, out, said = scotoma(*arguments, copy, "--quiet")
+    code, out, said = scotoma(*arguments, "--quiet")
     assert (code, out) == (4, "")
     assert said == (
         f"scotoma: {path} is damaged, so nothing says whether the other files are; repeat the "
@@ -275,7 +278,7 @@ def test_nothing_is_read_beside_damaged_checksums(copy: Path, command: tuple[str
 
 def test_what_a_command_on_a_finished_run_writes_is_verified_too(copy: Path) -> None:
     assert scotoma("gate", copy, "--as-of", "2027-03-01")[0] in (0, 1, 3)
-    assert scotoma("report", copy, "--no-images")[0] == 0
+    assert scotoma("show", copy, "--no-images")[0] == 0
     assert scotoma("verify", copy)[0] == 0
     seal(Mirror(copy))  # as an audit of one step does when it ends
     assert scotoma("verify", copy)[0] == 0

@@ -210,7 +210,7 @@ def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Mitigated)
         (["--technique", "dfr", "--attribute", "sex"], "dfr needs the last layer's inputs"),
         (["--technique", "drf"], "--technique must be one of dfr, thresholds"),
         (["--technique", "offsets", "--attribute", "age"], "got 'age'"),
-        (["--technique", "offsets", "--variant", "dense"], "must be a compressed variant"),
+        (["--technique", "offsets", "--variant", "dense"], "--variant must be one of"),
         (["--technique", "ensemble", "--together", "9"], "number of members, 6, got 9"),
     ],
 )

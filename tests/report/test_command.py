@@ -1,4 +1,4 @@
-"""`scotoma report RUN`: the page drawn again from the run's folder alone."""
+"""`scotoma show RUN`: the page drawn again from the run's folder alone."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from scotoma.commands.report import report
 from scotoma.config.gate import parse_rules
 from scotoma.config.newest import Newest
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import DataError
 from scotoma.processes.machine import versions
 from scotoma.run import Run, checksums, write_json
 from scotoma.run.mirror import Mirror
 from scotoma.steps.judging.previous import leave_previous
 from scotoma.steps.report import draw
 from scotoma.steps.verdict import give_verdict
+from tests.commands import measured, scotoma
 
 pytestmark = pytest.mark.slow
 
@@ -43,15 +44,26 @@ def images_of(page: Path) -> list[bytes]:
     return [base64.b64decode(one) for one in found]
 
 
-def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(
-    audit: Any, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_drawn_again_it_has_the_bytes_that_the_audit_wrote(audit: Any, run: Run) -> None:
     run.path("report.html").unlink()
-    report(str(run.root), no_images=False, blur=False, as_json=False, quiet=False)
+    code, out, err = scotoma("show", run.root)
     assert run.path("report.html").read_text(encoding="utf-8") == audit.page
-    told = capsys.readouterr()
-    assert told.out == f"{run.path('report.html')}\n"
-    assert "works offline" in told.err
+    assert (code, out) == (0, f"{run.path('report.html')}\n")
+    assert "works offline" in err
+
+
+def test_a_section_is_shown_in_every_form_and_writes_nothing(run: Run) -> None:
+    before = run.path("report.html").stat().st_mtime_ns
+    rows = measured("show", run.root, "groups")["groups"]
+    whole = pl.read_csv(run.path("tables", "groups.csv"))
+    assert [row["group"] for row in rows] == whole["group"].to_list()
+    assert scotoma("show", run.root, "groups", "--csv")[1].count("\n# ") > 0
+    assert "Who is affected by" in scotoma("show", run.root, "groups", "--markdown")[1]
+    assert scotoma("show", run.root, "--html")[1].startswith("<!doctype html>")
+    assert run.path("report.html").stat().st_mtime_ns == before
+    code, out, err = scotoma("show", run.root, "grops")
+    assert (code, out) == (2, "")
+    assert "got 'grops'; did you mean 'groups'?" in err
 
 
 @pytest.mark.parametrize("kind", ["several", "one", "previous"])
@@ -128,15 +140,15 @@ def test_a_verdict_on_another_audit_is_not_drawn(run: Run) -> None:
 
 
 def test_what_cannot_be_drawn_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
-    options = {"as_json": False, "quiet": True}
-    with pytest.raises(ConfigError, match="--no-images and --blur exclude each other; choose one"):
-        report(str(run.root), no_images=True, blur=True, **options)
-    with pytest.raises(ConfigError, match=r"holds no config\.yaml; name a folder"):
-        report(str(tmp_path), no_images=False, blur=False, **options)
+    code, out, err = scotoma("show", run.root, "--no-images", "--blur")
+    assert (code, out) == (2, "")
+    assert "--no-images and --blur exclude each other; choose one" in err
+    assert "holds no config.yaml; name a folder" in scotoma("show", tmp_path)[2]
     before = run.path("report.html").read_bytes()
     run.path("audit.json").unlink()
-    with pytest.raises(DataError, match=r"audit\.json is not there; let scotoma audit end first"):
-        report(str(run.root), no_images=False, blur=False, **options)
+    code, out, err = scotoma("show", run.root)
+    assert (code, out) == (4, "")
+    assert "audit.json is not there; let scotoma audit end first" in err
     assert run.path("report.html").read_bytes() == before
 
 

@@ -12,12 +12,11 @@ import pytest
 from scotoma.audit import read_gate
 from scotoma.commands.diff.document import changed_verdicts, sides_section
 from scotoma.commands.diff.runs import run_diff
-from scotoma.commands.examples.pages import write_gallery
 from scotoma.divergence.gallery_section import gallery_documents
 from scotoma.document import Table
 from scotoma.document.html import html_page
-from scotoma.errors import ConfigError
 from scotoma.run import checksums
+from tests.commands import scotoma
 from tests.report.drawing import audit_of
 from tests.report.reading import HOSTILE, Page
 from tests.report.test_browser import opened
@@ -25,11 +24,10 @@ from tests.report.test_browser import opened
 pytestmark = pytest.mark.slow
 
 
-def test_the_folder_holds_every_cie_of_every_variant_once(
-    audit: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_holds_every_cie_of_every_variant_once(audit: Any, tmp_path: Path) -> None:
     folder = tmp_path / "gallery"
-    write_gallery(str(audit.run.root), folder, None, [], quiet=False)
+    code, out, err = scotoma("show", audit.run.root, "examples", "--out", folder)
+    assert (code, out) == (0, f"{folder / 'index.html'}\n")
     index = Page((folder / "index.html").read_text(encoding="utf-8"))
     links = [a["href"] for tag, a in index.tags if tag == "a" and a["href"] != "index.html"]
     assert sorted(links) == sorted(p.name for p in folder.iterdir() if p.name != "index.html")
@@ -41,11 +39,14 @@ def test_the_folder_holds_every_cie_of_every_variant_once(
         assert "<img" in text
         assert len(text.encode()) < 5_000_000
     assert shown == sum(counts.values())
-    assert f"gallery {shown} CIEs" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="--html needs a new or empty folder"):
-        write_gallery(str(audit.run.root), folder, None, [], quiet=True)
-    with pytest.raises(ConfigError, match="--html writes every CIE; leave --csv out"):
-        write_gallery(str(audit.run.root), tmp_path / "new", None, ["--csv"], quiet=True)
+    assert f"gallery {shown} CIEs" in err
+    again = scotoma("show", audit.run.root, "examples", "--out", folder)
+    assert again[0] == 2
+    assert "--out needs a new or empty folder" in again[2]
+    listed = scotoma("show", audit.run.root, "examples", "--out", tmp_path / "new", "--csv")
+    assert listed[0] == 2
+    assert "--out writes every CIE as pages; give it with --variant alone" in listed[2]
+    assert not (tmp_path / "new").exists()
 
 
 def test_names_in_the_pages_are_text(audit: Any) -> None:

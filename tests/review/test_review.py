@@ -198,7 +198,7 @@ def test_a_run_in_object_storage_is_reviewed_measured_and_shown(seen: Run, s3: A
     code, _, err = scotoma("audit", "--step", "bias", "--labels", "reviewed", "--out", place)
     assert code == 0, err
     assert json.loads(stored("run/reviewed/audit.json"))["reviewers"] == ["Ada"]
-    code, _, err = scotoma("report", place, "--quiet")
+    code, _, err = scotoma("show", place, "--quiet")
     assert (code, err) == (0, "")
     assert b'id="reviewed"' in stored("run/report.html")
     study = ("study", "new", place, "--variant", VARIANT, "--per-arm", "4", "--allow-imbalance")

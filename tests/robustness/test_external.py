@@ -316,7 +316,7 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
             gap = own["score"].mean() - (own["predicted"] == own["label"]).mean()
             assert row.gap.value == pytest.approx(gap, abs=1e-3)  # kept in 16 bits
     assert {row.measure for row in report.confidence.detection} == {"confidence"}
-    code, printed, _ = scotoma("tables", tmp_path / "run", "--paper", "pie", "--csv")
+    code, printed, _ = scotoma("show", tmp_path / "run", "paper:pie", "--csv")
     assert code == 0
     assert "top 5 relative" in printed
 

@@ -307,7 +307,7 @@ def test_other_sets_alone_corrupt_nothing(
     )
     judged = scotoma("gate", out, "--rules", rules)
     assert "the audit ran no model on corrupted pictures" in " ".join(judged[1].split())
-    assert scotoma("tables", out, "--paper", "pie")[0] == 0
+    assert scotoma("show", out, "paper:pie")[0] == 0
     code, printed, _ = scotoma("check", config, "--no-trial")
     assert code == 0
     assert "own: 120 pictures, two: 24 pictures, foreign: 60 pictures; 6 models" in printed
@@ -427,7 +427,7 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
 
 
 def test_table_5_of_the_pie_paper_is_filled(added: tuple[Path, dict[str, float]]) -> None:
-    code, out, _ = scotoma("tables", added[0], "--paper", "pie", "--csv")
+    code, out, _ = scotoma("show", added[0], "paper:pie", "--csv")
     assert code == 0
     cells = pl.read_csv(io.StringIO(out)).filter(
         pl.col("of").str.starts_with("This run"), table="Table 5"

@@ -1,4 +1,4 @@
-"""What `scotoma report` shows of studies and corrected labels: what their files hold, no more."""
+"""What `scotoma show` shows of studies and corrected labels: what their files hold, no more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def finished(seen_run: Run, planned: Path, tmp_path_factory: pytest.TempPathFact
     study = shutil.copytree(planned, root / "studies" / VARIANT)
     checksums.seal(Run.open(root).mirror)
     code, _, err = scotoma("study", "result", study, *answered(study, 3))
-    assert (code, err.count(f"; scotoma report {root} shows it\n")) == (0, 1)
+    assert (code, err.count(f"; scotoma show {root} shows it\n")) == (0, 1)
     return root
 
 
@@ -43,7 +43,7 @@ def run(finished: Path, tmp_path: Path) -> Run:
 
 
 def drawn(run: Run) -> bytes:
-    code, _, err = scotoma("report", run.root, "--quiet")
+    code, _, err = scotoma("show", run.root, "--quiet")
     assert (code, err) == (0, "")
     return run.path("report.html").read_bytes()
 
@@ -181,7 +181,7 @@ def test_corrected_labels_of_another_audit_are_called_outdated(run: Run) -> None
 @pytest.mark.parametrize("content", ["", "{}", "[" * 100_000, '{"version": 2}'])
 def test_a_damaged_result_is_one_sentence(run: Run, content: str) -> None:
     run.path("studies", VARIANT, "result.json").write_text(content)
-    code, _, err = scotoma("report", run.root)
+    code, _, err = scotoma("show", run.root)
     assert code == 4
     assert "run scotoma study result again" in err
     assert err.count("\n") == 1

@@ -62,13 +62,13 @@ def test_numbers_are_logged_and_what_to_do_about_the_files_is_said(
     members = client.search_runs([experiments["elsewhere.models"]])
     assert {run.info.status for run in members} == {"FINISHED"}
 
-    code, out, err = scotoma("trend", "audit.yaml", "--json")
+    code, out, err = scotoma("show", "trend", "audit.yaml", "--json")
     assert code == 0, err
     (known,) = json.loads(out)["audits"]
     gate = json.loads((home / "run" / "gate.json").read_text())
     assert f"the verdict is {gate['verdict']}" in known["reason"]
     assert place in known["reason"]
-    assert place in (home / "trend.html").read_text()
+    assert place in scotoma("show", "trend", "audit.yaml", "--html")[1]
 
 
 def test_a_folder_that_only_looks_like_that_of_the_server_is_told(
@@ -113,6 +113,6 @@ def test_the_case_that_was_reported(
     assert place in err
     assert "--artifacts-destination" in err
     monkeypatch.chdir(tmp_path)
-    code, out, err = scotoma("trend", "x", "--json")
+    code, out, err = scotoma("show", "trend", "x", "--json")
     assert code == 0, err
     assert len(json.loads(out)["audits"]) == 1

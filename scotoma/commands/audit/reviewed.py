@@ -16,7 +16,6 @@ from scotoma.audit.reviewed import (
 )
 from scotoma.commands.asking import print_out
 from scotoma.commands.review.run import lots_of
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.document import Cell, Column, Interval, Table
@@ -27,6 +26,7 @@ from scotoma.printable import printable
 from scotoma.review.measure import FEWEST, corrected_change, drawn_prefix
 from scotoma.review.verdicts import FILE, Review, last_reviews, read_reviews
 from scotoma.run import Run, checksums, write_json
+from scotoma.run.finished import open_run
 from scotoma.steps.measures.pairs import (
     PopulationPair,
     comparisons,
@@ -89,7 +89,7 @@ def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
     else:
         print_out("\n".join(_lines(found)) + "\n", sys.stdout)
     if not quiet:
-        sys.stderr.write(f"written to {run.mirror.place(path)}; scotoma report {place} shows it\n")
+        sys.stderr.write(f"written to {run.mirror.place(path)}; scotoma show {place} shows it\n")
 
 
 def _variant(

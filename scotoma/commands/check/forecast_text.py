@@ -40,7 +40,7 @@ DOES = {
 }
 UNLABELLED = (
     "The examples have no labels: the audit says whose labels change, and not whose errors rise. "
-    "scotoma examples RUN --unlabelled then ranks what to label first."
+    "scotoma show RUN examples --unlabelled then ranks what to label first."
 )
 
 

@@ -23,7 +23,6 @@ from scotoma.commands.diff.document import (
     diff_document,
     sides_section,
 )
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.document.html import html_page
 from scotoma.document.jsonable import jsonable
@@ -33,6 +32,7 @@ from scotoma.numbers import ChangeEvidence
 from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
+from scotoma.run.finished import open_run
 from scotoma.storage.files import written
 from scotoma.verdict.since_previous import Change, changes, judged
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.errors import ConfigError
 from scotoma.evidence import Release
 from scotoma.evidence.card import card_section
@@ -21,6 +20,7 @@ from scotoma.evidence.release import ModelFile
 from scotoma.papers.finished import FinishedAudit
 from scotoma.printable import printable
 from scotoma.run import Run
+from scotoma.run.finished import open_run
 from scotoma.run.records import read_json
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from scotoma.audit import read_gate
 from scotoma.commands.asking import print_out
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.shared.judged_half import (
     JudgedNumber,
     audit_half,
@@ -25,6 +24,7 @@ from scotoma.errors import ConfigError
 from scotoma.extras import home_of
 from scotoma.printable import printable
 from scotoma.run import Run
+from scotoma.run.finished import open_run
 from scotoma.steps.mitigation.tables import Decided, as_audited, write_tables
 from scotoma.steps.repair.refusals import repairable
 from scotoma.storage.files import written

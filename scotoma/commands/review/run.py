@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.study.population import resolved_variant
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Table
@@ -19,6 +18,7 @@ from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
 from scotoma.run import Run, checksums
+from scotoma.run.finished import open_run
 from scotoma.slices.hashing import hash_ids
 from scotoma.steps.inputs.texts import compared_texts
 from scotoma.steps.report import images_of

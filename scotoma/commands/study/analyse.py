@@ -51,7 +51,7 @@ def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) 
     sys.stdout.write(text if as_json else document_text(result_document(root.name, found)) + "\n")
     if not quiet:
         studies = folder.result_file.absolute().parents[1]
-        shown = f"; scotoma report {studies.parent} shows it" if studies.name == "studies" else ""
+        shown = f"; scotoma show {studies.parent} shows it" if studies.name == "studies" else ""
         sys.stderr.write(f"written to {folder.result_file}{shown}\n")
 
 

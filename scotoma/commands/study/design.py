@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.commands.study.population import (
     StudyPopulation,
     mean_scores,
@@ -26,6 +25,7 @@ from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
 from scotoma.run import Run
+from scotoma.run.finished import open_run
 from scotoma.run.records import write_json
 from scotoma.steps.report import images_of
 from scotoma.storage.files import file_digest, written

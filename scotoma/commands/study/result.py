@@ -24,7 +24,7 @@ def result(
     """Open the key, analyse the answers as planned, and write result.json and answers.csv.
 
     FILES are what annotators downloaded from their page, and JSON exports of Label Studio; leave a
-    person out by leaving out their file. `scotoma report RUN` shows a study in RUN/studies.
+    person out by leaving out their file. `scotoma show RUN` shows a study in RUN/studies.
     """
     from scotoma.commands.study.analyse import analyse_study
 

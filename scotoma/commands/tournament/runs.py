@@ -206,8 +206,8 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
         ConfigError: A place without an audit, a name that stands twice, an attribute to choose.
         DataError: Audits of other seeds, or without a metric.
     """
-    from scotoma.commands.shared.finished_run import open_run
     from scotoma.papers.finished import FinishedAudit
+    from scotoma.run.finished import open_run
 
     every: dict[str, FinishedAudit] = {}
     for place in places:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scotoma import progress
-from scotoma.config import Config
 from scotoma.config.techniques import AFTERWARDS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
@@ -19,8 +18,9 @@ from scotoma.printable import nearest, printable
 from scotoma.processes import worker_pool
 from scotoma.processes.machine import cores
 from scotoma.run import Run
+from scotoma.run.finished import compressed_variant
 from scotoma.steps.mitigation.outputs import member_outputs
-from scotoma.steps.mitigation.refusals import compressed_variant, refuse_heads
+from scotoma.steps.mitigation.refusals import refuse_heads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def apply_technique(
         ConfigError: No such technique, variant or attribute, or too few members.
         DataError: The audit lacks what the technique needs.
     """
-    _refuse_unknown(run.config, technique, variant)
+    _refuse_unknown(run, technique, variant)
     examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
         raise DataError("a rule is fitted on labels, and this audit has none; add label.column")
@@ -172,14 +172,14 @@ def _fit_member(
     return rule, rule(*judged)
 
 
-def _refuse_unknown(config: Config, technique: str, variant: str) -> None:
+def _refuse_unknown(run: Run, technique: str, variant: str) -> None:
     if technique not in AFTERWARDS:
         raise ConfigError(
             f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
             f"{nearest(technique, AFTERWARDS)}"
         )
-    refuse_heads(config, "mitigate")
-    compressed_variant(config, variant)
+    refuse_heads(run.config, "mitigate")
+    compressed_variant(run, variant)
 
 
 def _attributes(examples: AuditedExamples, asked: str | None, technique: str) -> list[str]:

@@ -1,27 +1,15 @@
-"""Which variants and members can nothing be done to after training?"""
+"""To which members can nothing be done after training?"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from scotoma.errors import ConfigError
-from scotoma.printable import nearest, printable
 
 if TYPE_CHECKING:
-    from scotoma.config import Config, Variant
+    from scotoma.config import Config
 
-__all__ = ["compressed_variant", "refuse_heads"]
-
-
-def compressed_variant(config: Config, name: str) -> Variant:
-    """The compressed variant that an option names."""
-    names = [one.name for one in config.resolved_variants[1:]]
-    if name not in names:
-        raise ConfigError(
-            f"--variant must be a compressed variant of the audit, got {printable(name)!r}; "
-            f"they are {', '.join(names)}{nearest(name, names)}"
-        )
-    return config.variant(name)
+__all__ = ["refuse_heads"]
 
 
 def refuse_heads(config: Config, todo: str) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
-from scotoma.steps.mitigation.refusals import compressed_variant, refuse_heads
+from scotoma.run.finished import compressed_variant
+from scotoma.steps.mitigation.refusals import refuse_heads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEWEST",
-    "compressed_variant",
     "external_mode",
     "int8_mode",
     "refuse_few",
-    "refuse_heads",
     "refuse_run",
     "repairable",
 ]
@@ -59,7 +58,7 @@ def repairable(run: Run, name: str | None) -> Variant:
                 "--variant must name an int8 variant, got none; this audit has "
                 f"{', '.join(fit) or 'none: add int8: [static] to its variants and audit again'}"
             )
-    variant = compressed_variant(config, name)
+    variant = compressed_variant(run, name)
     if variant.kind == "prune":
         raise ConfigError(
             f"repair leaves layers of int8 in float32, and {name} is pruned; take scotoma mitigate "

@@ -1,9 +1,7 @@
-"""The examples command: which examples to look at, or to have annotated, first."""
+"""Which examples should people look at, or annotate, first?"""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,17 +9,14 @@ import numpy as np
 import polars as pl
 
 from scotoma.answers.natural import natural_order
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Cell, Column, Document, Section, Table, show
-from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
-from scotoma.errors import ConfigError, DataError
-from scotoma.printable import ONE_OF_THEM, nearest, printable, quoted
-from scotoma.run import Run, checksums
+from scotoma.printable import printable
+from scotoma.run import Run
+from scotoma.run.finished import compressed_variant, require_files
 from scotoma.slices.hashing import hash_ids
 
-__all__ = ["chosen_examples", "run_examples", "sample_size", "to_label"]
+__all__ = ["chosen_examples", "divergence_of", "examples_document", "sample_size", "to_label"]
 
 SHOWN = 20  # rows of a variant in the terminal
 TOP = 99.0  # percentile, unless another is asked for
@@ -29,56 +24,50 @@ WITHIN = 0.05  # half of the interval that a sample is to give
 VOTES = ("dense_modal", "dense_votes", "compressed_modal", "compressed_votes", "cie", "taxicab")
 
 
-def run_examples(
-    place: str,
-    *,
-    percentile: float | None,
-    variant: str | None,
-    unlabelled: bool,
-    csv: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Print the examples that diverge most, for every variant.
+def examples_document(
+    run: Run, percentile: float | None, variant: str | None, *, unlabelled: bool, whole: bool
+) -> tuple[Document, dict[str, Any], list[str]]:
+    """List the examples that diverge most, for every variant.
 
     Args:
-        place: Folder of a finished audit, or its `s3://BUCKET/PREFIX`.
+        run: A finished audit.
         percentile: In (0, 100): 99 for the hundredth that diverges most, which None stands for.
         variant: Name of one compressed variant; None for all of them.
         unlabelled: Rank what to label first, without the labels that are known.
-        csv: Print all rows as CSV.
-        as_json: Print all rows as JSON.
-        quiet: No messages.
+        whole: Every row and column, in one table.
+
+    Returns:
+        The document, what JSON says of it, and notes.
 
     Raises:
-        ScotomaError: The run, the percentile or the variant cannot be used.
+        ScotomaError: The run or the variant cannot be used.
     """
-    if unlabelled and percentile is not None:
-        raise ConfigError("--unlabelled lists all examples that differ; leave --percentile out")
-    if percentile is None:
-        percentile = 0.0 if unlabelled else TOP
-    elif not 0 < percentile < 100:
-        raise ConfigError(
-            f"--percentile must lie between 0 and 100, got {percentile:g}: write 99 for the top 1%"
-        )
-    if csv and as_json:
-        raise ConfigError("--csv and --json exclude each other; choose one")
-    run = open_run(place)
+    percentile = percentile or (0.0 if unlabelled else TOP)
     chosen = chosen_examples(run, percentile, variant)
+    content: dict[str, Any] = {"version": 1, "percentile": percentile}
     advice: list[str] = []
     if unlabelled:
         chosen, advice = to_label(run, chosen)
-    if csv:
-        sys.stdout.write(Table.of_frame(chosen).csv())
-    elif as_json:
-        rows = {"version": 1, "percentile": percentile, "examples": chosen.to_dicts()}
-        rows |= {"advice": advice} if unlabelled else {}
-        sys.stdout.write(json.dumps(jsonable(rows), indent=1, ensure_ascii=False) + "\n")
-    else:
-        sys.stdout.write(document_text(_document(chosen, advice)) + "\n")
-    if not quiet and chosen.height and not (csv or as_json):
-        what = "votes and reasons" if unlabelled else "labels and votes"
-        sys.stderr.write(f"--csv prints all of them, with {what}, to annotate\n")
+        content["advice"] = advice
+    content["examples"] = chosen.to_dicts()
+    if whole:
+        sections = [Section("examples", "", advice, [Table.of_frame(chosen)])]
+        return Document("Examples", sections=sections), content, []
+    what = "votes and reasons" if unlabelled else "labels and votes"
+    notes = [f"--csv prints all of them, with {what}, to annotate"] if chosen.height else []
+    return _document(chosen, advice), content, notes
+
+
+def divergence_of(run: Run) -> tuple[pl.DataFrame, AuditedExamples]:
+    """Read how far each test example diverges under each variant, and the examples.
+
+    Raises:
+        DataError: The run has not ended, or was changed.
+    """
+    path = run.path("divergence.parquet")
+    require_files(run, path, run.examples)
+    test = AuditedExamples.read(run.examples, images=False, split="test")
+    return pl.read_parquet(path, glob=False), test
 
 
 def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> pl.DataFrame:
@@ -101,19 +90,10 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
         ConfigError: A variant that the run does not have.
         DataError: The run has not ended.
     """
-    path = run.path("divergence.parquet")
-    run.fetch(path, run.examples)
-    if not path.exists() or not run.examples.exists():
-        raise DataError(f"{path} is not there; finish its audit first")
-    checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
-    scores = pl.read_parquet(path, glob=False)
+    scores, test = divergence_of(run)
     variants = scores["variant"].unique(maintain_order=True).to_list()
-    if variant is not None and variant not in variants:
-        raise ConfigError(
-            f"--variant must be one of {', '.join(variants)}, got {quoted(variant)}"
-            f"{nearest(variant, variants, ONE_OF_THEM)}"
-        )
-    test = AuditedExamples.read(run.examples, images=False, split="test")
+    if variant is not None:
+        variants = [compressed_variant(run, variant).name]
     count = max(1, round(len(test.ids) * (100 - percentile) / 100))
     lots = hash_ids(np.array(test.ids), run.config.population.seed)
     label = ["label"] if test.labelled else []
@@ -121,7 +101,7 @@ def chosen_examples(run: Run, percentile: float, variant: str | None = None) -> 
         pl.Series("lot", lots.astype("uint64"))
     )
     parts = []
-    for name in variants if variant is None else [variant]:
+    for name in variants:
         divergent = scores.filter((pl.col("variant") == name) & (pl.col("taxicab") > 0))
         ranked = divergent.join(labels, on="example_id").sort(
             ["taxicab", "lot", "example_id"], descending=[True, False, False]

@@ -1,23 +1,20 @@
-"""The tables command: a paper's tables from a run as text, Markdown or CSV."""
+"""What does a document of a paper's tables hold? A run's numbers, and the published ones beside."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scotoma.commands.shared.finished_run import open_run
 from scotoma.document import Cell, Column, Document, Section, Table
-from scotoma.document.text import document_text, markdown_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.papers import PAPERS, paper_tables
 from scotoma.papers.table import PaperTable, is_absent
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 
 if TYPE_CHECKING:
-    from scotoma.papers.finished import FinishedAudit
+    from scotoma.run import Run
 
-__all__ = ["long_table", "paper_document", "run_tables"]
+__all__ = ["long_table", "paper_document", "tables_document"]
 
 CANNOT = "This run cannot give it"
 NOTE = (
@@ -26,44 +23,36 @@ NOTE = (
 )
 
 
-def run_tables(place: str, paper: str, *, csv: bool, markdown: bool) -> None:
-    """Print a paper's tables from a finished audit.
+def paper_document(run: Run, paper: str, *, whole: bool = False) -> Document:
+    """Make the document of a paper's tables from a finished audit.
 
     Args:
-        place: Folder of a finished audit, or its `s3://BUCKET/PREFIX`.
+        run: The audit.
         paper: One of `scotoma.papers.PAPERS`.
-        csv: Print CSV.
-        markdown: Print Markdown.
+        whole: One row a cell, unrounded, instead of the tables.
 
     Raises:
-        ConfigError: Another paper, both formats, or no run.
-        DataError: The run cannot give one of the tables.
+        ConfigError: Another paper.
+        DataError: The run can give none of the tables.
     """
     if paper not in PAPERS:
         raise ConfigError(
-            f"--paper must be one of {', '.join(PAPERS)}, got {quoted(paper)}"
+            f"paper must be one of {', '.join(PAPERS)}, got {quoted(paper)}"
             f"{nearest(paper, PAPERS, ONE_OF_THEM)}"
         )
-    if csv and markdown:
-        raise ConfigError("--csv and --markdown exclude each other; choose one")
     from scotoma.papers.finished import FinishedAudit
 
-    finished = FinishedAudit(open_run(place))
+    finished = FinishedAudit(run)
     made = paper_tables(paper, finished)
     if all(table.run is None for table in made):
         raise DataError(f"{made[0].name} of {paper} cannot be made: {made[0].missing}")
-    if csv:
-        sys.stdout.write(long_table(paper, made).csv())
-        return
-    document = paper_document(_head(paper, finished), made)
-    sys.stdout.write(markdown_text(document) if markdown else document_text(document) + "\n")
+    head = f"{finished.audit.project} in the tables of {PAPERS[paper]().source}. {NOTE}"
+    if whole:
+        return Document(head, sections=[Section("cells", "", parts=[long_table(paper, made)])])
+    return tables_document(head, made)
 
 
-def _head(paper: str, finished: FinishedAudit) -> str:
-    return f"{finished.audit.project} in the tables of {PAPERS[paper]().source}. {NOTE}"
-
-
-def paper_document(head: str, tables: Sequence[PaperTable]) -> Document:
+def tables_document(head: str, tables: Sequence[PaperTable]) -> Document:
     """Make the document of a paper's tables: the run's, then the paper's own."""
     return Document(head, sections=[_section(at, table) for at, table in enumerate(tables, 1)])
 
