@@ -37,6 +37,9 @@ def test_texts_unfold_without_a_fault_of_accessibility(
     folds = page.locator("details.texts")
     assert folds.count() > 0
     assert not folds.first.evaluate("one => one.open")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    beyond = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+    assert page.locator(".pair .card").evaluate_all(beyond) == 0
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     assert folds.first.locator("pre").first.inner_text().strip()
     page.evaluate(axe)
