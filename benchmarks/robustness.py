@@ -2,7 +2,7 @@
 
 Run `python benchmarks/robustness.py`. Each audit draws right answers of 10 + 10 members on 2,000
 examples under four families of corruptions at three severities; an extra loss under noise is
-planted in a group of 500, as large as `scotoma check` says can be found.
+planted in a group of 500, as large as `scotoma audit --plan` says can be found.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python benchmarks/score_alarms.py --audits 20 --worlds errors
 
 Each world draws test examples and models. Nothing is planted in the first row; the second plants in
-one group the smallest worsening that `scotoma check` prints for it. The third plants the gate's
-margin of 5%, the fourth exceeds the margin by as much as `check` prints.
+one group the smallest worsening that `scotoma audit --plan` prints for it. The third plants the
+gate's margin of 5%, the fourth exceeds the margin by as much as the plan prints.
 Counted are audits in which any group is shown to get worse, and in which the gate fails; and how
 often the 95% intervals of mean, median and 90% quantile of a group hold what was planted.
 """
@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scotoma.audit.gate import Margins
-from scotoma.commands.check.forecast_scores import smallest_worsening
 from scotoma.comparison.effects import affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
+from scotoma.comparison.worsening import smallest_worsening
 from scotoma.config.gate import default_rules
 from scotoma.verdict import Rise, decide, rise_question
 

@@ -6,10 +6,10 @@
 
 An audit is 800 photographs with 4 labels each, 6 models a side. Errors on labels of a photograph
 hang together, and so do those of one model. Where harm is planted, errors on umbrellas rise by what
-`scotoma check` prints for that group. A box is found or missed, its class is the group; a token has
-one of three classes, the language of its sentence is the group. Measured and judged by the steps of
-the pipeline; flagged is an audit without harm that the default gate fails, found is harm whose
-interval of the relative change of the group's error lies above 0.
+`scotoma audit --plan` prints for that group. A box is found or missed, its class is the group; a
+token has one of three classes, the language of its sentence is the group. Measured and judged by
+the steps of the pipeline; flagged is an audit without harm that the default gate fails, found is
+harm whose interval of the relative change of the group's error lies above 0.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
+import datetime
 import json
 import os
 import resource
@@ -32,13 +32,12 @@ PAGE = resource.getpagesize()
 
 def audited(config: Path, out: Path) -> float:
     """Run one audit in this process, as the command does; its wall time in seconds."""
-    from scotoma.commands.audit.run import run_audit
+    from scotoma.config import load_config
+    from scotoma.steps.audit import run_audit
+    from scotoma.steps.judging.terms import Judging
 
     began = time.perf_counter()
-    with contextlib.redirect_stdout(io.StringIO()):
-        run_audit(
-            config, str(out), deterministic=False, seed=None, data=None, as_json=False, quiet=True
-        )
+    run_audit(load_config(config), str(out), Judging(None, datetime.date.today()), quiet=True)
     return time.perf_counter() - began
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.audit import run as audit_run
 from scotoma.errors import ScotomaError
 from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run
+from scotoma.steps import audit as audit_run
 from scotoma.steps import run_steps
 
 __all__ = ["run_here", "steps_in_this_process"]

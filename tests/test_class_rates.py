@@ -108,7 +108,7 @@ def test_check_says_how_large_audit_json_will_be(
 ) -> None:
     monkeypatch.chdir(home)
     monkeypatch.setattr(measuring, "MOST_CLASS_ROWS", FEW)
-    said = measured("check", "audit.yaml", "--quiet")["measuring"]
+    said = measured("audit", "--plan", "audit.yaml", "--quiet")["measuring"]
     size = (home / "run" / "audit.json").stat().st_size
     assert size / said["within_factor"] < said["audit_json_bytes"] < size * said["within_factor"]
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.audit import run as audit_run
 from scotoma.config import load_config
-from scotoma.errors import ScotomaError
 from scotoma.run import Run
 from scotoma.run.lock import locked
+from scotoma.steps import audit as audit_run
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -135,14 +134,11 @@ def test_a_fault_of_our_own_is_one_sentence_and_a_traceback_in_the_logs(
         raise ZeroDivisionError("s3cret")
 
     monkeypatch.setattr(audit_run, "run_steps_in_child", stumble)
-    options: dict[str, Any] = {"deterministic": False, "seed": None, "data": None, "as_json": False}
-    with pytest.raises(ScotomaError) as caught:
-        audit_run.run_audit(home / "audit.yaml", "run", quiet=True, **options)
     log = home / "run" / "logs" / "audit.log"
-    assert str(caught.value) == (
-        f"the audit ended with an internal error (ZeroDivisionError); its traceback is in {log}"
-    )
-    assert caught.value.exit_code == 5
+    assert scotoma("audit", home / "audit.yaml", "--out", "run", "--quiet") == (
+        5, "", "scotoma: the audit ended with an internal error (ZeroDivisionError); its traceback "
+        f"is in {log}\n",
+    )  # fmt: skip
     assert "in stumble" in log.read_text()
 
 

@@ -17,10 +17,10 @@ import pytest
 from scotoma import cli
 from scotoma.audit import Audit, as_text, plain, write_part
 from scotoma.bias.subgroup import amplification
-from scotoma.commands.audit import run as audit_command
 from scotoma.document.jsonable import jsonable
 from scotoma.power import PlantedGroup, planted_audit
 from scotoma.run import write_json
+from scotoma.steps import audit as audit_command
 from scotoma.steps import verdict as judging
 from scotoma.steps.measures.rates import change_row
 from tests.audits import whole

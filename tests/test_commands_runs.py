@@ -1,4 +1,4 @@
-"""Commands on finished audits and before a first one: examples, diff, init, selftest, guide."""
+"""Commands on finished audits and before a first one: examples, diff, init, planted harm, guide."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from scipy import stats
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
 from scotoma.commands.diff.runs import compare_audits
-from scotoma.commands.selftest.audit import PLANTED, self_test
 from scotoma.config import load_config
 from scotoma.run import Run
+from scotoma.steps.planted import PLANTED, self_test
 from tests.commands import measured, scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 
@@ -182,7 +182,7 @@ def test_audits_of_two_months_are_compared_without_a_shared_example(
     assert {row.metric for row in rows if row.variant == "dense"} == {"error", "fpr", "fnr"}
 
 
-# --- selftest and the guide -----------------------------------------------------------------------
+# --- planted harm and the guide -------------------------------------------------------------------
 
 
 def test_what_is_planted_is_recovered_and_dense_against_dense_passes() -> None:
@@ -194,17 +194,15 @@ def test_what_is_planted_is_recovered_and_dense_against_dense_passes() -> None:
     assert all(row.inside for row in rows)
 
 
-def test_selftest_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANTED, "women", 1.0)
     rows, verdicts = self_test(0)
     missed = [replace(row, planted=row.planted + 90) for row in rows]
-    monkeypatch.setattr(
-        "scotoma.commands.selftest.audit.self_test", lambda seed: (missed, verdicts)
-    )
-    code, out, err = scotoma("selftest", "--quiet")
+    monkeypatch.setattr("scotoma.steps.planted.self_test", lambda seed: (missed, verdicts))
+    code, out, err = scotoma("audit", "--plan", "--planted", "--quiet")
     assert code == 5
     assert "missed" in out
-    assert "selftest must recover what it planted" in err
+    assert "--planted must find what it planted" in err
 
 
 def test_the_guide_names_every_metric_once() -> None:

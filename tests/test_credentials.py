@@ -191,7 +191,7 @@ def test_a_fault_in_the_type_of_an_address_does_not_show_it(tmp_path: Path) -> N
     config.write_text(
         f"variants: [dense, {{prune: [0.5]}}]\ntracking: {{uri: ['http://anna:{SECRET}@host']}}\n"
     )
-    code, _, err = scotoma("check", config)
+    code, _, err = scotoma("audit", "--plan", config)
     assert code == 2
     assert re.search(r"tracking.uri should .*\*\*\*@host", err)
     assert SECRET not in err

@@ -58,7 +58,7 @@ def test_commands_in_the_documents_run(
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("SCOTOMA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("scotoma.commands.check.forecast.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.steps.plan.TRIAL_S", 0.0)
     for block in blocks(page, "sh"):
         for line in block.splitlines():
             command = line.partition(" #")[0].strip()

@@ -40,7 +40,7 @@ def audited(case: Path, home: Path, *source: str) -> dict[str, Any]:
     for line in source:
         text = text.replace("source:\n", f"source:\n  {line}\n", 1)
     config.write_text(text, "utf-8")
-    code, _, err = scotoma("check", "audit.yaml")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml")
     assert code == 0, err
     code, _, err = scotoma("audit", "audit.yaml", "--out", "run")
     assert code == 0, err
@@ -125,11 +125,11 @@ def test_a_month_counts_once_its_table_is_there(shared: Path, home: Path) -> Non
         shared / "data" / "cases" / "newest-half-copied", home, dirs_exist_ok=True,
         copy_function=shutil.copyfile,
     )  # fmt: skip
-    code, out, err = scotoma("check", "audit.yaml")
+    code, out, err = scotoma("audit", "--plan", "audit.yaml")
     assert code == 0, err
     assert "2026-10" in out + err
     shutil.copyfile(home / "faces/2026-10/people.csv", home / "faces/2026-11/people.csv")
-    code, out, err = scotoma("check", "audit.yaml")
+    code, out, err = scotoma("audit", "--plan", "audit.yaml")
     assert code == 0, err
     assert "2026-11" in out + err
 
@@ -146,7 +146,7 @@ def test_the_empty_object_of_a_folder_is_no_month(shared: Path, home: Path, s3: 
     s3.put("monthly/2026-11/", b"")
     text = (shared / "data/cases/newest-s3-marker/audit.yaml").read_text()
     (home / "audit.yaml").write_text(text.replace("s3://data", s3.uri()))
-    code, _, err = scotoma("check", "audit.yaml")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml")
     assert code == 0, err
     code, _, err = scotoma("audit", "audit.yaml", "--out", "run")
     assert code == 0, err
@@ -288,5 +288,5 @@ def test_a_draft_says_in_which_order_scores_are_read(shared: Path, home: Path) -
     )  # fmt: skip
     assert code == 0, err
     assert "read in the order dog, cat (id2label in config.json" in err
-    code, _, err = scotoma("check", "draft.yaml")
+    code, _, err = scotoma("audit", "--plan", "draft.yaml")
     assert code == 0, err

@@ -89,7 +89,7 @@ def test_an_auditor_with_tables_of_predictions(
     walk(
         f"auditor, {name}: {', '.join(defects)}",
         ("init", *arguments),
-        ("check", "audit.yaml"),
+        ("audit", "--plan", "audit.yaml"),
         ("audit", "audit.yaml", "--out", "runs/first"),
         ("gate", "runs/first"),
         verdicts=(0, 1, 3),
@@ -102,7 +102,7 @@ def test_an_engineer_with_an_onnx_file_and_a_folder_of_images(home: Path) -> Non
     said = walk(
         "engineer, images of mixed sizes",
         ("init", "attributes.csv", "--images", "images", "--models", "models"),
-        ("check", "audit.yaml"),
+        ("audit", "--plan", "audit.yaml"),
         ("audit", "audit.yaml", "--out", "runs/first"),
         ("gate", "runs/first"),
         verdicts=(0, 1, 3),

@@ -1,4 +1,4 @@
-"""What an audit can find in each group, as `scotoma check` prints it."""
+"""What an audit can find in each group, as `scotoma audit --plan` prints it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from scotoma.commands.check.forecast_groups import forecast_groups
 from scotoma.config import default_config
 from scotoma.power import Design, forecast
+from scotoma.power.groups import forecast_groups
 from scotoma.sources.reading import survey_examples
 
 

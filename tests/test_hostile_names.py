@@ -138,6 +138,6 @@ def test_a_variant_whose_name_no_file_can_have_is_refused_before_anything_is_mea
     config.write_text(config.read_text().replace("preds/{variant}/{model}.csv", "long.csv"))
     rows = [f"e{row},{variant},1" for row in range(300) for variant in ("dense", "v" * 260)]
     (tmp_path / "long.csv").write_text("\n".join(["example_id,variant,predicted", *rows]))
-    code, out, err = scotoma("check", config)
+    code, out, err = scotoma("audit", "--plan", config)
     assert (code, out, err.count("\n")) == (4, "", 1)
     assert "must have a name of at most 80 letters" in err

@@ -1,4 +1,4 @@
-"""`scotoma init`: its draft passes `scotoma check`, whatever the table."""
+"""`scotoma init`: its draft passes `scotoma audit --plan`, whatever the table."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_draft_of_any_table_passes_check_and_scores_of_models_are_no_groups(
     Path(out).parent.mkdir(exist_ok=True)
     code, _, err = scotoma("init", name, "--out", out)
     assert code == 0, err
-    code, _, err = scotoma("check", out, "--quiet")
+    code, _, err = scotoma("audit", "--plan", out, "--quiet")
     assert code == 0, err
     groups = yaml.safe_load(Path(out).read_text()).get("groups", {})
     assert not {*groups} & (OF_MODELS | SPLITS)
@@ -127,7 +127,7 @@ def test_predictions_0_and_1_with_a_point_are_predictions_of_labels_0_and_1(
         code, _, err = scotoma("init", table, "--out", out, *asked)
         assert code == 0, err
         assert "predictions of 'fp32', 'int8' in columns 'pred_fp32', 'pred_int8'" in err
-        code, _, err = scotoma("check", out, "--quiet")
+        code, _, err = scotoma("audit", "--plan", out, "--quiet")
         assert code == 0, err
 
 
@@ -159,13 +159,13 @@ def test_the_column_of_predictions_can_be_named(
     assert code == 0, err
     source = yaml.safe_load(Path("audit.yaml").read_text())["source"]
     assert (source["predicted"], "columns" in source) == ("answer", False)
-    code, out, err = scotoma("check", "audit.yaml", "--json")
+    code, out, err = scotoma("audit", "--plan", "audit.yaml", "--json")
     assert code == 0, err
     assert json.loads(out)["error"] == pytest.approx((parts["fp32"]["answer"] != label).mean())
     draft = yaml.safe_load(Path("audit.yaml").read_text())
     draft["source"]["predicted"] = "answr"
     Path("wrong.yaml").write_text(yaml.safe_dump(draft))
-    code, _, err = scotoma("check", "wrong.yaml")
+    code, _, err = scotoma("audit", "--plan", "wrong.yaml")
     assert code == 4
     assert "must have the column 'answr'" in err
     assert "did you mean 'answer'" in err
@@ -202,7 +202,7 @@ def test_splits_of_any_words_are_understood(
     draft = yaml.safe_load(Path("audit.yaml").read_text())
     assert draft["source"]["split"] == {"column": "split"} | expected
     assert list(draft["groups"]) == ["sex"]
-    code, _, err = scotoma("check", "audit.yaml", "--quiet", "--no-trial")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml", "--quiet", "--no-trial")
     assert code == 0, err
 
 
@@ -237,5 +237,5 @@ def test_preprocessing_of_models_is_drafted_or_asked_for(
     else:
         assert "# Which pixels do the models take?" in text
         assert "Which pixels do the models take?" in err
-    code, _, err = scotoma("check", "audit.yaml", "--quiet", "--no-trial")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml", "--quiet", "--no-trial")
     assert code == 0, err

@@ -382,7 +382,7 @@ def test_images_without_row_are_counted(copied: Path) -> None:
 
 def test_check_counts_images_and_labels(copied: Path) -> None:
     configured(copied, TABLE)
-    asked = ["check", str(copied / "audit.yaml"), "--quiet", "--no-trial"]
+    asked = ["audit", "--plan", str(copied / "audit.yaml"), "--quiet", "--no-trial"]
     shown = CliRunner().invoke(app, asked).output
     assert "30 training and 10 test examples, 4 labels each, 2 members a variant" in shown
     assert "16x16 pixels" in shown

@@ -142,7 +142,7 @@ def test_a_messy_table_goes_through_init_check_and_audit_without_an_edit(
 
     code, _, err = scotoma("init", path.name, "--predictions", "preds/{variant}.csv")
     assert code == 0, err
-    code, _, err = scotoma("check", "audit.yaml", "--quiet")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml", "--quiet")
     assert code == 0, err
     (tmp_path / "audit.yaml").write_text(
         (tmp_path / "audit.yaml").read_text() + "tracking: {uri: 'off'}\n"

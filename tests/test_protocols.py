@@ -84,8 +84,8 @@ def imagenet_like(folder: Path) -> Path:
     return folder
 
 
-def dry_run(path: Path, *arguments: str | Path) -> dict[str, Any]:
-    found = measured("audit", path, "--dry-run", "--quiet", *arguments)
+def planned(path: Path, *arguments: str | Path) -> dict[str, Any]:
+    found = measured("audit", path, "--plan", "--quiet", *arguments)
     assert found["total"]["disk_bytes"] > 0
     assert found["total"]["temporary_bytes"] > 0
     return found
@@ -99,7 +99,7 @@ def disk_bytes(forecast: dict[str, Any], step: str) -> int:
 def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
     """With a trial, whose few steps of a whole ResNet-18 take their time."""
     celeba.synthetic_celeba(tmp_path, examples=60)
-    found = dry_run(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
+    found = planned(EXAMPLES / "celeba-blond.yaml", "--data", tmp_path)
     assert found["images"]["shape"] == [128, 128]
     assert found["total"]["seconds"] > 3600
     assert disk_bytes(found, "train") > 30 * 44e6  # 11.2 million parameters in float32
@@ -109,10 +109,10 @@ def test_cost_of_the_celeba_protocol_is_told(tmp_path: Path) -> None:
 def test_cost_of_the_imagenet_protocol_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.check.forecast.TRIAL_S", 0.0)
+    monkeypatch.setattr("scotoma.steps.plan.TRIAL_S", 0.0)
     path = imagenet_like(tmp_path) / "imagenet-pie.yaml"
     path.write_text((EXAMPLES / "imagenet-pie.yaml").read_text())
-    found = dry_run(path)
+    found = planned(path)
     assert found["images"]["shape"] == [224, 224]
     assert disk_bytes(found, "train") > 30 * 94e6  # 23.5 million parameters
 
@@ -120,7 +120,7 @@ def test_cost_of_the_imagenet_protocol_is_told(
 def test_cost_of_the_cifar10_protocol_is_told(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.commands.check.forecast.TRIAL_S", 0.0)
-    found = dry_run(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
+    monkeypatch.setattr("scotoma.steps.plan.TRIAL_S", 0.0)
+    found = planned(EXAMPLES / "cifar10-pie.yaml", "--data", shared / "data" / "cifar10")
     assert found["examples"]["train"] == 50_000
     assert disk_bytes(found, "train") > 30 * 68e6  # 17.2 million parameters

@@ -14,9 +14,9 @@ from scipy import stats
 
 import scotoma as package
 from scotoma.audit import read_audit, read_gate
-from scotoma.commands.check.forecast_scores import errors_needed
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
+from scotoma.comparison.worsening import errors_needed
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.errors import ConfigError, DataError
@@ -339,7 +339,7 @@ def test_bad_numbers_are_one_sentence(
     place.write_text(re.sub(old, new, place.read_text()))
     (tmp_path / "audit.yaml").write_text(CONFIG)
     with steps_in_this_process(tmp_path):
-        code, out, err = scotoma("check", "audit.yaml")
+        code, out, err = scotoma("audit", "--plan", "audit.yaml")
     assert code != 0
     assert re.search(sentence, " ".join(err.split())), err
     assert "Traceback" not in err + out
@@ -378,7 +378,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         )  # fmt: skip
         assert code == 0, err
         assert load_config(home / "audit.yaml").source.kind == "scores"
-        code, out, err = scotoma("check", "audit.yaml", "--json")
+        code, out, err = scotoma("audit", "--plan", "audit.yaml", "--json")
         assert code == 0, err
         told = {row["key"]: row for row in json.loads(out)["groups"]}
         before, after = errors(home, "fp32"), errors(home, "int8")
@@ -387,7 +387,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         promised = told["all"]["worse"]["int8"]
         assert promised == pytest.approx(errors_needed(1e5, 3) * se, rel=0.1)
         assert told["all"]["mean"] == pytest.approx(before.mean())
-        code, out, err = scotoma("check", "audit.yaml")
+        code, out, err = scotoma("audit", "--plan", "audit.yaml")
         assert "80% power" in " ".join(out.split())
         wide = pl.read_csv("deliveries.csv")
         for name in ("fp32", "int8"):

@@ -41,7 +41,7 @@ def test_text_that_says_nan_or_null_is_missing_in_audit_and_bias(
 ) -> None:
     table = tmp_path / "examples.csv"
     rewrite(table, with_first("sex", word))
-    found = measured("check", config)
+    found = measured("audit", "--plan", config)
     assert any(
         "'sex' is missing in 20 of 300 test rows" in note for note in found["examples"]["notes"]
     )
@@ -54,7 +54,7 @@ def test_text_that_says_nan_or_null_is_missing_in_audit_and_bias(
     assert bias[0] == 0, bias[2]
     assert "(missing)" in bias[1]
     rewrite(table, with_first("label", word))
-    left = measured("check", config)["examples"]
+    left = measured("audit", "--plan", config)["examples"]
     assert left["test"] == 280
 
 
@@ -81,7 +81,7 @@ def test_a_class_that_stands_for_a_missing_value_is_refused(config: Path) -> Non
     config.write_text(
         config.read_text().replace("kind: predictions,", "kind: predictions, classes: ['nan'],")
     )
-    code, _, err = scotoma("check", config)
+    code, _, err = scotoma("audit", "--plan", config)
     assert code == 4
     assert "source.classes names 'nan', which stands for a missing value; rename the class" in err
 
@@ -93,7 +93,7 @@ def test_a_column_of_examples_that_stands_twice_is_refused(
     table = tmp_path / "examples.csv"
     header, *rows = table.read_text().splitlines()
     table.write_text("\n".join([f"{header},{name}", *(f"{row},x" for row in rows)]))
-    code, _, err = scotoma("check", config)
+    code, _, err = scotoma("audit", "--plan", config)
     assert code == 4
     assert f"examples.csv has two columns {name!r}; rename one of them" in err
 
@@ -136,10 +136,10 @@ def test_two_spellings_of_one_image_are_one_example(folder: Path) -> None:
     table = folder.parent / "attributes.csv"
     text = table.read_text()
     table.write_text(text.replace("15.png", "./sub/..//15.png"))
-    code, out, err = scotoma("check", folder, "--no-trial")
+    code, out, err = scotoma("audit", "--plan", folder, "--no-trial")
     assert code == 0, out + err
     table.write_text(f"{text}\n./15.png,test,b,f")
-    code, out, err = scotoma("check", folder, "--no-trial")
+    code, out, err = scotoma("audit", "--plan", folder, "--no-trial")
     assert code == 4
     assert "example id '15.png' stands in" in out + err
     assert "attributes.csv twice; ids must be unique" in out + err
@@ -149,7 +149,7 @@ def test_a_column_of_attributes_that_stands_twice_is_refused(folder: Path) -> No
     table = folder.parent / "attributes.csv"
     header, *rows = table.read_text().splitlines()
     table.write_text("\n".join([f"{header},sex", *(f"{row},m" for row in rows)]))
-    code, out, err = scotoma("check", folder, "--no-trial")
+    code, out, err = scotoma("audit", "--plan", folder, "--no-trial")
     assert code == 4
     assert "attributes.csv has two columns 'sex'; rename one of them" in out + err
 
@@ -170,6 +170,6 @@ def test_intersections_whose_groups_would_be_the_same_are_refused_by_check(
     config.write_text(
         config.read_text().replace("groups: {sex: {column: sex}}", groups % intersections)
     )
-    code, _, err = scotoma("check", config)
+    code, _, err = scotoma("audit", "--plan", config)
     assert code == 2
     assert sentence in err

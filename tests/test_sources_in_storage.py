@@ -303,7 +303,7 @@ def test_check_says_of_s3_what_it_says_of_the_folder(
     case: Case, tmp_path: Path, s3: Storage
 ) -> None:
     found = [
-        plain(measured("check", config, "--no-trial", "--quiet"), tmp_path, s3)
+        plain(measured("audit", "--plan", config, "--no-trial", "--quiet"), tmp_path, s3)
         for config in in_both_places(case, tmp_path, s3)
     ]
     for one in found:  # times of this machine

@@ -70,7 +70,7 @@ def test_what_init_drafts_is_checked_and_read_as_it_was_written(
     assert source.columns == VARIANTS
     assert source.id_column == (None if way in ("no ids", "arrays", "arrays beside") else "case")
     assert (config.baseline, list(config.groups.attributes)) == ("fp32", ["sex", "age"])
-    code, _, err = scotoma("check", "audit.yaml", "--quiet")
+    code, _, err = scotoma("audit", "--plan", "audit.yaml", "--quiet")
     assert code == 0, err
 
     tables = find_tables(source.files, source.id_column, source.columns)
@@ -166,7 +166,7 @@ def test_check_takes_the_errors_that_the_predictions_have(
     frame = pl.DataFrame({**PEOPLE, "label": LABEL, "pred_fp32": np.where(errs, wrong, LABEL)})
     frame.with_columns(pred_int8=pl.Series(LABEL)).write_csv("t.csv")
     assert scotoma("init", "t.csv", "--group", "sex", "--quiet")[0] == 0
-    code, out, err = scotoma("check", "audit.yaml", "--json")
+    code, out, err = scotoma("audit", "--plan", "audit.yaml", "--json")
     assert code == 0, err
     printed = json.loads(out)
     assert printed["assumed"]["error"] is None
@@ -175,8 +175,8 @@ def test_check_takes_the_errors_that_the_predictions_have(
     assert rows["sex=m"]["errors"] == pytest.approx(errs.sum())
     assert (rows["sex=f"]["errors"], rows["sex=f"]["independent"]) == (0, None)
     assert rows["sex=f"]["reason"] == "the dense members err on none of its examples"
-    _, out, _ = scotoma("check", "audit.yaml")
+    _, out, _ = scotoma("audit", "--plan", "audit.yaml")
     share = f"{100 * errs.mean():.3g}% of the baseline's predictions are wrong"
     assert share in " ".join(out.split())
-    _, out, _ = scotoma("check", "audit.yaml", "--assumed-error", "0.2", "--json")
+    _, out, _ = scotoma("audit", "--plan", "audit.yaml", "--assumed-error", "0.2", "--json")
     assert json.loads(out)["groups"][0]["errors"] == pytest.approx(0.2 * N)

@@ -5,11 +5,14 @@ from __future__ import annotations
 __all__ = ["COMMANDS", "GROUPS", "RENAMED"]
 
 COMMANDS: dict[str, str] = {  # in the order in which --help lists them
+    "audit": "Train, compress, predict, compare and report; --plan says first what that will be.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
     "verify": "Check that the files of a run are those that its audit wrote.",
 }
 GROUPS: dict[str, str] = {}
 RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it is called now
+    "check": "audit --plan",
+    "selftest": "audit --plan --planted",
     "report": "show RUN",
     "examples": "show RUN examples",
     "tables": "show RUN paper:NAME",

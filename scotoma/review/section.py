@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from scotoma.audit.findings import Findings
-from scotoma.audit.reviewed import ReviewedVariant
+from scotoma.audit.reviewed import ReviewedAudit, ReviewedVariant
 from scotoma.document import Cell, Column, Facts, Interval, Section, Table
 
-__all__ = ["reviewed_section"]
+__all__ = ["recounted", "reviewed_section"]
 
 MOST_ROWS = 24
 
@@ -17,33 +20,38 @@ def reviewed_section(findings: Findings) -> Section | None:
     reviewed = people.reviewed
     if reviewed is None:
         return None
-    made = Section(
-        "reviewed",
-        "With corrected labels",
-        folded=True,
-        about="what changes once people have corrected labels",
-        link="Corrected labels",
-    )
+    made = recounted(reviewed, findings.audit.group_names)
     if people.outdated:
         warning = (
             "These labels were measured for another audit.json. Run scotoma audit --step bias "
             "--labels reviewed again."
         )
-        return Section(**vars(made) | {"warnings": [warning]})
-    changes = _changes(findings, reviewed.variants, reviewed.level)
+        made = replace(made, answer=(), parts=(), warnings=[warning])
+    return replace(made, folded=True)
+
+
+def recounted(reviewed: ReviewedAudit, names: Mapping[str, str]) -> Section:
+    """Flips and errors before and after correction.
+
+    Args:
+        reviewed: What was measured.
+        names: Of groups, by key.
+    """
+    changes = _changes(names, reviewed.variants, reviewed.level)
     return Section(
-        **vars(made)
-        | {
-            "answer": [
-                f"Reviewed by {', '.join(reviewed.reviewers)}. The sealed numbers and the gate "
-                "stay as they are."
-            ],
-            "parts": [
-                _flips(reviewed.variants),
-                *([changes] if changes.rows else []),
-                Facts([(one.name, _counted(one)) for one in reviewed.variants]),
-            ],
-        }
+        "reviewed",
+        "With corrected labels",
+        [
+            f"Reviewed by {', '.join(reviewed.reviewers)}. The sealed numbers and the gate stay as "
+            "they are."
+        ],
+        [
+            _flips(reviewed.variants),
+            *([changes] if changes.rows else []),
+            Facts([(one.name, _counted(one)) for one in reviewed.variants]),
+        ],
+        about="what changes once people have corrected labels",
+        link="Corrected labels",
     )
 
 
@@ -87,11 +95,13 @@ def _flips(variants: tuple[ReviewedVariant, ...]) -> Table:
     )
 
 
-def _changes(findings: Findings, variants: tuple[ReviewedVariant, ...], level: float) -> Table:
+def _changes(
+    names: Mapping[str, str], variants: tuple[ReviewedVariant, ...], level: float
+) -> Table:
     rows: list[dict[str, Cell]] = [
         {
             "variant": one.name,
-            "group": findings.name(row.group),
+            "group": names.get(row.group, row.group),
             "n": row.n,
             "before": row.before,
             "after": Interval(row.change, row.low, row.high, row.n, row.reason),

@@ -201,7 +201,7 @@ def log_audit(
         logged = writer.logged if writer is not None else 0
         reason = f"{fault(error, uri)}; {logged} of {total} runs were logged"
         if passes(error):
-            reason += f"; once it answers: scotoma audit --track-again --out {run.place}"
+            reason += f"; once it answers: scotoma audit --resume --step log --out {run.place}"
     return Tracked(experiment, models, runs, link, reason, mended, run_id, repeats)
 
 

@@ -403,7 +403,7 @@ def test_answers_0_point_0_are_predictions_for_init(cases: Path, tmp_path: Path)
     table = tmp_path / "wide.csv"
     table.write_bytes((cases / "init-float-predictions" / "wide.csv").read_bytes())
     assert scotoma("init", table, "--out", tmp_path / "a.yaml")[0] == 0
-    code, _, err = scotoma("check", tmp_path / "a.yaml")
+    code, _, err = scotoma("audit", "--plan", tmp_path / "a.yaml")
     assert code == 0, err
 
 

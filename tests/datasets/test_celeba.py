@@ -255,7 +255,7 @@ def test_check_names_the_folder_that_lacks_an_image(folder: Path, tmp_path: Path
     (folder / "img_align_celeba" / "000007.jpg").unlink()
     path = tmp_path / "audit.yaml"
     path.write_text(CONFIG.replace("DATA", str(folder)))
-    code, _, err = scotoma("check", path, "--no-trial", "--quiet")
+    code, _, err = scotoma("audit", "--plan", path, "--no-trial", "--quiet")
     assert code == 4
     assert err == (
         f"scotoma: 1 of 361 rows of {folder}/list_attr_celeba has no image in "

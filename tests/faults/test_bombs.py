@@ -30,7 +30,7 @@ def test_a_bomb_is_refused_in_a_sentence(bomb: str, tmp_path: Path) -> None:
     plant, expected = BOMBS[bomb]
     config = plant(tmp_path, 0.25)
     config.write_text(config.read_text() + LESS)
-    command = ("audit", "--out", tmp_path / "run") if bomb in AUDITED else ("check",)
+    command = ("audit", "--out", tmp_path / "run") if bomb in AUDITED else ("audit", "--plan")
     code, out, said = scotoma(*command, config, "--quiet")
     assert (code, out) == (4, "")
     assert re.search(expected, said), said
@@ -107,7 +107,7 @@ def test_what_is_no_file_is_not_waited_for(name: str, tmp_path: Path) -> None:
     command = {
         "rules.yaml": ("audit", "--rules", path, "--out", tmp_path / "run"),
         "x": ("audit", "--out", tmp_path / "run"),
-    }.get(name, ("check",))
+    }.get(name, ("audit", "--plan"))
     code, out, said = scotoma(*command, config, "--quiet")
     assert (code, out) == (2 if name.endswith("yaml") else 4, "")
     assert said.startswith("scotoma: ")

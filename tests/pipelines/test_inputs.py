@@ -63,7 +63,7 @@ def test_what_check_refuses_is_not_sent(
 ) -> None:
     config = stored(case, tmp_path, s3)
     s3.client.delete_object(Bucket=s3.bucket, Key=f"sets/{removed}")
-    checked, _, said = scotoma("check", config, "--no-trial", "--quiet")
+    checked, _, said = scotoma("audit", "--plan", config, "--no-trial", "--quiet")
     assert checked == 4
     assert sentence in said
     config.write_text(config.read_text() + SCHEDULE)

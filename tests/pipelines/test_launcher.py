@@ -95,7 +95,7 @@ def test_a_value_that_the_launcher_refuses_is_refused_by_check(value: str, tmp_p
     config.write_text(
         BARE.replace("  secrets:", f"  environment: {{AWS_RETRY_MODE: {value}}}\n  secrets:")
     )
-    code, _, err = scotoma("check", config)
+    code, _, err = scotoma("audit", "--plan", config)
     assert code == 2
     assert " ".join(err.split()).endswith(
         f"kubeflow.environment.AWS_RETRY_MODE must be standard or adaptive, got '{value}'; "

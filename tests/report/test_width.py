@@ -52,7 +52,7 @@ TABLE = (
     ("slices", "t.csv", "--outcome", "wrong"),
     ("variance", "runs.csv"),
     ("init", "t.csv"),
-    ("check", "missing.yaml"),
+    ("audit", "--plan", "missing.yaml"),
     ("bias", "t.csv", "--label", "z", "--predicted", "m*", "--group", "sex"),
 )  # fmt: skip
 HEADINGS = re.findall(r"^## scotoma (.+)$", (DOCS / "commands.md").read_text("utf-8"), re.M)

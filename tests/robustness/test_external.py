@@ -268,7 +268,7 @@ def test_scores_and_top5_of_twelve_classes_are_those_of_the_tables(tmp_path: Pat
         CONFIG.replace(", positive: cat", "") + "keep_scores: true\n"
         "robustness: {files: 'worse/{variant}.parquet', confidence: true}\n"
     )
-    code, printed, err = scotoma("check", config)
+    code, printed, err = scotoma("audit", "--plan", config)
     assert code == 0, err
     assert "240 pictures under 2 conditions, 2 models each: 960 predictions that are read" in (
         " ".join(printed.split())

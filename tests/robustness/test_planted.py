@@ -69,7 +69,7 @@ def test_check_says_what_the_step_costs_and_shows(tmp_path: Path) -> None:
         "population: {models: 3}\n"
         "robustness: {profile: scaled, severities: [1, 3], examples: 500, kinds: [noise, fog]}\n"
     )
-    robust = measured("check", config, "--no-trial")["robustness"]
+    robust = measured("audit", "--plan", config, "--no-trial")["robustness"]
     assert (robust["examples"], robust["conditions"], robust["models"]) == (500, 8, 6)
     assert 0.01 < robust["smallest"]["plain"] < 0.2
     assert "motion_blur" in robust["left_out"]

@@ -61,7 +61,7 @@ def test_a_step_waits_for_mlflow_says_so_fails_and_logs_when_it_is_retried(
     assert "of 3 s" in said
     error = cluster.error()
     assert error["exit_code"] == 7
-    assert f"scotoma audit --track-again --out {run.place}" in error["message"]
+    assert f"scotoma audit --resume --step log --out {run.place}" in error["message"]
     assert not run.path("checksums.json").exists()  # it did not end
     assert not (cluster.pointers / "log").exists() or "log" not in read_json(
         cluster.pointers / "log"
@@ -103,7 +103,7 @@ def audited(config: Path, out: Path) -> tuple[int, str]:
     return code, " ".join(err.split())
 
 
-def test_an_ordinary_audit_says_the_cause_and_track_again_logs_alone(
+def test_an_ordinary_audit_says_the_cause_and_its_step_log_logs_alone(
     config: Path,
     server: str,
     mlflow: Any,
@@ -118,14 +118,14 @@ def test_an_ordinary_audit_says_the_cause_and_track_again_logs_alone(
     assert "mlflow not logged: tracking server http://127.0.0.1:" in err
     assert "does not answer (Connection refused); 0 of 9 runs were logged; once it answers: " in err
     with steps_in_this_process(config.parent):
-        code, _, err = scotoma("audit", "--track-again", "--out", out)
+        code, _, err = scotoma("audit", "--resume", "--step", "log", "--out", out)
     assert code == 7
     assert err.splitlines()[-1].startswith("scotoma: the audit is complete but not logged: ")
 
     before = {path: path.stat().st_mtime_ns for path in (out / "steps").glob("*.json")}
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     with steps_in_this_process(config.parent):
-        code, _, err = scotoma("audit", "--track-again", "--out", out)
+        code, _, err = scotoma("audit", "--resume", "--step", "log", "--out", out)
     assert (code, "mlflow  http" in err) == (0, True), err
     after = {path: path.stat().st_mtime_ns for path in (out / "steps").glob("*.json")}
     assert {path.stem for path in after if after[path] != before[path]} == {"log"}
@@ -137,12 +137,11 @@ def test_an_ordinary_audit_says_the_cause_and_track_again_logs_alone(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--track-again",), "--track-again logs a finished audit; give --out RUN"),
-        (("--track-again", "--out", "nowhere"), "there is none at nowhere"),
+        (("--out", "nowhere"), "there is none at nowhere"),
     ],
 )
-def test_track_again_needs_an_audit(arguments: tuple[str, ...], sentence: str) -> None:
-    code, _, err = scotoma("audit", *arguments)
+def test_logging_again_needs_an_audit(arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, err = scotoma("audit", "--resume", "--step", "log", *arguments)
     assert code == 2
     assert sentence in " ".join(err.split())
 

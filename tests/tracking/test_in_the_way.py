@@ -34,7 +34,7 @@ def test_a_closed_port_is_a_reason(
     bare = log_audit(run, audit_of(run), f"http://anna:s3cret@127.0.0.1:{port}")
     assert bare.reason == (
         f"tracking server http://***@127.0.0.1:{port} does not answer (Connection refused); 0 of "
-        f"10 runs were logged; once it answers: scotoma audit --track-again --out {run.place}"
+        f"10 runs were logged; once it answers: scotoma audit --resume --step log --out {run.place}"
     )
     assert (bare.runs, bare.link) == ({}, "")
     assert "s3cr" not in str(tracked)

@@ -9,7 +9,6 @@ from typing import Any
 import onnx
 import pytest
 
-from scotoma.commands.check.forecast import print_forecast
 from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
@@ -20,6 +19,7 @@ from scotoma.steps.import_models import import_models
 from scotoma.steps.inputs.newest import resolved
 from scotoma.steps.members.shards import shards
 from scotoma.steps.prepare import prepare
+from tests.commands import scotoma
 from tests.test_taking_in import CONFIG, home, model
 
 __all__ = ["home"]  # a fixture, used by its name
@@ -152,8 +152,8 @@ def test_check_says_which_version_and_leaves_nothing(
     text = CONFIG.replace("models: models", 'models: "models:/faces@champion"')
     path.write_text(text.replace('"off"', f'"{registry.uri}"'))
     before = contents(home)
-    print_forecast(path, data=None, assumed_error=0.05, trial=False, as_json=False, quiet=True)
-    assert "\nnewest  faces version 1\n" in capsys.readouterr().out
+    asked = ("--plan", "--assumed-error", "0.05", "--no-trial", "--quiet")
+    assert "\nnewest: faces version 1\n" in scotoma("audit", path, *asked)[1]
     assert contents(home) == before
     path.unlink()
 

@@ -212,8 +212,8 @@ def test_digest_is_that_of_the_file_and_needs_the_permission(home: Path) -> None
 
 def test_commands_run_no_code_without_the_option(home: Path) -> None:
     (home / "own_nets.py").write_text("open('was-run', 'w')\n")
-    for command in ("audit", "check"):
-        code, out, err = scotoma(command, home / "audit.yaml", "--quiet")
+    for options in ((), ("--plan",)):
+        code, out, err = scotoma("audit", home / "audit.yaml", "--quiet", *options)
         assert (code, out) == (2, "")
         assert err == (
             "scotoma: source.model 'own_nets:make' is code, which runs only with --allow-code on "
@@ -227,7 +227,9 @@ def test_commands_run_no_code_without_the_option(home: Path) -> None:
 
 
 def test_check_runs_the_network_with_the_option(home: Path) -> None:
-    found = measured("check", home / "audit.yaml", "--no-trial", "--allow-code", "--quiet")
+    found = measured(
+        "audit", "--plan", home / "audit.yaml", "--no-trial", "--allow-code", "--quiet"
+    )
     assert found["network"]["weights"] == 4 * 27 + 40
 
 

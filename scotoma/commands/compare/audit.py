@@ -176,17 +176,15 @@ def audit_answers(
         judging: Rules and day.
         quiet: Write nothing to stderr.
     """
-    from scotoma.commands.audit.run import run_configured
+    from scotoma.steps.audit import run_audit
 
     if out.is_dir() and any(out.iterdir()) and not (out / INPUTS).is_dir():
         raise ConfigError(f"output folder {out} holds other files; choose another --out")
     begun = (out / INPUTS).is_dir()
     try:
         config = load_config(write(out / INPUTS))
-        run_configured(
-            config.completed(), str(out), Judging(judging.rules or _rules(answers), judging.as_of),
-            None, as_json=False, quiet=quiet, step=None, silent=True,
-        )  # fmt: skip
+        judging = Judging(judging.rules or _rules(answers), judging.as_of)
+        run_audit(config.completed(), str(out), judging, quiet=quiet)
     except (ConfigError, DataError):
         if not begun:
             shutil.rmtree(out, ignore_errors=True)

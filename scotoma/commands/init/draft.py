@@ -19,7 +19,6 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_labels
 from scotoma.answers.values import holds_text
 from scotoma.commands.bias.scores import SCORES
-from scotoma.commands.check.forecast import require_sound
 from scotoma.commands.init.columns import (
     Attributes,
     attribute,
@@ -46,6 +45,7 @@ from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.sources.onnx import OnnxSource
+from scotoma.steps.plan import require_sound
 from scotoma.storage.files import written
 
 __all__ = ["Draft", "draft", "run_init"]
@@ -55,7 +55,7 @@ MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missin
 PATHS = ("files", "examples", "images", "attributes", "models")  # of source, in the draft
 HEAD = """\
 # A draft for `scotoma audit`, from the headers of {table}. Look at label, groups and variants,
-# then: scotoma check {out}
+# then: scotoma audit {out} --plan
 """
 
 
@@ -91,9 +91,9 @@ def run_init(
         score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
 
     Raises:
-        ConfigError: The file is there, the table does not say enough, or `scotoma check` would
-            refuse what it says.
-        DataError: The table cannot be read, or `scotoma check` would refuse the data.
+        ConfigError: The file is there, the table does not say enough, or `scotoma audit --plan`
+            would refuse what it says.
+        DataError: The table cannot be read, or `scotoma audit --plan` would refuse the data.
     """
     if out.exists() and not as_json:
         raise ConfigError(f"{out} already exists; choose another --out, or remove it")
@@ -147,7 +147,7 @@ def run_init(
         lines = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
         lines += [f"note    {note}" for note in made.notes]
         lines += [f"look at {line}" for line in made.questions[:1]]
-        sys.stderr.write("\n".join([*lines, f"next    scotoma check {out}"]) + "\n")
+        sys.stderr.write("\n".join([*lines, f"next    scotoma audit {out} --plan"]) + "\n")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
 def require_inputs(config: Config, kubeflow: Kubeflow, message: Callable[[str], None]) -> None:
-    """Read what `scotoma check` reads, if this machine can.
+    """Read what `scotoma audit --plan` reads, if this machine can.
 
     Args:
         config: What is audited.
@@ -24,7 +24,7 @@ def require_inputs(config: Config, kubeflow: Kubeflow, message: Callable[[str], 
         message: Told what only the step `prepare` will read.
 
     Raises:
-        ScotomaError: What `scotoma check` would say of the data.
+        ScotomaError: What `scotoma audit --plan` would say of the data.
     """
     from scotoma.pipelines.placing import places_read
 
@@ -34,7 +34,7 @@ def require_inputs(config: Config, kubeflow: Kubeflow, message: Callable[[str], 
     if source.registered is not None:
         _unread(message, "the models are in MLflow's registry")
         return
-    from scotoma.commands.check.forecast import require_sound
+    from scotoma.steps.plan import require_sound
 
     if not all(map(storage.is_remote, places.values())):
         _unread(message, "the data are on a volume of the cluster")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from scotoma import storage
 from scotoma.audit import GateResult, read_audit, read_gate
-from scotoma.commands.audit.run import run_audit
+from scotoma.config import load_config
+from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
 from scotoma.run import Run
+from scotoma.steps.audit import run_audit
 from scotoma.steps.judging.terms import Judging
 
 if TYPE_CHECKING:
@@ -99,18 +99,9 @@ def audit_half(
         folder: The new folder.
         quiet: Write nothing to stderr.
     """
-    with contextlib.redirect_stdout(io.StringIO()):  # its own summary is in audit/summary.md
-        run_audit(
-            config,
-            str(folder / "audit"),
-            deterministic=run.config.deterministic,
-            seed=None,
-            data=None,
-            as_json=False,
-            quiet=quiet,
-            rules=rules,
-            as_of=Judging.of(run).as_of.isoformat(),
-        )
+    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
+    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
+    run_audit(made, str(folder / "audit"), judging, quiet=quiet)
     return read_audit(folder / "audit" / "audit.json"), read_gate(folder / "audit" / "gate.json")
 
 

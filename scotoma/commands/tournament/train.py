@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import datetime
 import os
 import shutil
 import sys
@@ -11,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scotoma.commands.audit.run import run_audit, run_configured
-from scotoma.commands.gate import chosen_rules, day
 from scotoma.config import Config, load_config
+from scotoma.config.gate import load_rules
 from scotoma.config.mitigation import Contestant
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
@@ -21,6 +19,7 @@ from scotoma.printable import printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
 from scotoma.runs import FEWEST_RUNS
+from scotoma.steps.audit import run_audit
 from scotoma.steps.judging.terms import Judging
 from scotoma.steps.mitigation.refit import refit_last_layers
 from scotoma.storage.files import written
@@ -126,11 +125,8 @@ def _with_one_seed(config: Config) -> Config:
 def _audit(configs: dict[str, Config], name: str, home: Path) -> str:
     """Train and audit one technique, from the members of another where they share a training."""
     _borrow_members(configs, name, home)
-    with contextlib.redirect_stdout(io.StringIO()):  # the summary of one audit among many
-        run_configured(
-            configs[name], str(home / name), Judging(chosen_rules(None), day(None)), None,
-            as_json=False, quiet=True, step=None,
-        )  # fmt: skip
+    judging = Judging(None, datetime.date.today())
+    run_audit(configs[name], str(home / name), judging, quiet=True)
     return f"{name}={home / name}"
 
 
@@ -177,22 +173,21 @@ def _refit(base: Path, name: str, contestant: Contestant, folder: Path) -> str:
         run, str(contestant.attribute), folder, kept=contestant.technique == "dfr-dense"
     )
     place = folder / "audit"
-    with contextlib.redirect_stdout(io.StringIO()):
-        run_audit(
-            config, str(place), deterministic=run.config.deterministic, seed=None, data=None,
-            as_json=False, quiet=True, rules=rules, as_of=Judging.of(run).as_of.isoformat(),
-        )  # fmt: skip
+    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
+    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
+    run_audit(made, str(place), judging, quiet=True)
     return f"{name}={place}"
 
 
 def shared_trainings(config: Config) -> list[list[str]]:
     """Name the techniques that share one training and decide differently.
 
-    >>> from scotoma.config import default_config
-    >>> from scotoma.config.mitigation import Contest
-    >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
-    >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
-    [['DI1', 'DI2']]
+        >>> from scotoma.config import default_config
+        >>> from scotoma.config.gate import load_rules
+    from scotoma.config.mitigation import Contest
+        >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
+        >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
+        [['DI1', 'DI2']]
     """
     families: dict[str, list[str]] = {}
     for name, own in config.contestants().items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from scotoma.corruptions import Profile, corrupt, family_of
 from scotoma.costs.estimate import StepCost
 from scotoma.costs.images import ImageFacts
 from scotoma.costs.measure import NetworkCost
+from scotoma.costs.plan import RobustnessForecast
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.robustness.plan import refuse_impossible, suite_of
@@ -21,38 +21,10 @@ from scotoma.sources.answers import supplied_models
 from scotoma.steps.robustness.external import find_conditions
 from scotoma.steps.robustness.other_sets import set_pictures
 
-__all__ = ["RobustnessForecast", "forecast_robustness"]
+__all__ = ["forecast_robustness"]
 
 TRIED = 8  # pictures that each corruption is timed on
 ROW_BYTES = 16  # of an example beside its predictions
-
-
-@dataclass(frozen=True)
-class RobustnessForecast:
-    """What the step on corrupted pictures and other test sets does, costs and finds.
-
-    Attributes:
-        examples: Test examples that are corrupted.
-        conditions: Corruptions times severities times draws.
-        models: Members of all variants that are run.
-        on_the_way: Dense models on their way that are run on corrupted pictures, too, at most.
-        cost: Its time and disk.
-        smallest: The extra loss of each group, a fraction, that one family shows in 90% of audits;
-            None where the group or the rest is too small to be compared.
-        left_out: Corruptions that are not made.
-        sets: Pictures of each other test set, by its name.
-        external: Whether predictions on corrupted pictures are read, and no model is run.
-    """
-
-    examples: int
-    conditions: int
-    models: int
-    on_the_way: int
-    cost: StepCost
-    smallest: dict[str, float | None]
-    left_out: tuple[str, ...]
-    sets: dict[str, int]
-    external: bool
 
 
 def forecast_robustness(

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
+import datetime
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scotoma.audit import read_audit
-from scotoma.commands.audit.run import default_place, run_configured
-from scotoma.commands.gate import chosen_rules, day
 from scotoma.commands.variance.measure import spread_document
 from scotoma.config import Config
-from scotoma.document import show
-from scotoma.document.jsonable import jsonable
-from scotoma.document.lines import wrapped
-from scotoma.document.text import document_text
+from scotoma.document import Section, show
 from scotoma.errors import ConfigError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Floats
@@ -31,6 +25,7 @@ from scotoma.published import fairness_variance
 from scotoma.run import Run, read_json, write_json
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
 from scotoma.runs.effects import two_level_mean
+from scotoma.steps.audit import default_place, run_audit
 from scotoma.steps.judging.terms import Judging
 
 __all__ = ["cost_of", "run_identical"]
@@ -63,17 +58,15 @@ class IdenticalRuns:
 
 
 def run_identical(
-    config: Config, out: str | None, count: int, modes: Sequence[bool], *,
-    as_json: bool, quiet: bool,
-) -> None:  # fmt: skip
-    """Train runs of one seed, audit them, and print their spread and what a mode costs.
+    config: Config, out: str | None, count: int, modes: Sequence[bool], *, quiet: bool
+) -> dict[str, Any]:
+    """Train runs of one seed, audit them, and measure their spread and what a mode costs.
 
     Args:
         config: What is trained; its pruned variants are left out.
         out: Folder of the runs; beside it, with `-deterministic`, those of that mode.
         count: Runs a mode, at least 2.
         modes: Whether each mode is deterministic.
-        as_json: Print JSON.
         quiet: Write nothing to stderr.
 
     Raises:
@@ -107,22 +100,15 @@ def run_identical(
         for mode, one in found.items() for metric, values in one.sets.items()
     ]  # fmt: skip
     cost = cost_of(*(one.seconds for one in found.values())) if len(found) > 1 else None
-    if not as_json:
-        name = f"{count} runs of seed {config.population.seed}"
-        lines = [
-            document_text(spread_document(name, spreads, [], 0.95)),
-            "",
-            *_sentences(found, cost),
-        ]
-        sys.stdout.write("\n".join(lines) + "\n")
-        return
+    made = spread_document(f"{count} runs of seed {config.population.seed}", spreads, [], 0.95)
+    said = Section("identical", "", list(_sentences(found, cost)))
     told = {"audits": {mode: one.place for mode, one in found.items()},
             "different_weights": {mode: one.weights for mode, one in found.items()},
             "device": {mode: one.device for mode, one in found.items()},
             "undefined": {mode: one.undefined for mode, one in found.items()},
             "rows": finding_rows({"spread": spreads}).to_dicts(),
             "cost": cost, "published_cost": _published()}  # fmt: skip
-    sys.stdout.write(json.dumps(jsonable(told), indent=1, allow_nan=False) + "\n")
+    return {"document": replace(made, sections=[*made.sections, said]), "content": told}
 
 
 def cost_of(without: Sequence[float], with_mode: Sequence[float]) -> Estimate:
@@ -146,11 +132,7 @@ def cost_of(without: Sequence[float], with_mode: Sequence[float]) -> Estimate:
 
 
 def _audit(config: Config, place: str, step: str | None, *, quiet: bool) -> None:
-    judging = Judging(chosen_rules(None), day(None))
-    with contextlib.redirect_stdout(io.StringIO()):  # the summary of one audit among two
-        run_configured(
-            config, place, judging, None, as_json=False, quiet=quiet, step=step, silent=True
-        )
+    run_audit(config, place, Judging(None, datetime.date.today()), step=step, quiet=quiet)
 
 
 def _train(run: Run, index: int) -> None:
@@ -184,27 +166,25 @@ def _finished(place: str) -> IdenticalRuns:
     )
 
 
-def _sentences(found: Mapping[str, IdenticalRuns], cost: Estimate | None) -> list[str]:
-    lines: list[str] = []
+def _sentences(found: Mapping[str, IdenticalRuns], cost: Estimate | None) -> Iterator[str]:
     for mode, one in found.items():
         count, on_cpu = len(one.sets[ACCURACY]), one.device == "cpu"
         what = "all have the same weights" if one.weights == 1 else (
             f"have {one.weights} different sets of weights"
         )  # fmt: skip
         why = f", {SAME if one.weights == 1 else DIFFERENT_ON_CPU}" if on_cpu else ""
-        lines += wrapped(f"{count} runs {mode} on {one.device} {what}{why}. Their mean accuracy is "
-                         f"{100 * one.sets[ACCURACY].mean():.2f}%.")  # fmt: skip
-        for metric, reason in one.undefined.items():
-            lines += wrapped(f"{metric}: {reason}.")
+        yield (f"{count} runs {mode} on {one.device} {what}{why}. Their mean accuracy is "
+               f"{show(float(one.sets[ACCURACY].mean()), 'rate').value}.")  # fmt: skip
+        yield from (f"{metric}: {reason}." for metric, reason in one.undefined.items())
         if len(one.sets) + len(one.undefined) == 1:
-            lines += wrapped("No fairness metrics: name attributes as groups to get them.")
+            yield "No fairness metrics: name attributes as groups to get them."
     if cost is not None:
-        lines += wrapped(
+        yield (
             f"Deterministic mode: {show(cost, 'points').number}% time a run "
             f"(n = {cost.n} pairs{'; ' + cost.reason if cost.reason else ''}). Qian et al. 2021 "
             f"measured +{_published():.1f}% for ResNet-18 on a GPU."
         )
-    return [*lines, *(f"{mode}: {one.place}" for mode, one in found.items())]
+    yield from (f"{mode}: {one.place}" for mode, one in found.items())
 
 
 def _published() -> float:

@@ -15,13 +15,13 @@ import pytest
 from PIL import Image
 
 from scotoma import storage
-from scotoma.commands.check import forecast
 from scotoma.config import Config, default_config
 from scotoma.costs.images import look_at_images
 from scotoma.costs.measure import NetworkCost
 from scotoma.datasets import decode_images
 from scotoma.document import show
 from scotoma.sources.reading import load_examples, survey_examples
+from scotoma.steps import plan
 from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.conftest import Storage
@@ -65,10 +65,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         requests.append({"files": files, "shape": shape})
         return NetworkCost(image_s=dict.fromkeys(files, 1e-4))
 
-    monkeypatch.setattr(forecast, "measure_training", training)
-    monkeypatch.setattr(forecast, "measure_models", models)
-    monkeypatch.setattr(forecast, "available_memory", lambda: 8_000_000_000)
-    monkeypatch.setattr(forecast, "relative_speed", lambda: 1.0)
+    monkeypatch.setattr(plan, "measure_training", training)
+    monkeypatch.setattr(plan, "measure_models", models)
+    monkeypatch.setattr(plan, "available_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(plan, "relative_speed", lambda: 1.0)
     return requests
 
 
@@ -95,47 +95,54 @@ def files(folder: Path) -> dict[str, int]:
 
 OWN = """\
 own images: 40 training and 60 test examples (30 clusters), 2 classes, 10
-  members a variant; assumes an error of 20%
+members a variant; assumes an error of 20%
 
-join    100 rows, 100 images; no row without image; no image without row
-images  12x8 pixels, STORED stored; decoded 11.5 kB training and 17.3 kB test
+What the audit will see
+join: 100 rows, 100 images; no row without image; no image without row
+images: 12x8 pixels, STORED stored; decoded 11.5 kB training and 17.3 kB test
 
+What it can find
 group  test  clusters  positive  training  errors  detects  paired
 all      60        30        40        40      12   +61.1%  +49.1%
 f        12        12         8         8     2.4     none    none
     expect no interval and no verdict
 m        48        30        32        32     9.6   +61.1%  +49.1%
-
 Errors: expected of one member that errs on 20% of the examples. That is an
 assumption (--assumed-error): there are no predictions yet. Detects: the
 smallest relative rise of the error that 80% of audits with 10 members a variant
-find. None: no rise is found. Paired: the same for variants made of the dense
-members.
-Expect no interval and no verdict: fewer than 5 examples carry the error.
-Collect more of the group, or leave it out.
+find; none: no rise is found. Paired: the same for variants made of the dense
+members. Expect no interval and no verdict: fewer than 5 examples carry the
+error. Collect more of the group, or leave it out.
 
-step       time    disk
-prepare          STORED  read and check every image
-train       5 s  2.0 MB  train the dense members
-prune       5 s  2.0 MB  train the pruned members
-quantize         489 kB  compress trained members
-predict   < 1 s  3.6 kB  run members on test examples
-gather           3.6 kB  put predictions together
+What it will cost
+step         time    disk
+prepare            STORED  read and check every image
+train         5 s  2.0 MB  train the dense members
+prune         5 s  2.0 MB  train the pruned members
+quantize           489 kB  compress trained members
+predict     < 1 s  3.6 kB  run members on test examples
+gather             3.6 kB  put predictions together
+divergence                 score every example
+bias                       measure classes and groups
+slices                     search for slices nobody named
+verdict                    write audit.json, judge it
+report                     write the page
+log                        nothing to do
 
-audit   about 10 s to train and predict, which may be wrong by a factor of 1.5;
-        4.5 MB of images, models and predictions on disk; 1.0 GB of memory (8.0
-        GB are free); 17.3 kB of decoded images in the temporary folder
-trial   10 ms a step of 64 images on one core, 5 members as one; other programs
-        on this machine make it longer
-measure about 4.4 s of one core to measure, judge and report, 580 MB of memory,
-        367 kB of audit.json; each may be wrong by a factor of 1.5
+audit: about 10 s to train and predict, which may be wrong by a factor of 1.5;
+  4.5 MB of images, models and predictions on disk; 1.0 GB of memory (8.0 GB are
+  free); 17.3 kB of decoded images in the temporary folder
+trial: 10 ms a step of 64 images on one core, 5 members as one; other programs
+  on this machine make it longer
+measure: about 4.4 s of one core to measure, judge and report, 580 MB of
+  memory, 367 kB of audit.json; each may be wrong by a factor of 1.5
 """
 
 
 def test_check_says_what_joins_what_can_be_found_and_what_it_costs(
     own: Path, measured: list[dict[str, Any]]
 ) -> None:
-    code, out, err = scotoma("check", "own.yaml", "--assumed-error", "0.2")
+    code, out, err = scotoma("audit", "--plan", "own.yaml", "--assumed-error", "0.2")
     assert (code, err) == (0, "")
     held = sum(path.stat().st_size for path in (own / "pictures").iterdir())
     stored = show(held, "bytes").value
@@ -150,7 +157,7 @@ def test_rows_without_image_are_counted_named_and_refused_after_all_else_is_said
     for name in ("3.png", "7.png"):
         (own / "pictures" / name).unlink()
     Image.new("RGB", (12, 8)).save(own / "pictures" / f"{HOSTILE}.png")
-    code, out, err = scotoma("check", "own.yaml")
+    code, out, err = scotoma("audit", "--plan", "own.yaml")
     assert code == 4
     assert err.startswith("scotoma: 2 of 100 rows of ")
     assert err.count("\n") == 1
@@ -162,12 +169,11 @@ def test_rows_without_image_are_counted_named_and_refused_after_all_else_is_said
     assert measured == []
 
 
-@pytest.mark.parametrize("command", [("check",), ("audit", "--dry-run")])
 def test_data_that_cannot_be_audited_end_with_4_and_one_sentence(
-    own: Path, measured: list[dict[str, Any]], command: tuple[str, ...]
+    own: Path, measured: list[dict[str, Any]]
 ) -> None:
     (own / "own.yaml").write_text(FOLDER.replace("{column: face,", "{column: fase,"))
-    code, out, err = scotoma(*command, "own.yaml")
+    code, out, err = scotoma("audit", "--plan", "own.yaml")
     assert (code, out) == (4, "")
     assert "label column 'fase' is not in" in err
     assert err.count("\n") == 1
@@ -178,9 +184,9 @@ def test_data_that_cannot_be_audited_end_with_4_and_one_sentence(
     [
         (
             ("--assumed-error", "0"),
-            "must be a fraction between 0 and 1, got 0: write 0.05 for 5%",
+            "--assumed-error must be greater than 0.0, got 0",
         ),
-        (("--assumed-error", "nan"), "--assumed-error must be a fraction between 0 and 1, got nan"),
+        (("--assumed-error", "nan"), "--assumed-error must be less than 1.0, got"),
         (("--data", "d"), "--data replaces source.data, and"),
         (("none.yaml",), "configuration none.yaml cannot be read"),
     ],
@@ -189,7 +195,7 @@ def test_wrong_options_end_with_2(
     own: Path, measured: list[dict[str, Any]], arguments: tuple[str, ...], sentence: str
 ) -> None:
     name = () if arguments[0].endswith(".yaml") else ("own.yaml",)
-    code, out, err = scotoma("check", *name, *arguments)
+    code, out, err = scotoma("audit", "--plan", *name, *arguments)
     assert (code, out) == (2, "")
     assert sentence in err
 
@@ -198,7 +204,7 @@ def test_json_has_every_number_and_nothing_is_written(
     own: Path, measured: list[dict[str, Any]]
 ) -> None:
     before = files(own)
-    code, out, _ = scotoma("check", "own.yaml", "--json", "--quiet")
+    code, out, _ = scotoma("audit", "--plan", "own.yaml", "--json", "--quiet")
     printed = json.loads(out)
     assert code == 0
     assert (printed["examples"]["test"], printed["examples"]["clusters"]) == (60, 30)
@@ -211,21 +217,22 @@ def test_json_has_every_number_and_nothing_is_written(
     assert women["errors"] == pytest.approx(0.6)
     assert not women["estimable"]
     assert printed["total"]["disk_bytes"] == sum(step["disk_bytes"] for step in printed["steps"])
-    scotoma("audit", "own.yaml", "--dry-run", "--out", str(own / "runs"))
+    scotoma("audit", "own.yaml", "--plan", "--out", str(own / "runs"))
     assert files(own) == before
 
 
-def test_a_dry_run_names_the_steps_of_the_pipeline_in_order(
+def test_a_plan_names_the_steps_of_the_pipeline_in_order(
     own: Path, measured: list[dict[str, Any]]
 ) -> None:
-    code, out, err = scotoma("audit", "own.yaml", "--dry-run", "--seed", "3", "--models", "7")
+    code, out, err = scotoma("audit", "own.yaml", "--plan", "--seed", "3", "--models", "7")
     assert (code, err) == (0, "")
     assert "7 members a variant" in " ".join(out.split())
-    table = out.split("\n\n")[1].splitlines()
-    asked = [name for name in STEPS if name != "robustness"]  # of which nothing was asked
+    table = out.partition("What it will cost\n")[2].partition("\n\n")[0].splitlines()
+    unasked = {"robustness", "import_models"}
+    asked = [name for name in STEPS if name not in unasked]
     assert [line.split()[0] for line in table[1:]] == asked
     assert (
-        "audit about 10 s to train and predict, which may be wrong by a factor of 1.5"
+        "audit: about 10 s to train and predict, which may be wrong by a factor of 1.5"
         in " ".join(out.split())
     )
     assert "10 ms a step of 64 images on one core" in out
@@ -234,11 +241,11 @@ def test_a_dry_run_names_the_steps_of_the_pipeline_in_order(
 def test_without_a_trial_no_time_is_given_and_sizes_are(
     own: Path, measured: list[dict[str, Any]]
 ) -> None:
-    _, out, _ = scotoma("check", "own.yaml", "--no-trial")
+    _, out, _ = scotoma("audit", "--plan", "own.yaml", "--no-trial")
     assert measured[0]["seconds"] == 0
-    assert "trial   left out (--no-trial); times are not known" in out
+    assert "trial: left out (--no-trial); times are not known" in out
     assert "2.0 MB" in out
-    assert "audit   about" not in out
+    assert "audit: about" not in out
 
 
 def test_every_line_fits_80_columns_and_names_are_harmless(
@@ -246,9 +253,8 @@ def test_every_line_fits_80_columns_and_names_are_harmless(
 ) -> None:
     text = (own / "table.csv").read_text().replace(",f,", f",{HOSTILE + 'long ' * 30},")
     (own / "table.csv").write_text(text)
-    _, out, _ = scotoma("check", "own.yaml")
-    _, dry, _ = scotoma("audit", "own.yaml", "--dry-run")
-    assert max(map(len, (out + dry).splitlines())) <= 80
+    _, out, _ = scotoma("audit", "--plan", "own.yaml")
+    assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
     assert "\u202e" not in out
 
@@ -315,7 +321,9 @@ def test_parquet_is_looked_at_here_and_in_object_storage(
             s3.put(f"set/{name}", (hub / name).read_bytes())
         place = s3.uri("set")
     (tmp_path / "a.yaml").write_text(DATA.format(kind=kind, group=group, data=place))
-    code, out, err = scotoma("check", tmp_path / "a.yaml", "--json", "--assumed-error", "0.3")
+    code, out, err = scotoma(
+        "audit", "--plan", tmp_path / "a.yaml", "--json", "--assumed-error", "0.3"
+    )
     assert (code, err) == (0, "")
     printed = json.loads(out)
     assert printed["join"] is None
@@ -342,7 +350,7 @@ def test_a_folder_in_object_storage_is_joined_without_reading_its_images(
         return original(uri, **more)
 
     monkeypatch.setattr(storage, "read_bytes", noted)
-    code, out, _ = scotoma("check", "own.yaml")
+    code, out, _ = scotoma("audit", "--plan", "own.yaml")
     assert code == 0
     assert "100 rows, 100 images; no row without image" in out
     assert read == [s3.uri("pictures/0.png")]
@@ -371,7 +379,7 @@ def external(own: Path) -> Path:
 def test_external_models_are_counted_and_the_first_of_each_is_tried(
     external: Path, measured: list[dict[str, Any]]
 ) -> None:
-    code, out, err = scotoma("check", "own.yaml", "--json")
+    code, out, err = scotoma("audit", "--plan", "own.yaml", "--json")
     assert (code, err) == (0, "")
     printed = json.loads(out)
     sizes = [path.stat().st_size for path in (external / "models" / "dense").iterdir()]
@@ -386,7 +394,7 @@ def test_models_of_the_wrong_number_end_with_4(
     external: Path, measured: list[dict[str, Any]]
 ) -> None:
     (external / "models" / "small" / "1.onnx").unlink()
-    code, out, err = scotoma("check", "own.yaml")
+    code, out, err = scotoma("audit", "--plan", "own.yaml")
     assert (code, out) == (4, "")
     assert "must hold population.models = 2 models, got 1" in err
 
@@ -397,11 +405,11 @@ def test_groups_too_small_for_an_interval_are_marked_by_the_rule_of_the_measures
     lines = (own / "table.csv").read_text().splitlines()
     lines[1] = lines[1].replace(",f,", ",x,")
     (own / "table.csv").write_text("\n".join(lines) + "\n")
-    _, out, _ = scotoma("check", "own.yaml", "--assumed-error", "0.2")
+    _, out, _ = scotoma("audit", "--plan", "own.yaml", "--assumed-error", "0.2")
     rows = {line.split()[0]: line for line in out.splitlines() if line}
     assert rows["x"].endswith("none    none")
     assert "\n    expect no interval and no verdict\n" in out
-    single = json.loads(scotoma("check", "own.yaml", "--json")[1])["groups"][3]
+    single = json.loads(scotoma("audit", "--plan", "own.yaml", "--json")[1])["groups"][3]
     assert (single["name"], single["reason"]) == ("x", "it has 1 test example")
 
 
@@ -412,7 +420,7 @@ def test_without_torch_the_extra_is_named_and_the_rest_is_printed(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    code, out, err = scotoma("check", "own.yaml")
+    code, out, err = scotoma("audit", "--plan", "own.yaml")
     assert (code, err) == (0, "")
     assert "needs torch; pip install 'scotoma[train]'" in " ".join(out.split())
     assert "100 rows, 100 images" in out

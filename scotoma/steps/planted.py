@@ -1,13 +1,12 @@
-"""The selftest command: bias of known size is planted, and must be recovered."""
+"""Does an audit find harm that is there? Bias of known size is planted, and must be found."""
 
 from __future__ import annotations
 
 import datetime
-import json
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -16,7 +15,6 @@ from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.document import Cell, Column, Document, Section, Table
 from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
 from scotoma.errors import ScotomaError
 from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
@@ -27,7 +25,7 @@ from scotoma.steps.table import STEPS
 from scotoma.steps.verdict import verdict
 from scotoma.verdict.evidence import read_estimate
 
-__all__ = ["Recovered", "run_selftest", "self_test"]
+__all__ = ["Recovered", "find_planted", "self_test"]
 
 MEMBERS = 10
 PLANTED = {"women": 1.0, "men": 0.0, "old": 0.5, "young": 0.0}  # rise of the error, a fraction
@@ -38,7 +36,7 @@ rules:
   - {id: error, metric: error, over: groups, max_increase: {relative: 0.25, absolute: 0.005}}
 """
 CONFIG = """\
-project: selftest
+project: planted
 source: {kind: predictions, files: 'FOLDER/predictions.parquet', examples: 'FOLDER/examples.csv'}
 label: {column: label, positive: 1}
 groups: {group: {column: group}}
@@ -69,35 +67,28 @@ class Recovered:
         return self.recovered.low <= self.planted <= self.recovered.high
 
 
-def run_selftest(*, seed: int, as_json: bool, quiet: bool) -> None:
-    """Plant bias, audit it by all steps from prepared data to the verdict, and print both.
+def find_planted(seed: int) -> dict[str, Any]:
+    """Plant bias, audit it by all steps from prepared data to the verdict, and say what is found.
 
     Args:
         seed: Draws the audit.
-        as_json: Print JSON instead of the table.
-        quiet: No messages.
 
-    Raises:
-        ScotomaError: What was planted was not recovered, or a second dense population did not pass.
+    Returns:
+        Document, content, and an error where what was planted was not recovered, or a second dense
+        population did not pass.
     """
-    if not quiet:
-        sys.stderr.write("planting bias and auditing it\n")
     rows, verdicts = self_test(seed)
-    if as_json:
-        content = {
-            "version": 1, "seed": seed, "verdicts": verdicts,
-            "rows": [jsonable(row) | {"inside": row.inside} for row in rows],
-        }  # fmt: skip
-        sys.stdout.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(document_text(_document(rows, verdicts)) + "\n")
     missed = [f"{row.variant}, {row.group}" for row in rows if not row.inside]
+    error = None
     if missed or verdicts != {"dense again": "PASS", "harmed": "FAIL"}:
         what = f"the interval of {missed[0]} misses what was planted" if missed else f"{verdicts}"
-        raise ScotomaError(
-            f"selftest must recover what it planted, got {what}; 5 of 100 seeds miss by chance: "
+        error = ScotomaError(
+            f"--planted must find what it planted, got {what}; 5 of 100 seeds miss by chance: "
             "repeat with another --seed, and report a second miss"
         )
+    content = {"version": 1, "seed": seed, "verdicts": verdicts,
+               "rows": [jsonable(row) | {"inside": row.inside} for row in rows]}  # fmt: skip
+    return {"document": _document(rows, verdicts), "content": content, "refusal": error}
 
 
 def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:
@@ -160,8 +151,8 @@ def _write(home: Path, audits: dict[str, PlantedAudit]) -> None:
 def _audited(home: Path, seed: int) -> tuple[Audit, GateResult]:
     """The audit and the verdict, by the steps of the pipeline in this process."""
     text = (CONFIG % seed).replace("FOLDER", str(home))
-    run = Run.create(home / "run", parse_config(text, "selftest").completed())
-    Judging(parse_rules(RULES, "selftest"), datetime.date(2027, 3, 1)).leave(run)
+    run = Run.create(home / "run", parse_config(text, "planted").completed())
+    Judging(parse_rules(RULES, "planted"), datetime.date(2027, 3, 1)).leave(run)
     prepare(run)
     steps = list(STEPS)
     for step in steps[steps.index("divergence") : steps.index("verdict")]:
@@ -184,4 +175,7 @@ def _document(rows: list[Recovered], verdicts: dict[str, str]) -> Document:
     ]  # fmt: skip
     table = Table("recovered", "Rise of the error", columns, cells, stub=2)
     answer = [f"{name}: {word}" for name, word in verdicts.items()]
-    return Document("selftest", sections=[Section("recovered", "", answer, [table])])
+    return Document(
+        "What was planted, and what the audit found",
+        sections=[Section("recovered", "", answer, [table])],
+    )

@@ -14,7 +14,8 @@ from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate
 from scotoma.numbers.enough import FEW, FEWEST
-from scotoma.power import Design, forecast
+from scotoma.power.forecast import forecast
+from scotoma.power.model import Design
 
 __all__ = ["POWER", "GroupForecast", "forecast_groups"]
 

@@ -1,29 +1,25 @@
-"""The audit command: all steps, or one of them, and a summary of the numbers."""
+"""An audit from its configuration to its verdict: begun or resumed, by all steps or by one."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from scotoma import storage
 from scotoma.audit import read_audit
-from scotoma.commands.asking import print_out
-from scotoma.commands.gate import chosen_rules, day
-from scotoma.commands.shared.configuration import configuration, own_code
-from scotoma.commands.shared.installed import require_extras
 from scotoma.config import Config
-from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
+from scotoma.errors import UNLOGGED, ConfigError, DataError, MissingExtra, NotLogged, ScotomaError
+from scotoma.extras import home_of
 from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
 from scotoma.processes.exhausted import exhausted
@@ -40,78 +36,36 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.steps.verdict import Judged
 
-__all__ = ["default_place", "log_again", "run_audit", "run_configured"]
+__all__ = ["AuditDone", "default_place", "log_again", "resumed", "run_audit"]
 
+AGAIN = ": measured again, with the models that are there"
+NOTHING_NEW = "note    nothing new: the audit of these inputs was finished before"
 UNTRACKED = "tracking is off; name a server in MLFLOW_TRACKING_URI or in tracking.uri"
 
 
-def run_audit(
-    path: Path | None,
-    out: str | None,
-    *,
-    deterministic: bool,
-    seed: int | None,
-    data: str | None,
-    as_json: bool,
-    quiet: bool,
-    models: int | None = None,
-    rules: Path | None = None,
-    as_of: str | None = None,
-    allow_code: bool = False,
-    resume: bool = False,
-    step: str | None = None,
-    previous: str | None = None,
-) -> int:
-    """Run the whole pipeline, judge what it found and print its summary.
+@dataclass(frozen=True)
+class AuditDone:
+    """What an audit, or one step of it, has left.
 
-    Args:
-        path: Configuration; None for the embedded default.
-        out: Folder of the run, or `s3://BUCKET/PREFIX`; None for a folder named after the project
-            and the configuration.
-        deterministic: Overrides `deterministic` with True.
-        seed: Overrides `population.seed`.
-        data: Overrides `source.data`.
-        as_json: Print audit.json instead of the summary.
-        quiet: Write nothing to stderr.
-        models: Overrides `population.models`.
-        rules: Gate file; None for the default rules.
-        as_of: Day that decides which waivers have expired, YYYY-MM-DD; None for today.
-        allow_code: Whether code that the configuration names may run.
-        resume: Refuse to begin a run; one that is there goes on, by its own configuration where
-            `path` is None and `out` says where it is.
-        step: The one step to run, from what those before it left; nothing is judged or summed up.
-        previous: Place of the previous audit; None for the newest in MLflow, where the
-            configuration asks for a comparison.
-
-    Returns:
-        What `scotoma gate` would end with: 0 pass, 1 failed, 3 unsure where that fails.
-
-    Raises:
-        ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
-            something went wrong inside, whose traceback is in the logs of the run.
+    Attributes:
+        run: The run.
+        notes: What to say beside it, lines for stderr.
+        judged: The verdict; None where one step ran.
+        files: What that step has left.
     """
-    if step is not None:
-        named(step)
-    config_path = path
-    if resume and path is None and out is not None:
-        _refuse_nothing(out)
-        config_path = Run.open(out).path("config.yaml")
-    config = configuration(
-        config_path, deterministic=deterministic, seed=seed, data=data, models=models
-    )
-    place = out or default_place(config)
-    if resume:
-        _refuse_nothing(place)
-    with own_code(config, path, allowed=allow_code):
-        return run_configured(
-            config,
-            place,
-            Judging(chosen_rules(rules), day(as_of)),
-            previous,
-            as_json=as_json,
-            quiet=quiet,
-            step=step,
-        )
+
+    run: Run
+    notes: Sequence[str]
+    judged: Judged | None = None
+    files: Sequence[str] = ()
+
+    def told(self, step: str | None) -> dict[str, Any]:
+        """What the command answers: the summary and audit.json, or the files of a step."""
+        if self.judged is None:
+            content: Any = {"step": step, "files": self.files}
+            return {"document": "\n".join(self.files), "content": content, "notes": self.notes}
+        content = read_json(self.run.path("audit.json"))
+        return {"document": self.judged.summary, "content": content, "notes": self.notes}
 
 
 def default_place(config: Config) -> str:
@@ -120,38 +74,50 @@ def default_place(config: Config) -> str:
     return str(Path("runs", f"{config.project.replace(' ', '-')}-{digest}"))
 
 
-def _refuse_nothing(place: str) -> None:
+def resumed(place: str | None) -> Path | None:
+    """The configuration of a run that is to go on.
+
+    Raises:
+        ConfigError: No audit has begun there.
+    """
+    if place is None:
+        return None
     if not storage.exists(storage.join(place, "config.yaml")):
         raise ConfigError(
             f"--resume needs an interrupted run, and there is none at {place}; leave out "
             "--resume, or correct --out"
         )
+    return Run.open(place).path("config.yaml")
 
 
-def run_configured(
-    config: Config,
-    place: str,
-    judging: Judging,
-    previous: str | None,
-    *,
-    as_json: bool,
-    quiet: bool,
-    step: str | None,
-    silent: bool = False,
-) -> int:
-    """Run the audit of a configuration that is read already; arguments as for `run_audit`.
+def run_audit(
+    config: Config, place: str | None, judging: Judging, *,
+    previous: str | None = None, step: str | None = None, quiet: bool = False,
+    resume: bool = False,
+) -> AuditDone:  # fmt: skip
+    """Begin or resume an audit, by all steps or by one of them, and judge what they found.
 
     Args:
         config: The configuration.
-        place: Folder of the run, or `s3://BUCKET/PREFIX`.
+        place: Folder of the run, or `s3://BUCKET/PREFIX`; a run that is there goes on. None for
+            the folder that is named after the project and the configuration.
         judging: The rules, and the day that they are judged on.
-        previous: As for `run_audit`.
-        as_json: As for `run_audit`.
-        quiet: As for `run_audit`.
-        step: As for `run_audit`.
-        silent: Print no summary: the caller says what was found.
+        previous: Place of the previous audit; None for the newest in MLflow, where the
+            configuration asks for a comparison.
+        step: The one step to run, from what those before it left; nothing is judged or summed up.
+        quiet: Show no progress.
+        resume: Refuse to begin a run.
+
+    Raises:
+        ScotomaError: The configuration or the data cannot be audited, nothing is left behind; or
+            something went wrong inside, whose traceback is in the logs of the run.
     """
-    require_extras(config, place)
+    if step is not None:
+        named(step)
+    place = place or default_place(config)
+    if resume:
+        resumed(place)
+    _require_extras(config, place)
     with Mirror.of(place).listed():
         traces = Traces.before(place)
         config, newest = resolved(config, place)
@@ -164,9 +130,9 @@ def run_configured(
             with run.mirror.listed():
                 checksums.unseal(run.mirror)
                 if changes := run.adopt_config():
-                    note = f"note    {changes}: measured again, with the models that are there"
-                    _print_lines(console, [note])
-                judging.leave(run)
+                    _print(console, f"note    {changes}{AGAIN}")
+                if step in (None, "verdict"):
+                    judging.leave(run)
                 run.leave_newest(newest)
                 if previous is not None:
                     from scotoma.steps.judging.previous import leave_previous, margin_of
@@ -176,8 +142,9 @@ def run_configured(
                 refuse_too_early(run, step)
                 run_steps_in_child(run, console, lock, only=step)
                 checksums.seal(run.mirror)
-                _say_step(run, step, console, as_json=as_json)
-                return 0
+                return AuditDone(
+                    run, _of_tracking(run) if step == "log" else (), files=_left(run, step)
+                )
             before = _records(run)
             judging_needs = ("scotoma.steps.verdict", "scotoma.report.summary", "scipy.special")
             run_steps_in_child(run, console, lock, meanwhile=judging_needs)
@@ -185,18 +152,26 @@ def run_configured(
 
             with run.mirror.listed():
                 judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-                if not silent:
-                    if before == _records(run) and before:
-                        note = "note    nothing new: the audit of these inputs was finished before"
-                        _print_lines(console, [note])
-                    _say(run, place, console, time.perf_counter() - began, judged, as_json=as_json)
+                page = run.path("report.html")
+                run.fetch(run.path("audit.json"), page)
+                new = not before or before != _records(run)
+                notes = [] if new else [NOTHING_NEW]
+                read = read_audit(run.path("audit.json")).examples.notes
+                notes += [f"note    {printable(note)}" for note in read]
+                notes += judged.notes
+                notes += [f"newest  {printable(run.newest)}"] if run.newest else []
+                notes += [f"took    {time.perf_counter() - began:.0f} s", *_of_tracking(run)]
+                notes.append(
+                    f"report  {run.mirror.place(page) if run.uri else Path(place, page.name)}"
+                )
+                notes += [f"copy    {page}"] if run.uri else []
         except (ConfigError, DataError):
             if not run.path("populations").exists():  # what was trained is never taken back
                 traces.remove()
             raise
         except ScotomaError:
             raise
-        except OSError as error:  # a broken pipe too: left alone it would end the command with 1
+        except OSError as error:
             why = exhausted(error) or f"{error}; free the path"
             raise ScotomaError(f"{why}, and repeat the command to resume") from error
         except Exception as error:
@@ -209,7 +184,7 @@ def run_configured(
                 f"the audit ended with an internal error ({type(error).__name__}); its traceback "
                 f"is in {log}"
             ) from error
-    return judged.exit_code
+    return AuditDone(run, notes, judged)
 
 
 def _records(run: Run) -> dict[str, bytes]:
@@ -217,12 +192,22 @@ def _records(run: Run) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in run.path("steps").glob("*.json")}
 
 
-def log_again(place: str, *, quiet: bool) -> None:
-    """Log a finished audit to MLflow, and do nothing else.
+def _left(run: Run, step: str) -> list[str]:
+    """The files that a step has left."""
+    return sorted(
+        name
+        for record in run.path("steps").glob("*.json")
+        if re.fullmatch(rf"{step}(-\d+)?", record.stem)
+        for name in read_json(record)["outputs"]
+    )
+
+
+def log_again(place: str, *, quiet: bool = False) -> AuditDone:
+    """Log a finished audit to MLflow, whatever has become of its data, and do nothing else.
 
     Args:
         place: Folder of the run, or `s3://BUCKET/PREFIX`.
-        quiet: Write nothing to stderr.
+        quiet: Show no progress.
 
     Raises:
         ConfigError: It is no finished audit, or tracking is off.
@@ -230,7 +215,7 @@ def log_again(place: str, *, quiet: bool) -> None:
     """
     from scotoma.tracking import tracking_uri
 
-    _refuse_nothing(place)
+    resumed(place)
     run = Run.open(place)
     run.mirror.fetch_folder("steps")
     refuse_too_early(run, "log")
@@ -243,24 +228,10 @@ def log_again(place: str, *, quiet: bool) -> None:
         checksums.seal(run.mirror)
     if reason := read_json(run.path("tracking.json"))["reason"]:
         raise NotLogged(f"{UNLOGGED}: {reason}")
-    _print_lines(console, _mlflow_lines(run))
+    return AuditDone(run, _of_tracking(run), files=_left(run, "log"))
 
 
-def _say_step(run: Run, step: str, console: Console, *, as_json: bool) -> None:
-    """The files that a step has left, on stdout; on stderr what became of MLflow."""
-    files = sorted(
-        name
-        for record in run.path("steps").glob("*.json")
-        if re.fullmatch(rf"{step}(-\d+)?", record.stem)
-        for name in read_json(record)["outputs"]
-    )
-    content = json.dumps({"step": step, "files": files}, indent=1) if as_json else "\n".join(files)
-    print_out(content + "\n", sys.stdout)
-    if step == "log":
-        _print_lines(console, _mlflow_lines(run))
-
-
-def _mlflow_lines(run: Run) -> list[str]:
+def _of_tracking(run: Run) -> list[str]:
     """Where the audit is in MLflow, or why it is not."""
     tracking = run.path("tracking.json")
     run.fetch(tracking)
@@ -282,29 +253,20 @@ def _mlflow_lines(run: Run) -> list[str]:
     return lines
 
 
-def _print_lines(console: Console, lines: list[str]) -> None:
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+def _print(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _say(
-    run: Run, place: str, console: Console, seconds: float, judged: Judged, *, as_json: bool
-) -> None:
-    """The numbers on stdout; on stderr how long it took, and where everything is."""
-    audit, page = map(run.path, ("audit.json", "report.html"))
-    run.fetch(audit, page)
-    print_out(audit.read_text(encoding="utf-8") if as_json else judged.summary, sys.stdout)
-    lines = [f"note    {printable(note)}" for note in read_audit(audit).examples.notes]
-    lines += judged.notes
-    if run.newest:
-        lines.append(f"newest  {printable(run.newest)}")
-    lines.append(f"took    {seconds:.0f} s")
-    lines += _mlflow_lines(run)
-    if run.uri:
-        lines += [f"report  {run.mirror.place(page)}", f"copy    {page}"]
-    else:
-        lines.append(f"report  {Path(place) / page.name}")
-    _print_lines(console, lines)
+def _require_extras(config: Config, place: str) -> None:
+    """Refuse what this installation cannot run, before anything is written."""
+    if storage.is_remote(place):
+        home_of("boto3", "s3", "an s3:// address")
+    try:
+        if config.source.trains:
+            home_of("torch", "train", "training")
+    except MissingExtra:
+        if not storage.exists(storage.join(place, "audit.json")):
+            raise  # a finished one needs no training
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scotoma.audit import read_audit
 from scotoma.audit.reviewed import (
     RecountedFlips,
     ReviewCounts,
@@ -14,16 +15,14 @@ from scotoma.audit.reviewed import (
     ReviewedRate,
     ReviewedVariant,
 )
-from scotoma.commands.asking import print_out
 from scotoma.commands.review.run import lots_of
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
-from scotoma.document import Cell, Column, Interval, Table
-from scotoma.document.text import text_table
+from scotoma.document import Document
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import Labels
-from scotoma.printable import printable
 from scotoma.review.measure import FEWEST, corrected_change, drawn_prefix
+from scotoma.review.section import recounted
 from scotoma.review.verdicts import FILE, Review, last_reviews, read_reviews
 from scotoma.run import Run, checksums, write_json
 from scotoma.run.finished import open_run
@@ -42,13 +41,14 @@ Ints = npt.NDArray[np.int64]
 LEVEL = 0.95
 
 
-def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
+def measure_reviewed(place: str) -> dict[str, Any]:
     """Measure errors of groups again with the labels that people corrected.
 
     Args:
         place: Folder of a finished audit.
-        as_json: Print reviewed/audit.json instead of tables.
-        quiet: No messages.
+
+    Returns:
+        What the page will show, reviewed/audit.json, and where that is.
 
     Raises:
         ScotomaError: The run has no reviews, or its examples have no labels.
@@ -61,8 +61,8 @@ def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
             f"{run.path(FILE)} holds no verdicts; make some with scotoma review {place}"
         )
     audit = run.path("audit.json")
-    names = [one.name for one in run.config.resolved_variants]
-    run.fetch(audit, run.examples, *map(run.predictions, names))
+    variants = [one.name for one in run.config.resolved_variants]
+    run.fetch(audit, run.examples, *map(run.predictions, variants))
     if not audit.exists():
         raise DataError(f"{place} holds no finished audit; finish it first")
     checksums.refuse_changed(run.mirror, [audit.name, run.examples.name])
@@ -74,22 +74,21 @@ def measure_reviewed(place: str, *, as_json: bool, quiet: bool) -> None:
         )
     last = last_reviews(rows)
     dense = read_predictions(run, "dense", examples)
-    variants = [_variant(run, one, examples, last) for one in comparisons(run, examples, dense)]
     found = ReviewedAudit(
         audit_sha256=file_digest(audit),
         level=LEVEL,
         reviewers=tuple(sorted({row.by for row in last.values()})),
-        variants=tuple(variants),
+        variants=tuple(
+            _variant(run, one, examples, last) for one in comparisons(run, examples, dense)
+        ),
     )
     path = run.path("reviewed", "audit.json")
     write_json(path, found.model_dump(mode="json"))
     run.publish(path)
-    if as_json:
-        print_out(path.read_text(encoding="utf-8"), sys.stdout)
-    else:
-        print_out("\n".join(_lines(found)) + "\n", sys.stdout)
-    if not quiet:
-        sys.stderr.write(f"written to {run.mirror.place(path)}; scotoma show {place} shows it\n")
+    names = read_audit(audit).group_names
+    document = Document(place, sections=[recounted(found, names)])
+    note = f"written to {run.mirror.place(path)}; scotoma show {place} shows it"
+    return {"document": document, "content": found.model_dump(mode="json"), "notes": [note]}
 
 
 def _variant(
@@ -188,33 +187,3 @@ def _too_few(name: str, counts: ReviewCounts) -> str:
         f"Rates need the first {needed:,} {name} examples of the random order reviewed without "
         f"leaving one out ({counts.drawn:,} now); other corrections would favour one model."
     )
-
-
-def _lines(found: ReviewedAudit) -> list[str]:
-    lines = []
-    for one in found.variants:
-        before, after = one.before, one.after
-        lines += [
-            f"{printable(one.name)}: {one.changed.reviewed:,} of {one.changed.examples:,} changed "
-            f"examples reviewed, {one.changed.corrected:,} labels corrected, "
-            f"{one.changed.ambiguous:,} ambiguous",
-            f"  became wrong {before.became_wrong:,} -> {after.became_wrong:,}, became right "
-            f"{before.became_right:,} -> {after.became_right:,}, no right answer "
-            f"{after.no_answer:,}",
-        ]
-        if one.reason:
-            lines += [f"  {one.reason}", ""]
-            continue
-        rows: list[dict[str, Cell]] = [
-            {"group": rate.group, "n": rate.n, "before": rate.before,
-             "after": Interval(rate.change, rate.low, rate.high, rate.n, rate.reason)}
-            for rate in one.rates
-        ]  # fmt: skip
-        columns = [
-            Column("group", "group"), Column("n", "n", "count"),
-            Column("before", "points before", "points"),
-            Column("after", "corrected [95%]", "points"),
-        ]  # fmt: skip
-        table = Table("rates", "", columns, rows)
-        lines += ["  change of the error:", *text_table(table), ""]
-    return lines[:-1] if lines and not lines[-1] else lines
