@@ -44,8 +44,8 @@ from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph, fold
 from scotoma.quantization.int8_static import plan_static
 from scotoma.run import Run, write_json
-from scotoma.steps import perform
-from scotoma.steps.members.shards import shards
+from scotoma.run.shards import shards
+from scotoma.steps.runner import perform
 from scotoma.training.models import build_model
 
 CONFIG = """

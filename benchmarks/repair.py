@@ -29,12 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import planted_layer as planting
 
 from scotoma.config.variants import Variant
+from scotoma.fix.candidates import FloatMembers, RepairChoices
+from scotoma.fix.repair import WORTH, Harm
 from scotoma.inference import OURS, Network
 from scotoma.quantization.choose_layers import choose_layers
-from scotoma.steps.repair.candidates import RepairChoices
-from scotoma.steps.repair.float_members import FloatMembers
-from scotoma.steps.repair.harm import Harm
-from scotoma.steps.repair.search import WORTH
 
 VARIANT = Variant(name="int8", kind="int8", mode="static", bits=8, derived_from="dense")
 WIDTHS = (24, 32, 48, 64)

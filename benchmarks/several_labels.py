@@ -36,7 +36,7 @@ from scotoma.predictions import Predictions
 from scotoma.run import Run, write_json
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
-from scotoma.steps.external.precision import precision_file
+from scotoma.steps.import_predictions import precision_file
 from scotoma.steps.slices import slices
 from scotoma.steps.verdict import verdict
 from scotoma.verdict import judge

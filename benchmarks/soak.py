@@ -33,8 +33,8 @@ PAGE = resource.getpagesize()
 def audited(config: Path, out: Path) -> float:
     """Run one audit in this process, as the command does; its wall time in seconds."""
     from scotoma.config import load_config
+    from scotoma.run.judging import Judging
     from scotoma.steps.audit import run_audit
-    from scotoma.steps.judging.terms import Judging
 
     began = time.perf_counter()
     run_audit(load_config(config), str(out), Judging(None, datetime.date.today()), quiet=True)

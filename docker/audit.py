@@ -17,8 +17,8 @@ from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run
-from scotoma.steps.external.predictions import complete
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
+from scotoma.steps.import_predictions import complete
 
 NOBODY = 65532  # the images' own user
 WRITTEN = ("audit.json", "gate.json", "report.html", "tracking.json")

@@ -17,8 +17,8 @@ from scotoma.pipelines.placing import (
     with_tracking_server,
 )
 from scotoma.run import shareable
+from scotoma.run.shards import shards
 from scotoma.steps.cluster.schedule import NOTHING
-from scotoma.steps.members.shards import shards
 from scotoma.steps.table import STEPS, Step, inputs_of, skipped_steps
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]

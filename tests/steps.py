@@ -21,7 +21,7 @@ from scotoma.processes.child import STEP_ENVIRONMENT, TRACKING_VARIABLE
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run
 from scotoma.steps import audit as audit_run
-from scotoma.steps import run_steps
+from scotoma.steps import runner as run_steps
 
 __all__ = ["run_here", "steps_in_this_process"]
 

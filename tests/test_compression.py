@@ -19,14 +19,14 @@ from scotoma.errors import DataError
 from scotoma.predictions import PredictionFile
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
+from scotoma.quantization.calibration import calibration_images
 from scotoma.run import Run, read_json, write_json
+from scotoma.run.shards import shards
 from scotoma.steps import quantize as quantize_step
 from scotoma.steps.measures import pairs as measures
 from scotoma.steps.measures.parity import parity
-from scotoma.steps.members.calibration_images import calibration_images
-from scotoma.steps.members.predictions import predict_shard
-from scotoma.steps.members.shards import shards
 from scotoma.steps.predict import predict
+from scotoma.steps.predict_shard import predict_shard
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest

@@ -17,10 +17,10 @@ from scotoma.costs.estimate import WITHIN, StepCost, step_costs
 from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.costs.measuring import AuditShape, measuring_cost
 from scotoma.errors import ConfigError, DataError
+from scotoma.inference.members import network_of
 from scotoma.predictions import Predictions
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
-from scotoma.steps.external.network import network_of
 from scotoma.training.engine import Member, Training
 from scotoma.training.models import build_model
 from scotoma.training.task import TrainingTask

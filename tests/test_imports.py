@@ -38,7 +38,7 @@ CHAIN = [
     {"sources"},
     {"power"},
     {"divergence", "impact", "bias", "slices", "robustness"},
-    {"comparison", "runs", "verdict"},
+    {"comparison", "fix", "runs", "verdict"},
     {"costs"},
     {"tracking", "papers", "review", "study"},
     {"report"},
@@ -51,6 +51,7 @@ BESIDE = {
     ("config", "answers"),
     ("config", "sources"),
     ("review", "study"),
+    ("robustness", "divergence"),
 }  # neighbours that may be imported
 APART = {("report", "tracking")}
 APART |= {("answers", name) for name in ("audit", "config", "processes", "run", "storage")}

@@ -18,20 +18,19 @@ from scotoma.cli import application
 from scotoma.config import Config, load_config
 from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix.outputs import member_outputs
+from scotoma.fix.refusals import repairable
+from scotoma.fix.repair import repair_variant
 from scotoma.predictions import Predictions, ScoresFile
 from scotoma.run import Run
+from scotoma.run.shards import shards
 from scotoma.sources.reading import load_examples, open_examples, survey_examples
 from scotoma.steps.gather import gather
 from scotoma.steps.import_models import import_models
-from scotoma.steps.members.shards import shards
-from scotoma.steps.mitigation.outputs import member_outputs
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
-from scotoma.steps.prune import prune
 from scotoma.steps.quantize import quantize
-from scotoma.steps.repair.apply import repair_variant
-from scotoma.steps.repair.refusals import repairable
-from scotoma.steps.train import train
+from scotoma.steps.train import prune, train
 from tests.audits import filled
 from tests.photographs import (
     COCO,
@@ -173,7 +172,7 @@ source:
 
 def test_layers_are_chosen_by_the_errors_of_every_label(run: Run, tmp_path: Path) -> None:
     """Members that are quantized again say of each label what the audit's said."""
-    from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
+    from scotoma.fix.layers import layers_file, write_layers
 
     variant = repairable(run, "int8-static")
     repaired = repair_variant(run, variant, 0.1, tmp_path / "models")
@@ -201,7 +200,7 @@ def test_a_network_of_several_labels_answers_for_each(
     from scotoma.config import Recipe
     from scotoma.inference import Network
     from scotoma.inference.population import _Work
-    from scotoma.steps.members.predictions import _Column
+    from scotoma.steps.predict_shard import _Column
     from scotoma.training.engine import Member, Training
     from scotoma.training.models import build_model
     from scotoma.training.task import plain_task

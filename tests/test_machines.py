@@ -9,8 +9,8 @@ import pytest
 
 from scotoma.config import parse_config
 from scotoma.run import Run
-from scotoma.steps import execute
-from scotoma.steps.members.shards import shards
+from scotoma.run.shards import shards
+from scotoma.steps.runner import execute
 from scotoma.storage import list_files, read_bytes
 
 pytestmark = pytest.mark.slow

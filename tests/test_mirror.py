@@ -16,7 +16,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.listing import ETAGS
 from scotoma.run.mirror import Mirror, cache_folder
-from scotoma.steps import execute
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest, written
 from scotoma.tracking import tracking_uri

@@ -12,13 +12,13 @@ import pytest
 from scotoma.config import Config, parse_config
 from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
+from scotoma.inference.members import quantized_variants
 from scotoma.mitigation.groups import network_outputs, training_groups
 from scotoma.predictions import PredictionFile, ScoresFile
 from scotoma.run import Run, read_json
+from scotoma.run.shards import shards
 from scotoma.sources.reading import load_examples
-from scotoma.steps.members.compression import Compression
-from scotoma.steps.members.files import quantized_variants
-from scotoma.steps.members.shards import shards
+from scotoma.steps.compression import Compression
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 from scotoma.training import population

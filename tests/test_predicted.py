@@ -16,10 +16,10 @@ from scipy import stats
 
 from scotoma.config import load_config, parse_config
 from scotoma.config.population import Population
+from scotoma.datasets.thumbnails import named_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
-from scotoma.steps.external.pictures import named_images
 from scotoma.steps.prepare import prepare
 from scotoma.steps.report import draw
 from tests.commands import scotoma

@@ -15,9 +15,9 @@ import pytest
 from scotoma.config import load_config
 from scotoma.config.gate import parse_rules
 from scotoma.run import Run, checksums, read_json
-from scotoma.steps import perform
+from scotoma.run.judging import Judging
 from scotoma.steps.judging.previous import fetch_previous, leave_previous, margin_of
-from scotoma.steps.judging.terms import Judging
+from scotoma.steps.runner import perform
 from scotoma.steps.table import STEPS, groups
 from scotoma.tracking import log_failure, log_skip, tracking_uri
 from scotoma.tracking.registry import NO_MODELS

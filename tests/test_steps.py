@@ -18,8 +18,8 @@ from scotoma.datasets.select_examples import examples_from_source
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
-from scotoma.steps import execute
-from scotoma.steps.members.shards import Shard, shards
+from scotoma.run.shards import Shard, shards
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest
 

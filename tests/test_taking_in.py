@@ -19,6 +19,7 @@ from scotoma.config.variants import Onnx
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json
+from scotoma.run.shards import shards
 from scotoma.steps import log as results
 from scotoma.steps import report as reporting
 from scotoma.steps import slices as slicing
@@ -27,7 +28,6 @@ from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
 from scotoma.steps.gather import gather
 from scotoma.steps.import_models import import_models
-from scotoma.steps.members.shards import shards
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 

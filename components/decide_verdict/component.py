@@ -28,7 +28,7 @@ def decide_verdict(
         summary: The verdict in words, as Kubeflow shows it.
         metrics: Numbers of every variant, by which Kubeflow compares audits.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "verdict",

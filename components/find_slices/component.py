@@ -18,7 +18,7 @@ def find_slices(
     Returns:
         slices: Where the slices are, and the statistics of the images.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "slices",

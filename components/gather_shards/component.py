@@ -18,7 +18,7 @@ def gather_shards(
     Returns:
         predictions: Where the predictions of every variant are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "gather",

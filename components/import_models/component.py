@@ -20,7 +20,7 @@ def import_models(
     Returns:
         models: Where the copies are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "import_models",

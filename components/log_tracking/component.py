@@ -22,7 +22,7 @@ def log_tracking(
     Returns:
         tracked: Where the links to the runs are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "log",

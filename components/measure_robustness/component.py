@@ -20,7 +20,7 @@ def measure_robustness(
     Returns:
         robustness: Where the losses of variants and groups are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "robustness",

@@ -28,7 +28,7 @@ def predict_batch(
     Returns:
         predictions: Where the predictions of the shard are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "predict",

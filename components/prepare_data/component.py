@@ -20,7 +20,7 @@ def prepare_data(
     Returns:
         examples: Where the examples are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "prepare",

@@ -22,7 +22,7 @@ def prune_magnitude(
     Returns:
         pruned: Where they are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "prune",

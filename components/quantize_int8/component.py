@@ -24,7 +24,7 @@ def quantize_int8(
     Returns:
         quantized: Where the quantized members are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "quantize",

@@ -18,7 +18,7 @@ def report_bias(
     Returns:
         bias: Where the tables of classes and groups are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "bias",

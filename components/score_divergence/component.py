@@ -18,7 +18,7 @@ def score_divergence(
     Returns:
         divergence: Where the scores and their summary are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "divergence",

@@ -20,7 +20,7 @@ def train_dense(
     Returns:
         dense: Where they are.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "train",

@@ -20,7 +20,7 @@ def write_report(
         report: Where it is.
         page: The page, as Kubeflow shows it.
     """
-    from scotoma.steps import execute
+    from scotoma.steps.runner import execute
 
     execute(
         "report",

@@ -86,9 +86,9 @@ def audit(options: AuditOptions) -> Answer:
     """
     from scotoma.commands.gate import chosen_rules, day
     from scotoma.commands.shared.configuration import configuration, own_code
+    from scotoma.run.judging import Judging
     from scotoma.steps import audit as audits
     from scotoma.steps.identical import run_identical
-    from scotoma.steps.judging.terms import Judging
     from scotoma.steps.plan import plan_audit
     from scotoma.steps.planted import find_planted
     from scotoma.steps.reviewed import measure_reviewed

@@ -72,7 +72,7 @@ def run_steps_in_child(
     """
     error, log = run.path("error.json"), run.path("logs", "pipeline.log")
     error.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "scotoma.steps.run_steps", run.place, *filter(None, [only])]
+    command = [sys.executable, "-m", "scotoma.steps.runner", run.place, *filter(None, [only])]
     log.parent.mkdir(exist_ok=True)
     with _temporary(run.root) as temporary, new_file(log) as sink:
         events = temporary / "progress"

@@ -24,11 +24,11 @@ from scotoma.printable import printable
 from scotoma.processes.child import run_steps_in_child
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run, checksums, read_json
+from scotoma.run.judging import Judging
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
-from scotoma.steps.inputs.newest import resolved, with_variants
-from scotoma.steps.judging.terms import Judging
-from scotoma.steps.run_steps import refuse_too_early
+from scotoma.steps.inputs import resolved, with_variants
+from scotoma.steps.runner import refuse_too_early
 from scotoma.steps.table import named
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import new_file, remove_partial

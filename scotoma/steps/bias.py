@@ -8,7 +8,7 @@ from pathlib import Path
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
-from scotoma.steps.inputs.texts import compared_notes
+from scotoma.steps.inputs import compared_notes
 from scotoma.steps.measures.pairs import (
     measure_inputs,
     measure_variants,
@@ -36,7 +36,7 @@ def bias(run: Run) -> list[Path]:
             write_rates(rates, [])
             write_json(section, jsonable(mean_sections(run, read_test_examples(run))), indent=None)
         elif due:
-            from scotoma.steps.external.precision import read_detectors
+            from scotoma.steps.import_predictions import read_detectors
             from scotoma.steps.measures.harms import Harms
             from scotoma.steps.measures.rates import MOST_CLASS_ROWS, write_rates
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.config import Variant
+from scotoma.inference.members import member_files
 from scotoma.run import Run, read_json, write_json
-from scotoma.steps.members.files import member_files
-from scotoma.steps.members.shards import shards
+from scotoma.run.shards import shards
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["gather", "population_facts"]

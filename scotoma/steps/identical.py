@@ -23,10 +23,10 @@ from scotoma.processes import kept_workers
 from scotoma.processes.used import Workers
 from scotoma.published import fairness_variance
 from scotoma.run import Run, read_json, write_json
+from scotoma.run.judging import Judging
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
 from scotoma.runs.effects import two_level_mean
 from scotoma.steps.audit import default_place, run_audit
-from scotoma.steps.judging.terms import Judging
 
 __all__ = ["cost_of", "run_identical"]
 

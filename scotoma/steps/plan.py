@@ -21,6 +21,7 @@ from scotoma.costs.measure import NetworkCost, measure_models, measure_training
 from scotoma.costs.measuring import AuditShape, measuring_cost, relative_speed
 from scotoma.costs.plan import Plan
 from scotoma.costs.plan_section import plan_document
+from scotoma.costs.robustness import forecast_robustness
 from scotoma.costs.scores import plan_of_scores
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.memory import available_memory
@@ -30,8 +31,7 @@ from scotoma.mitigation.groups import network_outputs
 from scotoma.power.groups import forecast_groups
 from scotoma.run.copies import folder_here
 from scotoma.sources.reading import Survey, survey_examples
-from scotoma.steps.inputs.newest import looked_at
-from scotoma.steps.robustness.forecast import forecast_robustness
+from scotoma.steps.inputs import looked_at
 from scotoma.steps.table import skipped_steps
 
 __all__ = ["plan_audit", "require_sound"]
@@ -171,7 +171,7 @@ def _network_cost(
 ) -> NetworkCost:
     if files:
         needs("onnxruntime", "train", "the trial of models")
-        from scotoma.steps.external.network import network_of
+        from scotoma.inference.members import network_of
 
         first_files = config.source.files_of_models(config, lambda variant: range(1))
         folder = folder_here(first_files["models"])

@@ -19,7 +19,7 @@ from scotoma.errors import ScotomaError
 from scotoma.numbers import Estimate
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.run import Run
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
 from scotoma.steps.prepare import prepare
 from scotoma.steps.table import STEPS
 from scotoma.steps.verdict import verdict

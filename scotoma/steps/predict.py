@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma.datasets.parts import part_digest
+from scotoma.inference.members import graph_files, members_of, score_files
 from scotoma.processes.machine import versions
 from scotoma.run import Run
-from scotoma.steps.members.files import graph_files, members_of, score_files
-from scotoma.steps.members.shards import Shard
+from scotoma.run.shards import Shard
 
 __all__ = ["predict"]
 
@@ -35,7 +35,7 @@ def predict(run: Run, shard: Shard) -> list[Path]:
         measures=False,
     ) as due:
         if due:
-            from scotoma.steps.members.predictions import predict_shard
+            from scotoma.steps.predict_shard import predict_shard
 
             predict_shard(run, shard, *graphs)
     return outputs

@@ -10,9 +10,9 @@ from scotoma import progress
 from scotoma.config import Config
 from scotoma.datasets.parts import PartDigests, parts_file
 from scotoma.run import Run
+from scotoma.run.judging import Judging
 from scotoma.run.sources import SOURCES, confirmed
-from scotoma.steps.inputs.changed import Changed
-from scotoma.steps.judging.terms import Judging
+from scotoma.steps.inputs import Changed
 from scotoma.storage.files import written
 from scotoma.training.mitigated import run_groups
 
@@ -39,7 +39,7 @@ def prepare(run: Run) -> list[Path]:
         refuse_unfit_rules(rules, tested, scored=run.config.source.score is not None)
     run_groups(run)  # what a technique cannot work with is refused now
     if run.config.robustness is not None:
-        from scotoma.steps.robustness.plan import plan_of
+        from scotoma.robustness.predict import plan_of
 
         plan_of(run)  # what cannot be made is refused before hours of training, not after
     run.fetch(run.previous)
@@ -67,14 +67,14 @@ def refuse_unfit_rules(rules: GateRules, examples: AuditedExamples, *, scored: b
 def _models(run: Run) -> list[Path]:
     if not run.config.source.has_models:
         return []
-    from scotoma.steps.external.registered import fetch_models
+    from scotoma.steps.external_models import fetch_models
 
     return fetch_models(run)
 
 
 def _predicted(run: Run) -> list[Path]:
     from scotoma.sources.answers import reruns_an_example, supplied_reruns
-    from scotoma.steps.external.predictions import import_predictions, prepare_predicted
+    from scotoma.steps.import_predictions import import_predictions, prepare_predicted
 
     changed = Changed.since_last_look(run)
     supplied = supplied_reruns(run.config)
@@ -112,7 +112,7 @@ def _here(run: Run) -> Config:
     """The run's configuration with its models, if they are external, in a folder."""
     if not run.config.source.has_models:
         return run.config
-    from scotoma.steps.external.registered import models_here
+    from scotoma.steps.external_models import models_here
 
     return models_here(run)
 

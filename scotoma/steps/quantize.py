@@ -15,23 +15,23 @@ from scotoma.config import Variant
 from scotoma.errors import DataError
 from scotoma.extras import home_of
 from scotoma.inference import Network
-from scotoma.inference.trials import trials
-from scotoma.processes import WorkerPool, worker_pool
-from scotoma.processes.machine import cores, versions
-from scotoma.processes.used import Effort, Kind, Workers
-from scotoma.run import Run, read_json
-from scotoma.run.workers import leave_workers, say
-from scotoma.steps.members.files import (
+from scotoma.inference.members import (
     calibration_digest,
     graph_files,
     member_files,
     quantized_variants,
 )
-from scotoma.steps.members.shards import Shard
+from scotoma.inference.trials import trials
+from scotoma.processes import WorkerPool, worker_pool
+from scotoma.processes.machine import cores, versions
+from scotoma.processes.used import Effort, Kind, Workers
+from scotoma.run import Run, read_json
+from scotoma.run.shards import Shard
+from scotoma.run.workers import leave_workers, say
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
-    from scotoma.steps.members.compression import Compression
+    from scotoma.steps.compression import Compression
 
 __all__ = ["quantize", "quantize_shard"]
 
@@ -132,7 +132,7 @@ def _compress_with(pool: WorkerPool, tasks: list[tuple[str, int]], kind: Kind) -
 
 
 def _prepare(run: Run, variants: list[Variant]) -> Compression:
-    from scotoma.steps.members.compression import Compression
+    from scotoma.steps.compression import Compression
 
     return Compression.prepare(run, variants)
 

@@ -17,14 +17,14 @@ from scotoma.audit.rows import NUMBERS
 from scotoma.audit.study import StudyResult, read_study
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes.machine import versions
+from scotoma.robustness.plan import strip_file
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
-from scotoma.steps.inputs.texts import compared_texts
+from scotoma.steps.inputs import compared_texts
 from scotoma.steps.judging.frontier import frontier_rows
-from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
-from scotoma.steps.robustness.files import strip_file
 from scotoma.storage.files import file_digest, written
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def images_of(run: Run, example_ids: list[str]) -> dict[str, bytes]:
         return {example_id: image["bytes"] for example_id, image in rows if image is not None}
     folder = run.config.source.folder_of_pictures
     if "image_name" in shown.columns and folder:
-        from scotoma.steps.external.pictures import named_images
+        from scotoma.datasets.thumbnails import named_images
 
         names = dict(shown.select("example_id", "image_name").iter_rows())
         return named_images(folder, names)
@@ -294,7 +294,7 @@ def _pictures(run: Run) -> str:
     shown = AuditedExamples.read(run.examples, only=_in_gallery(read_audit(audit))).table
     if "image_name" not in shown.columns:
         return ""
-    from scotoma.steps.external.pictures import picture_files
+    from scotoma.datasets.thumbnails import picture_files
 
     files = picture_files(folder, shown["image_name"].to_list())
     return examine({"examples": files}, Sources()).key("examples")

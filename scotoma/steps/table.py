@@ -60,6 +60,7 @@ _ORDERED = (
         "pruned",
         {"examples": "prepare", "dense": "train"},
         sharded=True,
+        module="scotoma.steps.train",
         heavy=True,
     ),
     Step(
@@ -89,7 +90,6 @@ _ORDERED = (
         "measure_robustness",
         "robustness",
         {"examples": "prepare", "predictions": "gather"},
-        module="scotoma.steps.robustness.step",
         extra=True,
         heavy=True,
         without="needs to know the corruptions; add, for example, `robustness: {profile: scaled}` "

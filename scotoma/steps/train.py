@@ -1,4 +1,4 @@
-"""Train the dense members of a shard."""
+"""Train the dense and the pruned members of a shard."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.extras import home_of
+from scotoma.inference.members import member_files
 from scotoma.processes.machine import versions
 from scotoma.processes.machine_samples import machine_sampled
 from scotoma.processes.used import Workers
 from scotoma.run import Run
+from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
-from scotoma.steps.members.files import member_files
-from scotoma.steps.members.shards import Shard
 from scotoma.training.mitigated import training_digest
 
-__all__ = ["train", "train_variants"]
+__all__ = ["prune", "train", "train_variants"]
 
 
 def train(run: Run, shard: Shard) -> list[Path]:
@@ -58,3 +58,9 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
             machine = {"members": list(shard.members), "samples": samples}
             leave_workers(run, step, shard.index, used, {"machine": machine})
     return outputs
+
+
+def prune(run: Run, shard: Shard) -> list[Path]:
+    """Train the pruned members of a shard, every sparsity from the start on its own seeds."""
+    variants = [v.name for v in run.config.resolved_variants if v.kind == "prune"]
+    return train_variants(run, "prune", variants, shard)

@@ -13,11 +13,11 @@ from scotoma.config.gate import GateRules
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
+from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
-from scotoma.steps.external.records import manifests
+from scotoma.steps.external_models import manifests
 from scotoma.steps.judging.previous import read_previous, with_previous
-from scotoma.steps.judging.terms import Judging
 from scotoma.steps.table import named, skipped_steps
 from scotoma.storage.files import file_digest, written
 
@@ -42,7 +42,7 @@ def verdict(run: Run) -> list[Path]:
     previous = [run.previous] if run.previous.exists() else []
     inputs = [run.examples, *sections, run.class_rates, *previous]
     if run.config.source.boxes is not None:
-        from scotoma.steps.external.precision import precision_file
+        from scotoma.steps.import_predictions import precision_file
 
         inputs.append(precision_file(run.root))
     inputs += manifests(run)

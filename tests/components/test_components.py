@@ -69,7 +69,7 @@ def test_the_body_of_a_component_is_one_import_and_one_call(folder: Path) -> Non
     docstring, statement, _ = function.body
     assert isinstance(docstring, ast.Expr)
     assert isinstance(docstring.value, ast.Constant)
-    assert ast.unparse(statement) == "from scotoma.steps import execute"
+    assert ast.unparse(statement) == "from scotoma.steps.runner import execute"
     assert ast.unparse(call_in(function).func) == "execute"
 
 

@@ -10,9 +10,9 @@ import polars as pl
 
 from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
-from scotoma.steps import perform
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
+from scotoma.steps.inputs import resolved
+from scotoma.steps.runner import perform
 from scotoma.steps.table import groups
 from scotoma.steps.verdict import give_verdict
 

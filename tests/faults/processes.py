@@ -80,7 +80,7 @@ def chosen(mark: str, target: str) -> list[Process]:
             outlives the command.
     """
     every = {process.pid: process for process in alive(mark)}
-    child = [p for p in every.values() if "scotoma.steps.run_steps" in p.command]
+    child = [p for p in every.values() if "scotoma.steps.runner" in p.command]
     forked = [p for p in every.values() if "multiprocessing.forkserver" in p.command]
     parts = {
         "tree": list(every.values()),

@@ -52,7 +52,7 @@ from scotoma.sources.celeba import CelebaSource, load_celeba
 from scotoma.sources.folder import FolderSource, Split
 from scotoma.sources.parquet import load_parquet
 from scotoma.sources.predictions import PredictionsSource
-from scotoma.steps.external.records import facts_of_model
+from scotoma.steps.external_models import facts_of_model
 from scotoma.steps.judging.previous import read_previous
 from scotoma.steps.verdict import give_verdict
 from scotoma.storage import is_remote, join, split_uri

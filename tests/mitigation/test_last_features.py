@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization as oracle
 
 from scotoma.errors import DataError
+from scotoma.fix.outputs import all_scores, last_features
 from scotoma.inference import Network
 from scotoma.mitigation.decide import LastLayer
-from scotoma.steps.mitigation.member_outputs import all_scores, last_features
 
 pytestmark = pytest.mark.slow
 

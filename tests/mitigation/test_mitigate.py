@@ -19,14 +19,13 @@ from scotoma.commands.mitigate.run import shown_table
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix.outputs import member_outputs
+from scotoma.fix.rules import Mitigated, apply_technique
 from scotoma.mitigation import decide
 from scotoma.predictions import PredictionFile, Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
-from scotoma.steps.members.shards import shards
-from scotoma.steps.mitigation import apply_technique
-from scotoma.steps.mitigation.apply import Mitigated
-from scotoma.steps.mitigation.outputs import member_outputs
+from scotoma.run.shards import shards
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
@@ -360,7 +359,7 @@ def test_members_that_are_gone_are_named(trained: Run, tmp_path: Path) -> None:
 
 
 def test_balanced_calibration_is_due_again_when_groups_change(trained: Run) -> None:
-    from scotoma.steps.members.files import calibration_digest
+    from scotoma.inference.members import calibration_digest
 
     every: dict[str, Any] = {v.name: v for v in trained.config.resolved_variants}
     plain = calibration_digest(trained, [every["int8-static"]])

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from scotoma.datasets import AuditedExamples
+from scotoma.fix.outputs import member_outputs
 from scotoma.mitigation import decide
 from scotoma.run import Run
-from scotoma.steps.mitigation.outputs import member_outputs
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 

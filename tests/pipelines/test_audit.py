@@ -21,7 +21,7 @@ from scotoma.errors import ConfigError
 from scotoma.pipelines import build_pipeline, build_scheduled, compile_pipeline
 from scotoma.pipelines.placing import CORE, PATIENCE
 from scotoma.processes.gpu import GPUS_VARIABLE
-from scotoma.steps.members.shards import Shard
+from scotoma.run.shards import Shard
 from tests.pipelines.ir import IR, RULES, compiled, documents, loop, task_of, tasks
 
 GOLDEN = Path(__file__).parent / "golden"

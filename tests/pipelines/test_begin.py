@@ -16,8 +16,8 @@ import pytest
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
-from scotoma.steps import execute
 from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS
 from tests.pipelines.test_cluster import CONFIG
 from tests.pipelines.test_commands import RULES
@@ -126,7 +126,7 @@ def test_a_step_that_sigterm_stops_says_so_and_can_be_repeated(
     pointer.unlink()
     program = (
         "import sys, time, types\n"
-        "from scotoma.steps import execute\n"
+        "from scotoma.steps.runner import execute\n"
         "from scotoma.steps.table import STEPS, Step\n"
         "slow = types.ModuleType('slow')\n"
         "slow.bias = lambda run: print('works', flush=True) or time.sleep(60)\n"

@@ -27,7 +27,7 @@ population: {models: 2}
 STEP = """
 import sys
 from scotoma.errors import ScotomaError
-from scotoma.steps import execute
+from scotoma.steps.runner import execute
 try:
     execute(sys.argv[1], sys.argv[2], sys.argv[3], shard=sys.argv[4])
 except ScotomaError as error:

@@ -12,7 +12,7 @@ import pytest
 
 from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
-from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.inputs import resolved
 from tests.commands import scotoma
 from tests.conftest import Storage
 from tests.kfp_server.server import KfpServer

@@ -13,8 +13,8 @@ import pytest
 
 from scotoma.commands.shared.configuration import configuration
 from scotoma.run import Run
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
+from scotoma.steps.inputs import resolved
 from tests.commands import scotoma
 from tests.faults.made import TRAINED, predictions_made_elsewhere
 from tests.pipelines import kfp_local

@@ -16,10 +16,10 @@ from scotoma.config import Kubeflow
 from scotoma.errors import NotLogged
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run, read_json
-from scotoma.steps import execute
+from scotoma.run.judging import Judging
 from scotoma.steps.cluster.failure import record_failure
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.judging.terms import Judging
+from scotoma.steps.inputs import resolved
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, inputs_of, skipped_steps
 from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere

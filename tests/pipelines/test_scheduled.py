@@ -19,11 +19,11 @@ from scotoma.errors import DataError
 from scotoma.pipelines import audit
 from scotoma.run import Run
 from scotoma.run.sources import Sources, write_sources
-from scotoma.steps import execute
 from scotoma.steps.cluster import schedule as scheduled
 from scotoma.steps.cluster.failure import record_failure
 from scotoma.steps.cluster.schedule import SKIPPED
-from scotoma.steps.inputs.changed import look
+from scotoma.steps.inputs import look
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from tests.commands import scotoma
 from tests.kfp_server.argo import hook_state
@@ -337,7 +337,7 @@ from pathlib import Path
 from kfp import components, local
 from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
-from scotoma.steps.inputs.newest import resolved
+from scotoma.steps.inputs import resolved
 from scotoma.run.sources import Sources
 from scotoma.steps.cluster.schedule import _ingredients, _seen
 here = Path(sys.argv[1])

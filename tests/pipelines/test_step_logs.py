@@ -22,7 +22,7 @@ TASK = """
 import os, subprocess, sys, time, types
 from scotoma.errors import DataError
 from scotoma.run import step_logs
-from scotoma.steps import execute
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 
 step_logs.COPY_S = 0.2

@@ -18,16 +18,16 @@ from scotoma.audit import GateResult
 from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
+from scotoma.fix import layers as compared_layers
+from scotoma.fix.layer_models import without_smallest
+from scotoma.fix.layers import layers_file, write_layers
 from scotoma.inference import OURS, scores_onnx
 from scotoma.inference.weights import read_weights
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.layers import products_of
 from scotoma.run import Run, write_json
-from scotoma.steps.layers import one_at_a_time as compared_layers
-from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
-from scotoma.steps.layers.pruned import without_smallest
-from scotoma.steps.members.shards import shards
+from scotoma.run.shards import shards
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
 from scotoma.storage.files import file_digest

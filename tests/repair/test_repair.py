@@ -24,16 +24,16 @@ from scotoma.audit.layers import VariantLayers, read_layers
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError
+from scotoma.fix import layer_models as external
+from scotoma.fix.layer_models import without_smallest
+from scotoma.fix.layers import layers_file, write_layers
+from scotoma.fix.refusals import repairable
+from scotoma.fix.repair import repair_variant
 from scotoma.inference import scores_onnx
+from scotoma.inference.members import labels_network
 from scotoma.inference.model_process import runtime_on_demand
 from scotoma.predictions import Predictions
 from scotoma.run import Run
-from scotoma.steps.external.network import labels_network
-from scotoma.steps.layers import external
-from scotoma.steps.layers.one_at_a_time import layers_file, write_layers
-from scotoma.steps.layers.pruned import without_smallest
-from scotoma.steps.repair.apply import repair_variant
-from scotoma.steps.repair.refusals import repairable
 from tests.commands import scotoma
 from tests.repair.test_layers import gate_of
 from tests.steps import steps_in_this_process

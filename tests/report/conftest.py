@@ -20,6 +20,7 @@ from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.config import Config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.thumbnails import shrunk
+from scotoma.fix.layers import layers_file
 from scotoma.predictions import Predictions
 from scotoma.processes.machine import versions
 from scotoma.run import Run
@@ -29,7 +30,6 @@ from scotoma.steps import verdict as judging
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
 from scotoma.steps.judging.frontier import frontier_rows
-from scotoma.steps.layers.one_at_a_time import layers_file
 from tests.networks import write_network_predictions
 
 

@@ -11,8 +11,8 @@ from scotoma.config import Robustness, default_config, parse_config
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError
+from scotoma.robustness.predict import suite_of
 from scotoma.sources.reading import load_examples
-from scotoma.steps.robustness.plan import suite_of
 from tests.commands import scotoma
 from tests.robustness.configuration import CONFIG, ROBUST
 

@@ -25,13 +25,12 @@ from scotoma.corruptions import corrupt, profile
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference import predict_members
+from scotoma.inference.members import network_of
 from scotoma.predictions import Predictions
 from scotoma.report import audit_document, render
+from scotoma.robustness.predict import plan_of, set_pictures
 from scotoma.run import Run
 from scotoma.sources.reading import load_examples
-from scotoma.steps.external.network import network_of
-from scotoma.steps.robustness.other_sets import set_pictures
-from scotoma.steps.robustness.plan import plan_of
 from scotoma.tracking.records import audit_records
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_steps
 from tests.commands import scotoma

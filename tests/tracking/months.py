@@ -9,7 +9,7 @@ import polars as pl
 
 from scotoma.config import load_config
 from scotoma.run import Run, checksums
-from scotoma.steps import perform
+from scotoma.steps.runner import perform
 from scotoma.steps.table import groups
 
 __all__ = ["PROJECT", "month"]

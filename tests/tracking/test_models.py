@@ -14,10 +14,10 @@ from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.pipelines.placing import check_for_cluster
 from scotoma.run import Run, portable, read_json, shareable
-from scotoma.steps.external.registered import fetch_models, models_here
+from scotoma.run.shards import shards
+from scotoma.steps.external_models import fetch_models, models_here
 from scotoma.steps.import_models import import_models
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.members.shards import shards
+from scotoma.steps.inputs import resolved
 from scotoma.steps.prepare import prepare
 from tests.commands import scotoma
 from tests.test_taking_in import CONFIG, home, model

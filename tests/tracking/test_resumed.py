@@ -16,9 +16,9 @@ from scotoma import components
 from scotoma.commands.shared.configuration import configuration
 from scotoma.errors import DataError
 from scotoma.run import Run, checksums, read_json
-from scotoma.steps import execute
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
+from scotoma.steps.inputs import resolved
+from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, inputs_of, skipped_steps
 from tests.faults.made import predictions_made_elsewhere
 

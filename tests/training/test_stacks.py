@@ -11,9 +11,9 @@ import torch
 from scotoma.config import parse_config
 from scotoma.config.model import STACKED
 from scotoma.run import Run
-from scotoma.steps import perform
-from scotoma.steps.judging.terms import Judging
-from scotoma.steps.members.shards import shards
+from scotoma.run.judging import Judging
+from scotoma.run.shards import shards
+from scotoma.steps.runner import perform
 from scotoma.steps.table import groups
 from scotoma.storage.files import file_digest
 from scotoma.training.models import BUILT_IN, build_model

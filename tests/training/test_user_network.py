@@ -17,9 +17,9 @@ from scotoma.config import Config, parse_config
 from scotoma.config.own_code import CODE_VARIABLE, code_allowed, function_of, module_digest
 from scotoma.errors import ConfigError
 from scotoma.run import Run, read_json
+from scotoma.run.shards import Shard
 from scotoma.sources.onnx import OnnxSource
 from scotoma.sources.predictions import PredictionsSource
-from scotoma.steps.members.shards import Shard
 from scotoma.steps.prepare import prepare
 from scotoma.steps.train import train
 from scotoma.training.models import build_model

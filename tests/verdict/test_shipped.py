@@ -10,7 +10,7 @@ import pytest
 
 from scotoma.config.gate import GateRules, default_rules, parse_rules
 from scotoma.run import Run
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
 from tests.audits import judge
 
 TODAY = datetime.date(2027, 3, 1)

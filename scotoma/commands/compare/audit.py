@@ -34,9 +34,9 @@ from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
+from scotoma.run.judging import Judging
 from scotoma.steps.in_memory import DENSE, AnswersInMemory, gate_of
-from scotoma.steps.inputs.texts import texts_file, write_compared_notes
-from scotoma.steps.judging.terms import Judging
+from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
 from scotoma.steps.prepare import refuse_unfit_rules

@@ -33,9 +33,9 @@ from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
 from scotoma.readers.boxes import read_detections, read_ground_truth
-from scotoma.steps.external.precision import detectors_of, precision_file
+from scotoma.run.judging import Judging
+from scotoma.steps.import_predictions import detectors_of, precision_file
 from scotoma.steps.in_memory import DENSE, AnswersInMemory
-from scotoma.steps.judging.terms import Judging
 
 __all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
 

@@ -32,7 +32,7 @@ from scotoma.document.jsonable import jsonable
 from scotoma.document.text import section_lines
 from scotoma.errors import ConfigError
 from scotoma.readers.logs import NoAnswerError, NoLogError, attributes_of
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
 
 __all__ = ["BoxQuestion", "CompareQuestion", "run_compare", "run_compare_boxes"]
 

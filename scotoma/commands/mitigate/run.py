@@ -11,11 +11,11 @@ from scotoma.audit import GateResult, read_gate
 from scotoma.commands.asking import print_out
 from scotoma.commands.shared.judged_half import audit_half, new_folder, rows_before_and_after, sides
 from scotoma.errors import ConfigError
+from scotoma.fix.rules import Mitigated, apply_technique, write_mitigated
 from scotoma.mitigation import decide
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.run.finished import open_run
-from scotoma.steps.mitigation import Mitigated, apply_technique, write_mitigated
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:

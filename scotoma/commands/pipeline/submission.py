@@ -37,7 +37,7 @@ class Submission:
 
     def read(self) -> tuple[Config, Kubeflow]:
         """Read the configuration, with its variants, and the cluster that it names."""
-        from scotoma.steps.inputs.newest import with_variants
+        from scotoma.steps.inputs import with_variants
 
         config = configuration(
             self.path, deterministic=self.deterministic, seed=self.seed, data=self.data

@@ -22,16 +22,16 @@ from scotoma.commands.shared.judged_half import (
 )
 from scotoma.errors import ConfigError
 from scotoma.extras import home_of
+from scotoma.fix.refusals import repairable
+from scotoma.fix.rules import Decided, as_audited, write_tables
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.run.finished import open_run
-from scotoma.steps.mitigation.tables import Decided, as_audited, write_tables
-from scotoma.steps.repair.refusals import repairable
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
-    from scotoma.steps.repair.apply import Repaired
+    from scotoma.fix.repair import Repaired
 
 __all__ = ["fraction", "repair_sentence", "repair_table", "run_repair"]
 
@@ -69,7 +69,7 @@ def run_repair(
     folder = new_folder(place, chosen.name, "repair", out)
     for module in ("onnx", "onnxruntime", "safetensors"):
         home_of(module, "train", "quantization")
-    from scotoma.steps.repair.apply import repair_variant
+    from scotoma.fix.repair import repair_variant
 
     repaired = repair_variant(
         run, chosen, most, folder / "populations" / f"{chosen.name}+repair",

@@ -20,7 +20,7 @@ from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_revie
 from scotoma.run import Run, checksums
 from scotoma.run.finished import open_run
 from scotoma.slices.hashing import hash_ids
-from scotoma.steps.inputs.texts import compared_texts
+from scotoma.steps.inputs import compared_texts
 from scotoma.steps.report import images_of
 
 __all__ = ["export_reviews", "lots_of", "serve_review"]

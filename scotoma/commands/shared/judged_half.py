@@ -14,8 +14,8 @@ from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
 from scotoma.run import Run
+from scotoma.run.judging import Judging
 from scotoma.steps.audit import run_audit
-from scotoma.steps.judging.terms import Judging
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit

@@ -15,13 +15,13 @@ from scotoma.config.gate import load_rules
 from scotoma.config.mitigation import Contestant
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
+from scotoma.fix.refit import refit_last_layers
 from scotoma.printable import printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
+from scotoma.run.judging import Judging
 from scotoma.runs import FEWEST_RUNS
 from scotoma.steps.audit import run_audit
-from scotoma.steps.judging.terms import Judging
-from scotoma.steps.mitigation.refit import refit_last_layers
 from scotoma.storage.files import written
 
 __all__ = ["TrainedTournament", "shared_trainings", "train_techniques"]

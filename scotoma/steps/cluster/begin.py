@@ -8,7 +8,7 @@ from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.newest import Newest
 from scotoma.run import Run
-from scotoma.steps.judging.terms import Judging
+from scotoma.run.judging import Judging
 
 __all__ = ["begin_run", "read_configuration", "read_rules"]
 

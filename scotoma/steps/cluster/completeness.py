@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scotoma.run import Run, checksums
 from scotoma.run.records import read_record
-from scotoma.steps.members.shards import shards
+from scotoma.run.shards import shards
 from scotoma.steps.table import STEPS, Step, skipped_steps
 
 __all__ = ["first_unfinished"]

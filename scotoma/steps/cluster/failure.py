@@ -16,7 +16,7 @@ from scotoma.steps.cluster.begin import read_configuration
 from scotoma.steps.cluster.completeness import first_unfinished
 from scotoma.steps.cluster.pods import UNEXPLAINED, why_ended
 from scotoma.steps.cluster.schedule import SKIPPED, place_of
-from scotoma.steps.errors import leave_error
+from scotoma.steps.runner import leave_error
 from scotoma.steps.table import STEPS
 
 __all__ = ["record_failure"]

@@ -17,14 +17,13 @@ from scotoma.config import Config
 from scotoma.config.gate import GateRules
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.run import Run, code_digest, read_json, write_json
+from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import Sources, read_sources, write_sources
 from scotoma.run.step_logs import step_log
 from scotoma.steps.cluster.begin import begin_run, read_configuration, read_rules
-from scotoma.steps.errors import error_recorded
-from scotoma.steps.inputs.changed import look
-from scotoma.steps.inputs.newest import resolved
-from scotoma.steps.judging.terms import Judging
+from scotoma.steps.inputs import look, resolved
+from scotoma.steps.runner import error_recorded
 
 __all__ = ["NOTHING", "SKIPPED", "begin", "place_of", "remember"]
 

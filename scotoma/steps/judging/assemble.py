@@ -21,8 +21,8 @@ from scotoma.numbers import FEWEST_RUNS, holm
 from scotoma.numbers.enough import FEW
 from scotoma.run import Run
 from scotoma.run.sources import read_sources
-from scotoma.steps.external.precision import read_detectors
-from scotoma.steps.external.records import notes_on_models, weights_of
+from scotoma.steps.external_models import notes_on_models, weights_of
+from scotoma.steps.import_predictions import read_detectors
 from scotoma.steps.judging.previous import setup_digest
 from scotoma.steps.measures.scored import SHOWN
 from scotoma.storage.files import file_digest

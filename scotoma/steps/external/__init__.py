@@ -1,1 +1,0 @@
-"""Models and predictions that were made outside Scotoma."""

@@ -1,1 +1,0 @@
-"""What an audit is of, and what changed since the last."""

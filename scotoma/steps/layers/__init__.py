@@ -1,1 +1,0 @@
-"""Which layers did it?"""

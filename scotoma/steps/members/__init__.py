@@ -1,1 +1,0 @@
-"""The members of a shard: their files, their forms, what they predict."""

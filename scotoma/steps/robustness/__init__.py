@@ -1,1 +1,0 @@
-"""Members on corrupted pictures and other test sets: which are run, and what they predict."""
