@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from scotoma.config.shared import Frozen, Id
 from scotoma.config.sheet import Says
@@ -19,21 +20,26 @@ __all__ = [
     "MaxIncrease",
     "SincePreviousRule",
     "SlicesRule",
-    "some_limit",
+    "SomeLimit",
 ]
 
 
-def some_limit(limits: Any) -> Any:
-    """Refuse limits of which none is set."""
-    if limits.relative is None and limits.absolute is None:
-        name = "max_increase" if isinstance(limits, MaxIncrease) else "max_worse"
-        raise ValueError(f"{name} needs relative, absolute or both; add one of them")
-    return limits
+class SomeLimit(Frozen):
+    """How far something may move; with both limits, both must be exceeded."""
+
+    key: ClassVar[str]
+    relative: float | None
+    absolute: float | None
+
+    def _misfits(self) -> Iterator[str]:
+        if self.relative is None and self.absolute is None:
+            yield f"{self.key} needs relative, absolute or both; add one of them"
 
 
-class MaxIncrease(Frozen):
+class MaxIncrease(SomeLimit):
     """How far a rate may rise; with both limits, both must be exceeded."""
 
+    key = "max_increase"
     relative: Annotated[float | None, Says("write 0.2 for +20%")] = Field(
         None, ge=0, lt=10, description="Limit of compressed / dense - 1, a fraction: 0.2 for +20%."
     )
@@ -43,8 +49,6 @@ class MaxIncrease(Frozen):
         lt=1,
         description="Limit of compressed - dense, a fraction: 0.005 for half a point.",
     )
-
-    _limited = model_validator(mode="after")(some_limit)
 
 
 class GateRule(Frozen):
@@ -56,6 +60,7 @@ class GateRule(Frozen):
 class GroupsRule(GateRule):
     """A rule that may be of some groups only."""
 
+    over: str
     attributes: list[str] | None = Field(
         None,
         min_length=1,
@@ -70,11 +75,11 @@ class GroupsRule(GateRule):
         0, ge=0, description="Groups with fewer test examples are left out, and listed."
     )
 
-    def _only_groups_are_chosen(self, over: str) -> None:
+    def _misfits(self) -> Iterator[str]:
         chosen = ("attributes", "exclude", "min_examples")
-        if over != "groups" and (names := [key for key in self.changed() if key in chosen]):
-            raise ValueError(
-                f"rule {self.id!r} asks over {over} and chooses groups with {names[0]}; "
+        if self.over != "groups" and (names := [key for key in self.changed() if key in chosen]):
+            yield (
+                f"rule {self.id!r} asks over {self.over} and chooses groups with {names[0]}; "
                 f"write over: groups or remove {names[0]}"
             )
 
@@ -88,20 +93,18 @@ class ChangeRule(GroupsRule):
     )
     max_increase: MaxIncrease
 
-    @model_validator(mode="after")
-    def _classes_have_no_error_of_their_own(self) -> ChangeRule:
-        self._only_groups_are_chosen(self.over)
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.metric == "unanswered" and self.over == "classes":
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} asks for missing answers over classes, and no answer is none; "
                 "write over: groups or all"
             )
         if self.metric == "error" and self.over == "classes":
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} asks for the error over classes, which is the fnr of each; "
                 "write metric: fnr"
             )
-        return self
 
 
 class CieRule(GateRule):

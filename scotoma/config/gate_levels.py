@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from scotoma.config.gate_changes import GateRule
 
@@ -77,36 +78,28 @@ class LevelRule(GateRule):
         16, ge=1, le=MOST_NEXT, description="How many next training runs must stay within."
     )
 
-    @model_validator(mode="after")
-    def _limits_that_fairness_keeps(self) -> LevelRule:
+    def _misfits(self) -> Iterator[str]:
         if self.min is None and self.max is None:
-            raise ValueError(f"rule {self.id!r} needs min, max or both; add one of them")
+            yield (f"rule {self.id!r} needs min, max or both; add one of them")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(
-                f"rule {self.id!r} has min {self.min:g} above max {self.max:g}; exchange them"
-            )
+            yield (f"rule {self.id!r} has min {self.min:g} above max {self.max:g}; exchange them")
         fair = neutral(self.metric)
         low = self.min is not None and self.min > fair
         if low or (self.max is not None and self.max < fair):
             limit = f"min: {self.min:g}" if low else f"max: {self.max:g}"
             other = [name for name in twins(self.metric.partition(".")[2]) if name != self.metric]
             hint = f" or {other[0]}, which is fair at {neutral(other[0]):g}" if other else ""
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} forbids fairness: {self.metric} is {fair:g} where groups are "
                 f"treated alike, got {limit}; write {'max' if low else 'min'}{hint}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _labels_have_no_members(self) -> LevelRule:
         asked = [name for name in self.changed() if name in ("of", "next_runs")]
         if self.metric in OF_LABELS and asked:
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} asks {self.metric} of models, but it describes the training "
                 f"data; remove {asked[0]}"
             )
         if self.of == "mean" and "next_runs" in asked:
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} has next_runs, but of: mean asks for no single run; remove one"
             )
-        return self

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from scotoma.config.gate_changes import GroupsRule, some_limit
-from scotoma.config.shared import Frozen
+from scotoma.config.gate_changes import GroupsRule, SomeLimit
 
 __all__ = ["MaxWorse", "ScoreRule"]
 
 
-class MaxWorse(Frozen):
+class MaxWorse(SomeLimit):
     """How much worse a mean may get; with both limits, both must be exceeded."""
 
+    key = "max_worse"
     relative: float | None = Field(
         None,
         ge=0,
@@ -23,8 +24,6 @@ class MaxWorse(Frozen):
         "dense / compressed - 1 where higher is.",
     )
     absolute: float | None = Field(None, ge=0, description="In the unit of the score.")
-
-    _limited = model_validator(mode="after")(some_limit)
 
 
 class ScoreRule(GroupsRule):
@@ -37,17 +36,15 @@ class ScoreRule(GroupsRule):
     )
     max_worse: MaxWorse
 
-    @model_validator(mode="after")
-    def _choices_fit(self) -> ScoreRule:
-        self._only_groups_are_chosen(self.over)
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         if self.over == "slices" and self.max_worse.absolute is None:
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} asks over slices, whose change is in the unit of the score; "
                 "write max_worse.absolute"
             )
         if self.over == "slices" and self.max_worse.relative is not None:
-            raise ValueError(
+            yield (
                 f"rule {self.id!r} asks over slices, which have no relative change; leave out "
                 "max_worse.relative"
             )
-        return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from scotoma.config.pod_environment import launcher_fault
+from scotoma.config.pod_environment import launcher_faults
 from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
 from scotoma.storage.credentials import looks_secret
@@ -65,15 +66,13 @@ class Toleration(Frozen):
     value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
-    @model_validator(mode="after")
-    def _exists_has_no_value(self) -> Toleration:
+    def _misfits(self) -> Iterator[str]:
         if self.operator == "Exists" and self.value is not None:
-            raise ValueError(
+            yield (
                 f"a toleration with operator Exists has no value, got {self.value!r}; leave it out"
             )
         if self.operator == "Equal" and self.key is None:
-            raise ValueError("a toleration without key needs operator Exists; name the key")
-        return self
+            yield ("a toleration without key needs operator Exists; name the key")
 
 
 class Place(Frozen):
@@ -115,13 +114,13 @@ class Kubeflow(Frozen):
         None, min_length=1, max_length=100, description="Experiment in KFP."
     )
     service_account: Name | None = Field(None, description="The account that the steps run as.")
-    images: Images = Images()
+    images: Images = Field(default_factory=Images)
     shards: int = Field(4, ge=1, le=64, description="Number of tasks that share the members.")
     parallelism: int | None = Field(
         None, ge=1, description="Shards that run at a time; empty: all."
     )
-    training: Place = Field(Place(), description="For train, prune and predict.")
-    others: Place = Field(Place(), description="For all other steps.")
+    training: Place = Field(default_factory=Place, description="For train, prune and predict.")
+    others: Place = Field(default_factory=Place, description="For all other steps.")
     volume: Volume | None = Field(None, description="Needed for runs that are not in s3://.")
     scratch: Quantity = Field("20Gi", description="Disk space of each task.")
     environment: dict[Variable, str] = Field(
@@ -131,7 +130,7 @@ class Kubeflow(Frozen):
     secrets: dict[Name, list[Variable]] = Field(
         default_factory=dict, description="Keys of each Kubernetes secret that become variables."
     )
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=Limits)
 
     @field_validator("others")
     @classmethod
@@ -142,23 +141,16 @@ class Kubeflow(Frozen):
             )
         return others
 
-    @model_validator(mode="after")
-    def _launcher_takes_the_variables(self) -> Kubeflow:
-        if fault := launcher_fault(self.environment, self.secrets):
-            raise ValueError(fault)
-        return self
-
-    @model_validator(mode="after")
-    def _secrets_are_not_written_down(self) -> Kubeflow:
+    def _misfits(self) -> Iterator[str]:
+        yield from launcher_faults(self.environment, self.secrets)
         for name, value in self.environment.items():
             if looks_secret(name, value):
-                raise ValueError(
+                yield (
                     f"kubeflow.environment.{name} looks secret, and everyone could read it in the "
                     "pipeline; put it into a Kubernetes secret and name that in kubeflow.secrets"
                 )
         if self.endpoint is not None and looks_secret("", self.endpoint):
-            raise ValueError(
+            yield (
                 "kubeflow.endpoint has credentials in its address; leave them out and set "
                 "SCOTOMA_KFP_TOKEN"
             )
-        return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
@@ -14,13 +14,11 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.mitigation import Mitigation
-from scotoma.config.retraining import Retraining
 from scotoma.config.shared import Frozen, twice
 from scotoma.config.techniques import TECHNIQUES
 
 if TYPE_CHECKING:
-    from scotoma.sources.contract import Source
+    from scotoma.config.model import Config
 
 __all__ = [
     "ABSENT",
@@ -30,9 +28,9 @@ __all__ = [
     "Label",
     "labels_as_groups",
     "parts_as_examples",
-    "refuse_unread_labels",
     "spelled_out",
     "threshold_classes",
+    "unread_labels",
 ]
 
 PRESENT, ABSENT = "present", "absent"
@@ -102,31 +100,22 @@ class Label(Frozen):
                 return value | derived
         return value
 
-    @model_validator(mode="after")
-    def _columns_are_labels(self) -> Label:
-        if not self.columns:
-            if asked := [key for key in SEVERAL if key in self.model_fields_set]:
-                raise ValueError(
-                    f"label.{asked[-1]} is for several labels; name their columns in label.columns"
-                )
-            return self
+    def _misfits(self) -> Iterator[str]:
+        asked = [key for key in SEVERAL if key in self.model_fields_set]
+        if not self.columns and asked:
+            yield f"label.{asked[-1]} is for several labels; name their columns in label.columns"
         if len(self.columns) == 1:
-            raise ValueError(
-                f"label.columns names one label, {self.columns[0]!r}; write label.column"
-            )
-        twice(self.columns, "label.columns names {!r} twice; keep one of them")
+            yield f"label.columns names one label, {self.columns[0]!r}; write label.column"
+        yield from twice(self.columns, "label.columns names {!r} twice; keep one of them")
         if clash := [name for name in self.columns if name in OF_FILES]:
-            raise ValueError(
+            yield (
                 f"label.columns names {clash[0]!r}, which is a column of every table of "
                 "predictions; rename the label"
             )
         if isinstance(self.thresholds, dict) and (
             unknown := [name for name in self.thresholds if name not in self.columns]
         ):
-            raise ValueError(
-                f"label.thresholds names {unknown[0]!r}, which is not among label.columns"
-            )
-        return self
+            yield f"label.thresholds names {unknown[0]!r}, which is not among label.columns"
 
     @model_serializer(mode="wrap")
     def _without_keys_of_several_labels(self, write: SerializerFunctionWrapHandler) -> Any:
@@ -222,72 +211,56 @@ def labels_as_groups(content: Any) -> Any:
     return content
 
 
-def refuse_unread_labels(
-    label: Label,
-    source: Source,
-    *,
-    mitigation: Mitigation | None,
-    retraining: Retraining | None,
-    others: Mapping[str, object],
-) -> None:
-    """Refuse several labels where nothing reads them.
-
-    Args:
-        label: The section.
-        source: The section.
-        mitigation: The section, if there is one.
-        retraining: The section, if there is one.
-        others: Sections for one label by name, None where there is none.
-
-    Raises:
-        ValueError: The source or a section is for one label.
-    """
+def unread_labels(config: Config) -> Iterator[str]:
+    """What of the labels nothing reads, a sentence each."""
+    label, source, mitigation = config.label, config.source, config.mitigation
+    retraining = config.retraining
     if (score := source.score) is not None:
-        _refuse_unread_label(label, of_error=not score.given)
+        yield from _unread_label(label, of_error=not score.given)
         if retraining is not None and retraining.no_worse_than_previous is not False:
-            raise ValueError(
+            yield (
                 "retraining.no_worse_than_previous compares classes, and source.kind scores has "
                 "numbers; set it to false"
             )
     if not label.columns:
         return
     if not source.may_have_several_labels:
-        raise ValueError(
+        yield (
             f"label.columns names several labels, and source.kind {source.kind} reads one; audit "
             "predictions or onnx models, or train with image_folder or coco"
         )
-    for name, section in others.items():
-        if section is not None:
-            raise ValueError(
+    for name in ("tournament", "robustness"):
+        if getattr(config, name) is not None:
+            yield (
                 f"{name} is for one label and label.columns names several; leave out one of them"
             )
     if mitigation is not None and not mitigation.facts.several_labels:
         known = [name for name, one in TECHNIQUES.items() if one.several_labels]
-        raise ValueError(
+        yield (
             f"mitigation.technique {mitigation.technique} is for one label and label.columns names "
             f"several; choose one of {', '.join(known)}"
         )
     if source.columns_of_answers:
-        raise ValueError(
+        yield (
             "source.columns holds one prediction a model and label.columns names several labels; "
             "write one file a model, {variant}/{model}.csv, with a column for each label"
         )
 
 
-def _refuse_unread_label(label: Label, *, of_error: bool) -> None:
-    """Refuse a label that scores have no use for, and an error without one."""
+def _unread_label(label: Label, *, of_error: bool) -> Iterator[str]:
+    """A label that scores have no use for, and an error without one."""
     if label.columns or label.threshold is not None or label.positive is not None:
-        raise ValueError(
+        yield (
             "label.columns, label.threshold and label.positive are for classes, and source.kind "
             "scores has numbers; leave them out"
         )
     if of_error and label.column is None:
-        raise ValueError(
+        yield (
             "label.column is missing, the column of the true numbers that source.measure compares "
             "with; name it, or write measure: given"
         )
     if not of_error and label.column is not None:
-        raise ValueError(
+        yield (
             "label.column is not read where the score is given; leave it out, or write measure: "
             "absolute_error"
         )

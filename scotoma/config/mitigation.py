@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
@@ -40,9 +41,6 @@ class Mitigation(Frozen):
         ge=0,
         description="UC, GR: weight of the adversary's term; empty: 1 for UC, 0.1 for GR.",
     )
-    adversary_rate: float = Field(
-        1e-3, gt=0, description="UC, GR, A4, A5: Adam's rate of the adversary."
-    )
     reversal: float | None = Field(
         None,
         ge=0,
@@ -59,7 +57,6 @@ class Mitigation(Frozen):
     eta: float | None = Field(
         None, ge=0, description="L2, ALM: weight of the penalty; empty: 0.1 for L2, 1 for ALM."
     )
-    group_rate: float = Field(0.01, ge=0, description="group-dro: step size of the group weights.")
     first_steps: float = Field(
         0.2, gt=0, lt=1, description="JTT: length of the first training, fraction of the steps."
     )
@@ -80,10 +77,6 @@ class Mitigation(Frozen):
     )
     margin: float = Field(
         0.01, ge=0, lt=1, description="CEAG: largest excess fall of a group's accuracy, a fraction."
-    )
-    dual_rate: float = Field(0.1, gt=0, description="CEAG: step size of the multipliers.")
-    remembered: int = Field(
-        64, ge=1, le=10_000, description="CEAG: newest examples of a group that its accuracy is of."
     )
 
     @property
@@ -109,6 +102,11 @@ class Mitigation(Frozen):
     def chooses(self) -> bool:
         """Whether settings are chosen on held-out training examples, whose groups count then."""
         return self.tried_first_steps is not None or self.tried_repeats is not None
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether training reads groups, or who chooses its settings does."""
+        return self.facts.train_groups != "no" or self.chooses
 
     @property
     def tried(self) -> tuple[list[float], list[int]]:
@@ -144,31 +142,27 @@ class Mitigation(Frozen):
         order = {"protocol": self.protocol} if trains else {}
         return {"family": self.family, **kept, **order}
 
-    @model_validator(mode="after")
-    def _attribute_is_there_where_it_counts(self) -> Mitigation:
-        free = self.facts.train_groups == "no" and not self.chooses
-        if free and self.attribute is not None:
-            raise ValueError(
+    def _misfits(self) -> Iterator[str]:
+        if not self.reads_groups and self.attribute is not None:
+            yield (
                 f"mitigation.attribute has no effect on {self.technique}, which reads no groups; "
                 "leave it out"
             )
-        if not free and self.attribute is None:
-            raise ValueError(
+        if self.reads_groups and self.attribute is None:
+            yield (
                 f"mitigation.technique {self.technique} needs an attribute, got none; name one of "
                 "groups as mitigation.attribute"
             )
-        return self
+        yield from self._keys_without_effect()
 
-    @model_validator(mode="after")
-    def _every_key_has_an_effect(self) -> Mitigation:
+    def _keys_without_effect(self) -> Iterator[str]:
         for key in {key: None for one in TECHNIQUES.values() for key in one.settings}:
             if key not in self.facts.settings and key in self.changed():
                 owners = [name for name, one in TECHNIQUES.items() if key in one.settings]
-                raise ValueError(
+                yield (
                     f"mitigation.{key} is for {_and(owners)}, and the technique is "
                     f"{self.technique}; leave it out"
                 )
-        return self
 
 
 def _and(names: list[str]) -> str:
@@ -188,9 +182,9 @@ class Contestant(Mitigation):
         description="Name of its audit; empty: that of the technique.",
     )
 
-    @model_validator(mode="after")
-    def _attribute_is_there_where_it_counts(self) -> Contestant:
-        return self  # the tournament may name it for all, and says once where it does not
+    def _misfits(self) -> Iterator[str]:
+        # The tournament may name the attribute for all, and says once where it does not.
+        return self._keys_without_effect()
 
     @property
     def refits(self) -> bool:
@@ -260,24 +254,19 @@ class Contest(Frozen):
 
     _spell_out = model_validator(mode="before")(_spelled_out)
 
-    @model_validator(mode="after")
-    def _groups_are_there_where_they_count(self) -> Contest:
+    def _misfits(self) -> Iterator[str]:
         for one in self.techniques:
-            free = one.facts.train_groups == "no" and not one.chooses
-            if not free and one.attribute is None:
-                raise ValueError(
+            if one.reads_groups and one.attribute is None:
+                yield (
                     f"tournament.techniques {one.called} needs an attribute, got none; name one of "
                     "groups as tournament.attribute"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _each_name_stands_once(self) -> Contest:
         names = [one.called for one in self.techniques]
-        twice(names, "tournament.techniques names {} twice; keep one of them, or give each a name")
+        yield from twice(
+            names, "tournament.techniques names {} twice; keep one of them, or give each a name"
+        )
         if BASE in names:
-            raise ValueError(f"tournament.techniques calls one {BASE}, as the baseline; rename it")
-        return self
+            yield (f"tournament.techniques calls one {BASE}, as the baseline; rename it")
 
     def mitigations(self) -> dict[str, Mitigation]:
         """Each technique that trains members, by name.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -21,8 +21,8 @@ from scotoma.config.label import (
     Label,
     labels_as_groups,
     parts_as_examples,
-    refuse_unread_labels,
     spelled_out,
+    unread_labels,
 )
 from scotoma.config.limits import ReaderLimits
 from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
@@ -35,7 +35,7 @@ from scotoma.config.shared import Frozen, twice
 from scotoma.config.sheet import Says
 from scotoma.config.techniques import BASE
 from scotoma.config.tracking import Tracking
-from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve
+from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve, way_of
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
 from scotoma.sources.registry import AnySource
@@ -119,13 +119,21 @@ class Config(Frozen):
     def _parts_of_an_example_are_rows(cls, content: Any) -> Any:
         return labels_as_groups(parts_as_examples(content))
 
-    @model_validator(mode="after")
-    def _several_labels_have_a_source(self) -> Config:
-        refuse_unread_labels(
-            self.label, self.source, mitigation=self.mitigation, retraining=self.retraining,
-            others={"tournament": self.tournament, "robustness": self.robustness},
-        )  # fmt: skip
-        return self
+    def _misfits(self) -> Iterator[str]:
+        yield from unread_labels(self)
+        yield from self._misfits_of_variants()
+        yield from self._misfits_of_training()
+        yield from self._misfits_of_mitigation()
+        yield from self._misfits_of_tournament()
+        yield from self.source.misfits_beside(self)
+        if self.robustness is not None:
+            yield from self.robustness.misfits_beside(
+                predicted=self.source.has_answers,
+                external=self.source.has_models,
+                keep_scores=bool(self.keep_scores),
+                labelled=self.label.column is not None,
+                variants=self.resolved_variants,
+            )
 
     @field_validator("variants")
     @classmethod
@@ -141,140 +149,9 @@ class Config(Frozen):
             raise ValueError("variants must name `dense`: every change is measured against it")
         if len(names) < 2:
             raise ValueError("variants must name a compressed one, such as {prune: [0.9]}")
-        twice(names, "variants names {} twice; keep one of them")
+        for sentence in twice(names, "variants names {} twice; keep one of them"):
+            raise ValueError(sentence)
         return entries
-
-    @model_validator(mode="after")
-    def _models_come_from_one_place(self) -> Config:
-        taken = self.source.variants_key
-        for entry in self.variants:
-            way = "" if entry == "dense" else next(iter(type(entry).model_fields))
-            made = way not in MADE_ELSEWHERE
-            if not way or (made if self.source.trains else way == taken):
-                continue
-            if not made:
-                raise ValueError(
-                    f"variants holds {{{way}: ...}}, which is for source.kind {way}; list "
-                    "external models there"
-                )
-            raise ValueError(
-                f"variants holds {{{way}: ...}}, which needs networks that are trained here; "
-                f"{self.source.name_variants}"
-            )
-        if self.population.forked and not self.source.trains:
-            raise ValueError(
-                "population.forked is for networks that are trained here, and source.kind is "
-                f"{self.source.kind}; leave it out"
-            )
-        if self.baseline is not None and not self.source.has_answers:
-            raise ValueError(
-                "baseline is for source.kind predictions; other sources use `dense`, so leave it "
-                "out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _mitigation_fits(self) -> Config:
-        wide = self.source.columns_of_answers
-        unlisted = wide or self.source.score or self.source.boxes
-        if self.keep_scores == "full" and unlisted:
-            raise ValueError(
-                "keep_scores full needs a column scores, a list for each example and model, and "
-                f"{'source.columns' if wide else f'source.kind {self.source.kind}'} has none; "
-                "choose true or false"
-            )
-        if (asked := self.mitigation) is None:
-            return self
-        if not self.source.trains:
-            raise ValueError(
-                "mitigation is for networks that are trained here, and source.kind is "
-                f"{self.source.kind}; leave it out"
-            )
-        known = list(self.groups.attributes)
-        if asked.attribute is not None and asked.attribute not in known:
-            raise ValueError(
-                f"mitigation.attribute {asked.attribute!r} is not among groups {known}"
-                f"{nearest(asked.attribute, known)}"
-            )
-        if asked.facts.slot == "dense beside" and not self.population.forked:
-            raise ValueError(
-                f"mitigation.technique {asked.technique} needs a dense model of the seed of each "
-                "pruned one; set population.forked to true"
-            )
-        if asked.facts.slot == "map adversary" and not has_stages(self.source.model):
-            raise ValueError(
-                f"mitigation.technique {asked.technique} reads the map of a stage of a ResNet, and "
-                f"source.model {self.source.model!r} has none; choose a ResNet of torchvision, "
-                "cifar-resnet18 or tiny-convnet"
-            )
-        if asked.heads and self.robustness is not None:
-            raise ValueError(
-                f"robustness cannot run models of mitigation.technique {asked.technique}, which "
-                "have a score for every group and class; leave out one of them"
-            )
-        if asked.heads and self.keep_scores is True:
-            raise ValueError(
-                f"mitigation.technique {asked.technique} has no probability of a class and keeps "
-                "every score; leave out keep_scores"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _each_technique_fits(self) -> Config:
-        if self.tournament is None:
-            return self
-        if self.mitigation is not None:
-            raise ValueError(
-                "tournament trains a baseline without mitigation; leave out one of the two"
-            )
-        known = list(self.groups.attributes)
-        for one in self.tournament.refits().values():
-            if one.attribute not in known:
-                raise ValueError(
-                    f"tournament.techniques {one.called} needs one of groups {known}, got "
-                    f"{one.attribute!r}; name it as tournament.attribute"
-                )
-        try:
-            self.contestants()
-        except ValidationError as error:
-            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
-        return self
-
-    def contestants(self) -> dict[str, Config]:
-        """The configuration of each audit of a tournament that trains: `base`, then techniques."""
-        if self.tournament is None:
-            return {}
-        plain = {key: getattr(self, key) for key in type(self).model_fields} | {"tournament": None}
-        each = {BASE: None, **self.tournament.mitigations()}
-        return {name: Config(**plain | {"mitigation": one}) for name, one in each.items()}
-
-    @property
-    def keeps_every_score(self) -> bool:
-        """Whether every score of every member is kept, in `scores`."""
-        heads = self.mitigation is not None and self.mitigation.heads
-        return heads or self.keep_scores == "full"
-
-    @model_validator(mode="after")
-    def _labels_are_where_they_are_needed(self) -> Config:
-        if self.label.column is None and self.source.trains:
-            raise ValueError(
-                f"label is none and source.kind {self.source.kind} trains networks, which needs "
-                "labels; name label.column, or audit predictions or ONNX models"
-            )
-        self.source.refuse_misfits(self)
-        return self
-
-    @model_validator(mode="after")
-    def _robustness_fits(self) -> Config:
-        if self.robustness is not None:
-            self.robustness.refuse_misfits(
-                predicted=self.source.has_answers,
-                external=self.source.has_models,
-                keep_scores=bool(self.keep_scores),
-                labelled=self.label.column is not None,
-                variants=self.resolved_variants,
-            )
-        return self
 
     @field_validator("advantaged")
     @classmethod
@@ -292,14 +169,112 @@ class Config(Frozen):
                 )
         return values
 
-    @model_validator(mode="after")
-    def _identical_members_are_trained(self) -> Config:
-        if self.population.identical and not self.source.trains:
-            raise ValueError(
-                "population.identical is for networks that are trained here, and source.kind is "
-                f"{self.source.kind}; leave it out"
+    def _misfits_of_variants(self) -> Iterator[str]:
+        """Models come from one place."""
+        for way in map(way_of, self.variants):
+            taken = way in MADE_ELSEWHERE
+            if way == "dense" or (
+                not taken if self.source.trains else way == self.source.variants_key
+            ):
+                continue
+            yield f"variants holds {{{way}: ...}}, " + (
+                f"which is for source.kind {way}; list external models there"
+                if taken
+                else f"which needs networks that are trained here; {self.source.name_variants}"
             )
-        return self
+        if self.baseline is not None and not self.source.has_answers:
+            yield (
+                "baseline is for source.kind predictions; other sources use `dense`, so leave it "
+                "out"
+            )
+        wide = self.source.columns_of_answers
+        if self.keep_scores == "full" and (wide or self.source.score or self.source.boxes):
+            yield (
+                "keep_scores full needs a column scores, a list for each example and model, and "
+                f"{'source.columns' if wide else f'source.kind {self.source.kind}'} has none; "
+                "choose true or false"
+            )
+
+    def _misfits_of_training(self) -> Iterator[str]:
+        """What only networks that are trained here can be asked, and what these need."""
+        asked = {
+            "population.forked": self.population.forked,
+            "population.identical": self.population.identical,
+            "mitigation": self.mitigation is not None,
+        }
+        for name in asked:
+            if asked[name] and not self.source.trains:
+                yield (
+                    f"{name} is for networks that are trained here, and source.kind is "
+                    f"{self.source.kind}; leave it out"
+                )
+        if self.label.column is None and self.source.trains:
+            yield (
+                f"label is none and source.kind {self.source.kind} trains networks, which needs "
+                "labels; name label.column, or audit predictions or ONNX models"
+            )
+
+    def _misfits_of_mitigation(self) -> Iterator[str]:
+        if (asked := self.mitigation) is None:
+            return
+        known, called = list(self.groups.attributes), f"mitigation.technique {asked.technique}"
+        if asked.attribute is not None and asked.attribute not in known:
+            yield (
+                f"mitigation.attribute {asked.attribute!r} is not among groups {known}"
+                f"{nearest(asked.attribute, known)}"
+            )
+        if asked.facts.slot == "dense beside" and not self.population.forked:
+            yield (
+                f"{called} needs a dense model of the seed of each pruned one; set "
+                "population.forked to true"
+            )
+        if asked.facts.slot == "map adversary" and not has_stages(self.source.model):
+            yield (
+                f"{called} reads the map of a stage of a ResNet, and source.model "
+                f"{self.source.model!r} has none; choose a ResNet of torchvision, cifar-resnet18 "
+                "or tiny-convnet"
+            )
+        if asked.heads and self.robustness is not None:
+            yield (
+                f"robustness cannot run models of {called}, which have a score for every group "
+                "and class; leave out one of them"
+            )
+        if asked.heads and self.keep_scores is True:
+            yield (
+                f"{called} has no probability of a class and keeps every score; leave out "
+                "keep_scores"
+            )
+
+    def _misfits_of_tournament(self) -> Iterator[str]:
+        if self.tournament is None:
+            return
+        if self.mitigation is not None:
+            yield "tournament trains a baseline without mitigation; leave out one of the two"
+        known = list(self.groups.attributes)
+        for one in self.tournament.refits().values():
+            if one.attribute not in known:
+                yield (
+                    f"tournament.techniques {one.called} needs one of groups {known}, got "
+                    f"{one.attribute!r}; name it as tournament.attribute"
+                )
+        for config in self.contestants().values():
+            yield from config._misfits()
+
+    def contestants(self) -> dict[str, Config]:
+        """The configuration of each audit of a tournament that trains: `base`, then techniques."""
+        if self.tournament is None:
+            return {}
+        each = {BASE: None, **self.tournament.mitigations()}
+        return {
+            name: self.model_copy(update={"tournament": None, "mitigation": one})
+            for name, one in each.items()
+        }
+
+    @property
+    def keeps_every_score(self) -> bool:
+        """Whether every score of every member is kept, in `scores`."""
+        heads = self.mitigation is not None and self.mitigation.heads
+        return heads or self.keep_scores == "full"
 
     def completed(self) -> Config:
         """The same with what files of the source say: variants, classes, sizes of images."""

@@ -7,9 +7,9 @@ the step leaves no log and no error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-__all__ = ["launcher_fault"]
+__all__ = ["launcher_faults"]
 
 SWITCH = "true|false"
 CHECKSUM = "when_supported|when_required"
@@ -51,23 +51,25 @@ RESERVED = (
 )
 
 
-def launcher_fault(environment: Mapping[str, str], secrets: Mapping[str, list[str]]) -> str:
-    """Say which variable would end a step before it begins; empty if none would.
+def launcher_faults(
+    environment: Mapping[str, str], secrets: Mapping[str, list[str]]
+) -> Iterator[str]:
+    """Say which variables would end a step before it begins, a sentence each.
 
     Args:
         environment: `kubeflow.environment`.
         secrets: `kubeflow.secrets`, whose values nobody knows here.
 
-    >>> launcher_fault({"AWS_RETRY_MODE": "standard"}, {})
-    ''
-    >>> launcher_fault({"AWS_RETRY_MODE": "legacy"}, {}).partition(";")[0]
+    >>> list(launcher_faults({"AWS_RETRY_MODE": "standard"}, {}))
+    []
+    >>> next(launcher_faults({"AWS_RETRY_MODE": "legacy"}, {})).partition(";")[0]
     "kubeflow.environment.AWS_RETRY_MODE must be standard or adaptive, got 'legacy'"
     """
     named = [("environment", name) for name in environment]
     named += [(f"secrets.{secret}", name) for secret in secrets for name in secrets[secret]]
     for where, name in named:
         if re.fullmatch(RESERVED, name):
-            return (
+            yield (
                 f"kubeflow.{where} must not name {name}, which Kubeflow sets itself; leave it out"
             )
     for name, value in environment.items():
@@ -78,15 +80,14 @@ def launcher_fault(environment: Mapping[str, str], secrets: Mapping[str, list[st
         if not re.fullmatch(wanted, value, case):
             *others, last = wanted.split("|")
             words = f"{', '.join(others)} or {last}"
-            return (
+            yield (
                 f"kubeflow.environment.{name} must be {WORDS.get(name, words)}, got {value!r}; "
                 "Kubeflow's launcher ends the step at any other value"
             )
     names = {name for _, name in named}
     for name, beside in NEEDS.items():
         if name in names and names.isdisjoint(beside):
-            return (
+            yield (
                 f"kubeflow.environment with {name} needs {' or '.join(beside)} too, got none; "
                 "Kubeflow's launcher ends the step without"
             )
-    return ""

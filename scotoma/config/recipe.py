@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -143,25 +144,17 @@ class Recipe(Frozen):
             raise ValueError(f"steps {steps} and epochs {epochs} are both given; keep one of them")
         return {**values, "steps": DEFAULT_STEPS} if steps is None and epochs is None else values
 
-    @model_validator(mode="after")
-    def _pruning_ends_within_the_run(self) -> Recipe:
+    def _misfits(self) -> Iterator[str]:
         if self.prune_end <= self.prune_begin:
-            raise ValueError(
+            yield (
                 f"prune_end must be later than prune_begin, got {self.prune_end} and "
                 f"{self.prune_begin}; the CIE paper uses 0.9 and 0.1"
             )
-        if self.steps is None:
-            return self
-        _, last, _ = self.mask_updates
-        if last >= self.steps:
-            raise ValueError(
+        elif self.steps is not None and (last := self.mask_updates[1]) >= self.steps:
+            yield (
                 f"the last mask update would fall on step {last} of {self.steps}, after the last; "
                 "lower prune_every or prune_end, or train for more steps"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _every_key_has_an_effect(self) -> Recipe:
         cropped = self.augmentation.startswith("crop-")
         averaged = self.averaging != "none"
         needs = {
@@ -173,10 +166,9 @@ class Recipe(Frozen):
         }
         for key, (what, effective) in needs.items():
             if not effective and key in self.changed():
-                raise ValueError(
+                yield (
                     f"{key} {getattr(self, key):g} has no effect without {what}; add that, or "
                     "leave out the key"
                 )
         if self.schedule == "one-cycle" and self.warmup == 0:
-            raise ValueError("schedule one-cycle rises during warmup, which must be above 0, got 0")
-        return self
+            yield ("schedule one-cycle rises during warmup, which must be above 0, got 0")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from scotoma.config.gate_changes import GateRule
 from scotoma.config.shared import Frozen, distinct
@@ -58,14 +58,12 @@ class OtherTestSet(Frozen):
         "Needs robustness.confidence.",
     )
 
-    @model_validator(mode="after")
-    def _foreign_pictures_have_no_class(self) -> OtherTestSet:
+    def _misfits(self) -> Iterator[str]:
         if self.foreign and (self.classes or self.mask or self.selected_against):
-            raise ValueError(
+            yield (
                 f"robustness.sets {self.name!r} is of foreign pictures, which have no class; leave "
                 "out classes, mask and selected_against"
             )
-        return self
 
 
 class Robustness(Frozen):
@@ -102,9 +100,6 @@ class Robustness(Frozen):
         min_length=1,
         description="Families (noise, blur, weather, digital, extended) or single corruptions; "
         "empty for the 15 standard ones.",
-    )
-    extended: bool = Field(
-        False, description="Also low light, darkening, colour cast, lower resolution, occlusion."
     )
     corruption_seeds: int = Field(
         1, ge=1, le=20, description="Draws of each random corruption; their answers are averaged."
@@ -150,46 +145,38 @@ class Robustness(Frozen):
         False, description="Save each picture as JPEG 85, as ImageNet-C was published."
     )
 
-    @model_validator(mode="after")
-    def _pictures_are_corrupted_here_or_elsewhere(self) -> Robustness:
+    def _misfits(self) -> Iterator[str]:
         foreign_sets = [one.name for one in self.sets if one.foreign]
         if foreign_sets and not self.confidence:
-            raise ValueError(
+            yield (
                 f"robustness.sets {foreign_sets[0]!r} is of foreign pictures, which models can "
                 "only notice; add confidence: true"
             )
         if self.files is None and self.published is not None:
-            raise ValueError(
+            yield (
                 "robustness.published is for predictions on published files, and pictures that "
                 "are corrupted here are others; leave it out"
             )
         if self.files is not None:
             if foreign := [name for name in self.changed() if name not in OF_FILES]:
-                raise ValueError(
+                yield (
                     f"robustness.{foreign[0]} is for pictures that are corrupted here, and "
                     "robustness.files has predictions that are made; leave one of them out"
                 )
         elif self.profile is None:
             if not self.sets and not self.hard_sets:
-                raise ValueError(
-                    "robustness.profile is missing; `scaled` fits pictures of any size"
-                )
+                yield ("robustness.profile is missing; `scaled` fits pictures of any size")
             told_apart = {"confidence", "examples"} if self.sets and self.confidence else set()
             if foreign := [name for name in self.changed() if name not in OF_SETS | told_apart]:
-                raise ValueError(
+                yield (
                     f"robustness.{foreign[0]} is for corrupted pictures, and without "
                     "robustness.profile none are made; add the profile, or leave it out"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _full_leaves_nothing_to_choose(self) -> Robustness:
         if chosen := [name for name in self.changed() if name in OF_FULL and self.full]:
-            raise ValueError(
+            yield (
                 "robustness.full takes all examples, severities and members; leave "
                 f"robustness.{chosen[0]} out"
             )
-        return self
 
     @property
     def asked_examples(self) -> int:
@@ -206,7 +193,7 @@ class Robustness(Frozen):
         """How many members of each variant are run at most."""
         return sys.maxsize if self.full else self.members
 
-    def refuse_misfits(
+    def misfits_beside(
         self,
         *,
         predicted: bool,
@@ -214,8 +201,8 @@ class Robustness(Frozen):
         keep_scores: bool,
         labelled: bool,
         variants: Sequence[Variant],
-    ) -> None:
-        """Refuse what the rest of the configuration cannot give.
+    ) -> Iterator[str]:
+        """What it asks and the rest of the configuration cannot give, a sentence each.
 
         Args:
             predicted: Whether the models' predictions are all there is of them.
@@ -223,41 +210,38 @@ class Robustness(Frozen):
             keep_scores: Whether scores of clean pictures are kept.
             labelled: Whether examples have labels.
             variants: All variants.
-
-        Raises:
-            ValueError: A key asks for more.
         """
         if predicted and self.files is None and (self.profile is not None or self.sets):
-            raise ValueError(
+            yield (
                 "robustness runs models on corrupted pictures, and source.kind predictions has "
                 "none; name predictions on corrupted pictures in robustness.files, or audit the "
                 "models with source.kind onnx"
             )
         if not predicted and self.files is not None:
-            raise ValueError(
+            yield (
                 "robustness.files is for source.kind predictions; name robustness.profile instead, "
                 "so that the models are run on corrupted pictures"
             )
         if self.checkpoints is not None and external:
-            raise ValueError(
+            yield (
                 "robustness.checkpoints are kept while dense models are trained, and source.kind "
                 "onnx trains none; add early ones to the models, and name them in "
                 "robustness.matched"
             )
         if self.confidence and not keep_scores:
-            raise ValueError(
+            yield (
                 "robustness.confidence compares with how sure models are on clean pictures, which "
                 "needs keep_scores: true; set it, or leave confidence out"
             )
         for one in self.sets:
             if one.selected_against in [variant.name for variant in variants]:
-                raise ValueError(
+                yield (
                     f"robustness.sets {one.name!r} was selected against {one.selected_against!r}, "
                     "which this audit would judge by it; choose pictures with half of the models, "
                     "and audit the other half"
                 )
         if not labelled:
-            raise ValueError(
+            yield (
                 "robustness compares accuracies, which need labels, and label is none; name "
                 "label.column, or leave it out"
             )

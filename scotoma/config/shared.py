@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["Frozen", "Id", "distinct", "twice"]
 
@@ -25,26 +25,34 @@ class Frozen(BaseModel):
         defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
         return [name for name, default in defaults.items() if getattr(self, name) != default]
 
+    def _misfits(self) -> Iterator[str]:
+        """What in it does not go together, a sentence each."""
+        return iter(())
 
-def twice(names: Sequence[str], rule: str) -> None:
-    """Refuse names that stand twice.
+    @model_validator(mode="after")
+    def _keys_go_together(self) -> Self:
+        for sentence in self._misfits():
+            raise ValueError(sentence)
+        return self
+
+
+def twice(names: Sequence[str], rule: str) -> Iterator[str]:
+    """The sentence on names that stand twice, if there are any.
 
     Args:
         names: The names.
         rule: The sentence, with `{}` for them.
-
-    Raises:
-        ValueError: One does.
     """
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(rule.format(", ".join(doubled)))
+        yield rule.format(", ".join(doubled))
 
 
 def distinct(rule: str, name: Callable[[Any], str] = str) -> AfterValidator:
     """The rule that nothing in a list has the name of another; see `twice`."""
 
     def checked(values: list[Any]) -> list[Any]:
-        twice([name(value) for value in values], rule)
+        for sentence in twice([name(value) for value in values], rule):
+            raise ValueError(sentence)
         return values
 
     return AfterValidator(checked)

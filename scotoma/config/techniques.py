@@ -68,7 +68,7 @@ def _subset(slot: Literal["ratio", "size"], number: float, words: str) -> Techni
 def _map_adversary(stage: int, words: str) -> TechniqueFacts:
     return TechniqueFacts(
         slot="map adversary", words=words, source="Wang et al. 2019", number=stage,
-        settings=("adversary_rate", "reversal", "frozen_steps"), two_groups=True,
+        settings=("reversal", "frozen_steps"), two_groups=True,
         several_labels=True,
     )  # fmt: skip
 
@@ -112,18 +112,18 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     ),
     "UC": TechniqueFacts(
         slot="adversary", words="features from which no head can tell the group",
-        source="Tzeng et al. 2015", settings=("alpha", "adversary_rate"), number=1.0,
+        source="Tzeng et al. 2015", settings=("alpha",), number=1.0,
         note=_UNSTABLE,
     ),
     "GR": TechniqueFacts(
         slot="adversary",
         words="gradient reversal by name, a projection of gradients by its code",
-        source="Zhang, Lemoine, Mitchell 2018", settings=("alpha", "adversary_rate"),
+        source="Zhang, Lemoine, Mitchell 2018", settings=("alpha",),
         number=0.1, note=_UNSTABLE,
     ),
     "group-dro": TechniqueFacts(
         slot="loss", words="cells weighted by their losses, drawn alike",
-        source="Sagawa et al. 2020", settings=("group_rate",),
+        source="Sagawa et al. 2020",
     ),
     "JTT": TechniqueFacts(
         slot="two trainings", words="errors of a first training repeated in a second",
@@ -146,7 +146,7 @@ TECHNIQUES: dict[str, TechniqueFacts] = {
     ),
     "CEAG": TechniqueFacts(
         slot="dense beside", words="pruning with a bound on each group's excess fall of accuracy",
-        source="Hashemizadeh et al. 2024", settings=("margin", "dual_rate", "remembered"),
+        source="Hashemizadeh et al. 2024", settings=("margin",),
     ),
     "R1": _subset("ratio", 1.0, "a subset in which two groups are as many for every label; "
                                 "several labels too"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -10,7 +11,6 @@ from pydantic import (
     Field,
     Tag,
     field_validator,
-    model_validator,
 )
 
 from scotoma.config.shared import Frozen
@@ -29,6 +29,7 @@ __all__ = [
     "Variant",
     "VariantEntry",
     "resolve",
+    "way_of",
 ]
 
 
@@ -86,35 +87,18 @@ class Int8(Frozen):
         description="static: the first images of the shuffle, or as many of each class and group.",
     )
 
-    @model_validator(mode="after")
-    def _published_images_are_not_balanced(self) -> Int8:
+    def _misfits(self) -> Iterator[str]:
         if self.protocol == "published" and self.calibration == "group-balanced":
-            raise ValueError(
+            yield (
                 "protocol: published takes the first training images as they stand, and "
                 "calibration: group-balanced chooses them; keep one of them"
             )
-        return self
 
 
 class Float16(Frozen):
     """The dense members in half precision."""
 
     float16: Literal[True]
-
-
-Models = Annotated[
-    int | None,
-    Field(ge=1, le=255, description="Models of each of these; null for population.models."),
-]
-
-
-def _paired_models_are_as_many(entry: Any) -> Any:
-    if entry.paired and entry.models is not None:
-        raise ValueError(
-            f"paired variants have as many models as dense, got models: {entry.models}; leave out "
-            "models, or paired"
-        )
-    return entry
 
 
 def _short(name: str) -> str:
@@ -127,24 +111,36 @@ def _short(name: str) -> str:
     return name
 
 
-class Onnx(Frozen):
+class External(Frozen):
+    """Variants that others made."""
+
+    paired: bool = Field(
+        False, description="Each model was made from the dense one, or baseline, of its name."
+    )
+    models: int | None = Field(
+        None, ge=1, le=255, description="Models of each of these; null for population.models."
+    )
+    bits: Literal[4, 8, 16, 32] | None = Field(
+        None, description="Bits per weight, if known: a note says where they are stored otherwise."
+    )
+
+    def _misfits(self) -> Iterator[str]:
+        if self.paired and self.models is not None:
+            yield (
+                f"paired variants have as many models as dense, got models: {self.models}; leave "
+                "out models, or paired"
+            )
+
+
+class Onnx(External):
     """External models, one variant a folder of `source.models`."""
 
     onnx: list[
         Annotated[str, Field(pattern=r"^\w[\w.+-]*$", max_length=80), WORDS, AfterValidator(_short)]
     ] = Field(min_length=1)
-    paired: bool = Field(
-        False, description="Each model was made from the dense one of the same file name."
-    )
-    models: Models = None
-    bits: Literal[4, 8, 16, 32] | None = Field(
-        None, description="Bits per weight, if known: a note says where they are stored otherwise."
-    )
-
-    _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
 
-class Predicted(Frozen):
+class Predicted(External):
     """Predictions of external models, one variant a name in `source.files`."""
 
     predictions: list[
@@ -155,13 +151,6 @@ class Predicted(Frozen):
             AfterValidator(_short),
         ]
     ] = Field(min_length=1)
-    paired: bool = Field(
-        False, description="Each model was made from the baseline model of the same name."
-    )
-    models: Models = None
-    bits: Literal[4, 8, 16, 32] | None = Field(None, description="Bits per weight, if known.")
-
-    _pairs = model_validator(mode="after")(_paired_models_are_as_many)
 
 
 WAYS: dict[str, type[Frozen]] = {
@@ -170,7 +159,8 @@ WAYS: dict[str, type[Frozen]] = {
 }  # fmt: skip
 
 
-def _variant_kind(entry: Any) -> str | None:
+def way_of(entry: Any) -> str | None:
+    """Name the way of an entry, or of what was written for one; None of what has not one way."""
     if isinstance(entry, dict):
         ways = [key for key in WAYS if key in entry]
         return ways[0] if len(ways) == 1 else None
@@ -184,7 +174,7 @@ VariantEntry = Annotated[
     | Annotated[Float16, Tag("float16")]
     | Annotated[Onnx, Tag("onnx")]
     | Annotated[Predicted, Tag("predictions")],
-    Discriminator(_variant_kind),
+    Discriminator(way_of),
 ]
 
 
@@ -255,12 +245,9 @@ def resolve(entries: list[VariantEntry], *, forked: bool = False) -> tuple[Varia
             variants.append(Variant(name="float16", kind="float16", derived_from="dense", bits=16))
         elif isinstance(entry, Onnx | Predicted):
             of = "dense" if entry.paired else ""
+            names = entry.onnx if isinstance(entry, Onnx) else entry.predictions
             kind: Literal["onnx", "predictions"]
-            kind, names = (
-                ("onnx", entry.onnx)
-                if isinstance(entry, Onnx)
-                else ("predictions", entry.predictions)
-            )
+            kind = "onnx" if isinstance(entry, Onnx) else "predictions"
             variants += [
                 Variant(name=name, kind=kind, derived_from=of, bits=entry.bits, models=entry.models)
                 for name in names

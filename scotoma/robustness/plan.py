@@ -167,8 +167,6 @@ def suite_of(config: Robustness, size: int) -> tuple[Profile, tuple[str, ...]]:
                 f"robustness.kinds must name families or corruptions, got {name!r}"
                 f"{nearest(name, known)}; they are {', '.join(known)}"
             )
-    if config.extended:
-        wanted += [kind for kind in EXTENDED if kind in chosen.kinds]
     if not wanted:
         raise ConfigError(
             f"robustness.kinds leaves no corruption of {size} pixels: "

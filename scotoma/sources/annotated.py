@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
@@ -53,17 +54,17 @@ class AnnotatedSource(ImageFiles):
         """What messages call the annotations."""
         return self.data
 
+    @abstractmethod
     def annotation_files(self) -> list[str]:
         """The annotations that are read, relative to `data`."""
-        raise NotImplementedError
 
     def folders_of_images(self) -> tuple[str, ...]:
         """Folders below `image_folder` whose images are to have rows."""
         return ("",)
 
+    @abstractmethod
     def read_split(self, name: str, limits: ReaderLimits) -> pl.DataFrame:
         """Read a split: one row an image, `example_id` its path below `image_folder`."""
-        raise NotImplementedError
 
     def joined(self, table: pl.DataFrame, limits: ReaderLimits) -> pl.DataFrame:
         """The table with columns that the user adds."""

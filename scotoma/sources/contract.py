@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -98,7 +99,7 @@ class Score:
     column: str
 
 
-class Source(Frozen):
+class Source(Frozen, ABC):
     """What an audit is made from: a section `source`, of which nobody asks what kind it is."""
 
     kind: str
@@ -204,28 +205,25 @@ class Source(Frozen):
             "or use parquet, celeba, coco, imsitu, cifar10 or cifar10s"
         )
 
-    def refuse_misfits(self, config: Config) -> None:
-        """Refuse what the rest of a configuration asks and the source does not give.
-
-        Raises:
-            ValueError: There is something.
-        """
+    def misfits_beside(self, config: Config) -> Iterator[str]:
+        """What the rest of a configuration asks and the source does not give, a sentence each."""
+        return iter(())
 
     def completed(self, config: Config) -> Config:
         """Fill in what the configuration leaves open and files say."""
         return config
 
+    @abstractmethod
     def table(self, config: Config, *, images: bool) -> SourceTable:
         """Read the rows, and with them their images if these are asked for."""
-        raise NotImplementedError
 
     def image_folder(self) -> str | None:
         """Folder of the images that are files of their own; None where rows bring theirs."""
         return None
 
+    @abstractmethod
     def files_read(self, config: Config) -> SourceFiles:
         """List the files that are read, but models and what they said."""
-        raise NotImplementedError
 
     def models_found(self, config: Config) -> dict[str, list[str]]:
         """List the names of the files of models of every variant, one a member."""

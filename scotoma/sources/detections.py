@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import polars as pl
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from scotoma import storage
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -46,14 +46,13 @@ class DetectionsSource(PredictionsSource):
         default_factory=lambda: ["found", "missed"], description="What becomes of a box."
     )
 
-    @model_validator(mode="after")
-    def _files_are_of_detectors(self) -> DetectionsSource:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         for name in {"columns", "numbered", "training", "classes", "key"} & {*self.changed()}:
-            raise ValueError(
+            yield (
                 f"source.{name} is for source.kind predictions, and COCO's files need none; "
                 "leave it out"
             )
-        return self
 
     @property
     def boxes(self) -> BoxReading:

@@ -145,14 +145,14 @@ class OnnxSource(TabledImages):
         ways: dict[str, Any] = {"crop": self.crop, "fit": self.fit, "resample": self.resample}
         return image_size(self.size, upright=upright, **ways)
 
-    def refuse_misfits(self, config: Config) -> None:
+    def misfits_beside(self, config: Config) -> Iterator[str]:
         if config.label.column is None and len(self.classes) < 2:
-            raise ValueError(
+            yield (
                 "label is none, so source.classes must name the classes in the order of the "
                 f"models' scores, got {len(self.classes)}; name at least two"
             )
         if config.label.columns and self.classes:
-            raise ValueError(
+            yield (
                 "source.classes is for one label an image, and label.columns names several; "
                 "leave it out"
             )

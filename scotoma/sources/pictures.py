@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -60,9 +61,9 @@ def image_size(
 class ImageFiles(Source):
     """A source whose images are files of their own, which a table names."""
 
+    @abstractmethod
     def image_folder(self) -> str:
         """Folder, or `s3://` prefix, that names of images are relative to."""
-        raise NotImplementedError
 
     def files_read(self, config: Config) -> SourceFiles:
         """List the table and the images that it names, and tell which images have no row."""
@@ -71,8 +72,8 @@ class ImageFiles(Source):
         remark = "" if read.join is None else f"{read.join.note()}{read.join.rows_without_image}"
         return SourceFiles(*self.named_files(names, remark))
 
+    @abstractmethod
     def named_files(
         self, names: list[str], remark: str
     ) -> tuple[dict[str, StampedFiles], dict[str, str]]:
         """The files that are read where the table names these images."""
-        raise NotImplementedError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import polars as pl
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from scotoma import storage
 from scotoma.answers.values import read_values
@@ -104,16 +104,15 @@ class PredictionsSource(Source):
         "labels all of them, by default those that are predicted.",
     )
 
-    @model_validator(mode="after")
-    def _columns_name_variants_and_models(self) -> PredictionsSource:
+    def _misfits(self) -> Iterator[str]:
         if self.columns and ("{variant}" in self.files or "{model}" in self.files):
-            raise ValueError(
+            yield (
                 "source.columns names variants and models, and so does source.files; leave "
                 "{variant} and {model} out of one of them"
             )
         named = [column for columns in self.columns.values() for column in columns]
-        twice(named, "source.columns names {!r} twice; give every model its own column")
-        return self
+        rule = "source.columns names {!r} twice; give every model its own column"
+        yield from twice(named, rule)
 
     @property
     def id_column(self) -> str | None:

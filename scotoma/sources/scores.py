@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from scotoma.datasets.text_columns import absent_column
 from scotoma.errors import DataError
@@ -51,24 +51,23 @@ class ScoresSource(PredictionsSource):
         "", max_length=20, description="What it is measured in, such as minutes; empty for none."
     )
 
-    @model_validator(mode="after")
-    def _scores_have_a_direction(self) -> ScoresSource:
+    def _misfits(self) -> Iterator[str]:
+        yield from super()._misfits()
         for name in {"training", "captions", "classes"} & {*self.changed()}:
-            raise ValueError(
+            yield (
                 f"source.{name} is for source.kind predictions, and scores have no classes; "
                 "leave it out"
             )
         if self.measure == "given" and self.lower_is_better is None:
-            raise ValueError(
+            yield (
                 "source.lower_is_better is missing; write true for a loss or an error, false for a "
                 "score such as accuracy"
             )
         if self.measure != "given" and self.lower_is_better is False:
-            raise ValueError(
+            yield (
                 f"source.lower_is_better is false, and a smaller {self.score.name} is better; "
                 "leave it out"
             )
-        return self
 
     @property
     def score(self) -> Score:

@@ -50,6 +50,10 @@ SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0  # the study's lambda
 CYCLE = 3  # epochs of UC and GR: in the first of each the network learns
 GROWTH = 1.01  # of eta, every epoch: L2 and ALM
 STEPS_A_BATCH = 5  # of ALM
+ADVERSARY_RATE = 1e-3  # of Adam
+GROUP_RATE = 0.01  # step size of the weights of group-dro
+DUAL_RATE = 0.1  # step size of the multipliers of CEAG
+REMEMBERED = 64  # newest examples of a group that its accuracy is of, in CEAG
 
 
 def technique_task(
@@ -98,12 +102,12 @@ def technique_task(
             return TrainingTask(count * classes, objective)
     match asked.technique:
         case "UC":
-            head = Head("features", count, asked.adversary_rate)
+            head = Head("features", count, ADVERSARY_RATE)
             network = Phase(_Unconfused(settings), reads="features")
             alone = Phase(_Told(settings, "features"), network=(), adversary=True, reads="features")
             return replace(plain, head=head, phases=partial(_in_cycles, network, alone))
         case "GR":
-            head = Head("scores", count, asked.adversary_rate)
+            head = Head("scores", count, ADVERSARY_RATE)
             told = _Told(settings, "scores")
             network = Phase(
                 told, network=("task", "adversary"), adversary=True,
@@ -143,7 +147,7 @@ def technique_task(
                 reference="accuracy",
                 values=lambda: {
                     "excess-duals": torch.zeros(count),
-                    "remembered": torch.full((count, asked.remembered), torch.nan),
+                    "remembered": torch.full((count, REMEMBERED), torch.nan),
                     "dense": torch.full((count,), torch.nan),
                 },
             )
@@ -167,7 +171,7 @@ def _against_map(
     return replace(
         plain,
         sampler=partial(_halves, groups.codes),
-        head=Head(reads, len(groups.values), asked.adversary_rate),
+        head=Head(reads, len(groups.values), ADVERSARY_RATE),
         phases=partial(_in_two, first, second),
     )
 
@@ -313,7 +317,7 @@ class _WorstCells(_Technique):
         own, weights = self.settings, values["cell-weights"]
         cells = attributes[..., 0] * own.classes + labels
         losses, _ = cell_losses(own.each(outputs, labels), cells, weights.shape[-1])
-        weights = group_weights(weights, losses, own.asked.group_rate)
+        weights = group_weights(weights, losses, GROUP_RATE)
         return {"task": (weights * losses).sum(-1)}, {"cell-weights": weights}
 
 
@@ -373,7 +377,7 @@ class _Bounded(_Technique):
         kept = remember_batch(values["remembered"], right, groups)
         moved = excess_multipliers(
             duals, remembered_accuracy(kept), values["dense"], duals.new_tensor(self.shares),
-            margin=own.asked.margin, rate=own.asked.dual_rate,
+            margin=own.asked.margin, rate=DUAL_RATE,
         )  # fmt: skip
         loss = task + (duals * excess).sum(-1)
         return {"task": loss}, {"excess-duals": moved, "remembered": kept}
