@@ -57,8 +57,8 @@ FULL = (
 
 
 def test_groups_are_named_one_by_one_or_with_commas_between(table):
-    assert scotoma("bias", table, *ASKED[:4], "--group", "sex,age") == scotoma(
-        "bias", table, *ASKED
+    assert scotoma("compare", table, *ASKED[:4], "--group", "sex,age") == scotoma(
+        "compare", table, *ASKED
     )
 
 
@@ -67,7 +67,7 @@ def test_groups_are_named_one_by_one_or_with_commas_between(table):
 
 def test_rates_of_a_group_are_those_of_scikit_learns_confusion_matrix(table):
     frame = audit_table()
-    found = measured("bias", table, *ASKED, "--positive", "c1")
+    found = measured("compare", table, *ASKED, "--positive", "c1")
     for group, rows in {
         "sex=female": frame["sex"] == "female",
         "age=old": frame["age"] == "old",
@@ -109,13 +109,13 @@ def test_the_command_prints_the_values_of_the_blog(tmp_path):
         "--label", "income", "--predicted", "xgboost", "--positive", ">50K", "--group", "sex",
         "--advantaged", "Male",
     )  # fmt: skip
-    found = {row["metric"]: row for row in measured("bias", path, *asked)["clarify"]}
+    found = {row["metric"]: row for row in measured("compare", path, *asked)["clarify"]}
     assert list(found) == list(METRICS)
     for name, value in PRINTED.items():
         assert round(found[name]["predicted"]["value"], 2 if name == "DPL" else 3) == value, name
     assert found["DPPL"]["predicted"]["n"] == 30_162
     assert found["FT"]["lacks"] == "--feature"
-    out = scotoma("bias", path, *asked, "--all")[1]
+    out = scotoma("compare", path, *asked, "--all")[1]
     assert re.search(r"^DPPL .* 30,162 +0\.092 \[0\.0\d\d, 0\.\d{3}\]$", out, re.MULTILINE)
 
 
@@ -129,11 +129,11 @@ def test_the_running_example_of_the_study_is_reproduced(tmp_path):
     }  # fmt: skip
     rows = [cell for cell, count in cells.items() for _ in range(count)]
     pl.DataFrame(rows, schema=["sex", "y", "p"], orient="row").write_csv(path)
-    found = measured("bias", path, "--label", "y", "--predicted", "p", "--group", "sex")
+    found = measured("compare", path, "--label", "y", "--predicted", "p", "--group", "sex")
     values = [round(100 * row["predicted"]["value"], 1) for row in found["fairness"]]
     assert values == [20.0, 33.6, 10.0, 20.0, 40.0, 40.0, 10.1]
     asked = ("--label", "y", "--predicted", "p", "--group", "sex", "--positive", "1")
-    of_class = {row["metric"]: row for row in measured("bias", path, *asked)["fairness"]}
+    of_class = {row["metric"]: row for row in measured("compare", path, *asked)["fairness"]}
     assert of_class["EOTP"]["predicted"]["value"] == pytest.approx(0.9 - 0.3)
     assert of_class["EOTP"]["predicted_signed"]["value"] == pytest.approx(0.9 - 0.3)
     assert of_class["EOFP"]["predicted_signed"]["value"] == pytest.approx(0.2 - 0.4)
@@ -149,7 +149,7 @@ def test_the_command_says_what_the_functions_say(tmp_path):
     )
     women = (frame["sex"] == "female").to_numpy()
     clusters = frame["person"].str.slice(1).cast(pl.Int64).to_numpy()
-    found = measured("bias", table, *COMPARED, "--cluster", "person", "--paired")
+    found = measured("compare", table, *COMPARED, "--cluster", "person", "--paired")
     (of_women,) = [
         row for row in found["subgroups"] if (row["group"], row["metric"]) == ("sex=female", "fnr")
     ]
@@ -178,7 +178,7 @@ def test_order_of_rows_and_columns_changes_nothing(tmp_path):
             frame = frame.select(sorted(frame.columns, reverse=True))
         path = tmp_path / "table.csv"
         frame.write_csv(path)
-        said.append(measured("bias", path, *COMPARED, "--intersections"))
+        said.append(measured("compare", path, *COMPARED, "--intersections"))
     assert said[0]["groups"] == said[1]["groups"]
     # Upper bounds draw members by their place, so that only the values are free of it.
     for one, other in zip(said[0]["fairness"], said[1]["fairness"], strict=True):
@@ -192,11 +192,11 @@ def test_several_favourable_labels_count_as_one_class(tmp_path):
     labels = pl.col("label", "^(dense|pruned)_.$").replace(["c1", "c2"], "c1 or c2")
     frame.write_csv(tmp_path / "table.csv")
     frame.with_columns(labels).write_csv(tmp_path / "merged.csv")
-    both = measured("bias", tmp_path / "table.csv", *COMPARED, "--positive", "c2")
+    both = measured("compare", tmp_path / "table.csv", *COMPARED, "--positive", "c2")
     compared = (*ASKED, "--baseline", "dense_*", "--positive", "c1 or c2")
-    assert both == measured("bias", tmp_path / "merged.csv", *compared)
+    assert both == measured("compare", tmp_path / "merged.csv", *compared)
     assert both["positive"] == "c1 or c2"
-    code, _, err = scotoma("bias", tmp_path / "merged.csv", *compared, "--positive", "c0")
+    code, _, err = scotoma("compare", tmp_path / "merged.csv", *compared, "--positive", "c0")
     assert code == 2
     assert "--positive must leave another label" in err
 
@@ -207,12 +207,12 @@ def test_csv_gzip_and_parquet_say_the_same(table):
     with gzip.open(table.with_name("table.csv.gz"), "wb") as file:
         file.write(table.read_bytes())
     said = {
-        " ".join(scotoma("bias", table.with_name(name), *FULL)[1].partition(":")[2].split())
+        " ".join(scotoma("compare", table.with_name(name), *FULL)[1].partition(":")[2].split())
         for name in ("table.csv", "table.csv.gz", "table.parquet")
     }
     assert len(said) == 1
     odd = table.rename(table.with_name("table[1]*.csv"))  # a name, and no pattern
-    assert " ".join(scotoma("bias", odd, *FULL)[1].partition(":")[2].split()) in said
+    assert " ".join(scotoma("compare", odd, *FULL)[1].partition(":")[2].split()) in said
 
 
 def test_rows_of_one_source_count_once(tmp_path):
@@ -220,7 +220,7 @@ def test_rows_of_one_source_count_once(tmp_path):
     once, twice = tmp_path / "once.csv", tmp_path / "twice.csv"
     frame.write_csv(once)
     pl.concat([frame, frame]).write_csv(twice)
-    found = [measured("bias", path, *COMPARED, "--cluster", "source") for path in (once, twice)]
+    found = [measured("compare", path, *COMPARED, "--cluster", "source") for path in (once, twice)]
     assert [one["clusters"] for one in found] == [150, 150]
     for one, other in zip(found[0]["subgroups"], found[1]["subgroups"], strict=True):
         assert one["absolute"]["n"] == other["absolute"]["n"]
@@ -228,7 +228,7 @@ def test_rows_of_one_source_count_once(tmp_path):
 
 
 def test_every_number_has_its_n_and_its_interval_or_a_reason(table):
-    found = measured("bias", table, *FULL)
+    found = measured("compare", table, *FULL)
     estimates = [
         value
         for section in ("subgroups", "clarify", "fairness")
@@ -244,7 +244,7 @@ def test_every_number_has_its_n_and_its_interval_or_a_reason(table):
 
 
 def test_a_page_is_at_most_80_columns_wide_and_has_every_section(table):
-    code, out, err = scotoma("bias", table, *FULL, "--all")
+    code, out, err = scotoma("compare", table, *FULL, "--all")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert max(map(cell_len, lines)) <= 80
@@ -265,7 +265,7 @@ def test_a_page_is_at_most_80_columns_wide_and_has_every_section(table):
 
 
 def test_no_two_metrics_of_a_page_share_a_name(table):
-    lines = scotoma("bias", table, *COMPARED, "--all")[1].splitlines()
+    lines = scotoma("compare", table, *COMPARED, "--all")[1].splitlines()
     names = [line.split()[0] for line in lines if line and not line.startswith(" ")]
     assert "DI" in names
     assert "fairness.DI" in names
@@ -282,7 +282,7 @@ def test_rates_and_their_intervals_stay_between_0_and_1(tmp_path):
         sex = np.where(np.arange(n) % 3, "f", "m")
         pl.DataFrame({"y": labels, "sex": sex, **columns}).write_csv(path)
         asked = ("--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "1")
-        found = json.loads(scotoma("bias", path, *asked, "--json")[1])
+        found = json.loads(scotoma("compare", path, *asked, "--json")[1])
         for row in (*found["subgroups"], *found["fairness"]):
             ends = [row["predicted"][end] for end in ("low", "value", "high")]
             assert all(end is None or 0 <= end <= 1 for end in ends), row
@@ -290,7 +290,7 @@ def test_rates_and_their_intervals_stay_between_0_and_1(tmp_path):
 
 def concluded(table, *options):
     """The sentences at the end, each on one line."""
-    out = scotoma("bias", table, *options)[1]
+    out = scotoma("compare", table, *options)[1]
     part = out.removesuffix("\n--all prints every rate and metric.\n").split("\n\n")[-1]
     return part.replace("\n  ", " ").splitlines()
 
@@ -311,7 +311,7 @@ def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise
         r"\[[\d.]+, [\d.]+\], n 1,000\.",
         decisions,
     )
-    page = scotoma("bias", path, *asked)[1]
+    page = scotoma("compare", path, *asked)[1]
     rates = re.findall(r"^(sex=\w|all) +(\S+) +([\d,]+) +([\d.]+)% ", page, re.M)
     assert [(group, rate) for group, rate, _, _ in rates[:9]] == [
         (group, rate) for rate in ("FNR", "FPR", "selected") for group in ("all", "sex=f", "sex=m")
@@ -333,12 +333,12 @@ def test_the_page_ends_with_who_is_worse_off_by_how_much_and_what_says_otherwise
     assert third.startswith(
         (f"DI says otherwise, {ratio} [", "DPPL says otherwise, \N{MINUS SIGN}0.080 [")
     )
-    assert scotoma("bias", path, *asked, "--all")[1].count("DPPL") >= 2
+    assert scotoma("compare", path, *asked, "--all")[1].count("DPPL") >= 2
 
 
 def test_selection_and_its_change_are_those_that_numpy_counts(table):
     frame = audit_table()
-    found = measured("bias", table, *COMPARED, "--positive", "c1")
+    found = measured("compare", table, *COMPARED, "--positive", "c1")
     rows = [row for row in found["subgroups"] if row["metric"] == "selected"]
     assert len(rows) == len(found["groups"])
     for row in rows:
@@ -361,7 +361,7 @@ def test_the_four_fifths_rule_needs_no_label(tmp_path):
     rows = [("yes", "m")] * 60 + [("no", "m")] * 40 + [("yes", "f")] * 30 + [("no", "f")] * 70
     path = tmp_path / "t.csv"
     pl.DataFrame(rows, schema=["p", "sex"], orient="row").write_csv(path)
-    asked = ("bias", path, "--predicted", "p", "--group", "sex", "--positive", "yes")
+    asked = ("compare", path, "--predicted", "p", "--group", "sex", "--positive", "yes")
     (table,) = measured(*asked, "--four-fifths")["tables"]
     ratios = {row["group"]: row["ratio"] and row["ratio"]["value"] for row in table["groups"]}
     assert ratios["sex=f"] == pytest.approx(0.5)
@@ -383,7 +383,7 @@ def test_at_most_six_sentences_conclude(table):
 
 def test_one_model_says_what_its_intervals_cannot(table):
     asked = ("--label", "label", "--predicted", "pruned_0", "--group", "sex", "--positive", "c1")
-    out = scotoma("bias", table, *asked)[1]
+    out = scotoma("compare", table, *asked)[1]
     assert "Few training runs: intervals cover another test set" in out
     assert out.count("training run") == 2  # and not again in every row
 
@@ -400,22 +400,22 @@ def test_hostile_names_cannot_steer_the_terminal(tmp_path):
     asked = ("--label", "label", "--predicted", "pruned_*", "--baseline", "dense_*", "--group")
     asked += ("sex", "--intersections")  # some are empty, and their reasons name them
     for extra in ((), ("--positive", "c1"), ("--json",)):
-        code, out, err = scotoma("bias", path, *asked, "--group", HOSTILE, *extra)
+        code, out, err = scotoma("compare", path, *asked, "--group", HOSTILE, *extra)
         assert code == 0
         assert all(character.isprintable() for line in out.split("\n") for character in line)
         assert all(character.isprintable() for character in err.replace("\n", ""))
         if "--json" not in extra:
             assert max(map(cell_len, out.splitlines())) <= 80
     for wrong in (("--group", f"{HOSTILE}x"), ("--group", HOSTILE, "--advantaged", HOSTILE + "x")):
-        code, out, err = scotoma("bias", path, *asked, *wrong)
+        code, out, err = scotoma("compare", path, *asked, *wrong)
         assert (code, out) == (2, "")
         assert err.removesuffix("\n").isprintable()
 
 
 def test_messages_go_to_stderr_unless_quiet(table):
-    assert "no --positive" in scotoma("bias", table, *ASKED)[2]
-    assert scotoma("bias", table, *ASKED, "--quiet")[2] == ""
-    assert json.loads(scotoma("bias", table, *ASKED, "--json")[1])["positive"] is None
+    assert "no --positive" in scotoma("compare", table, *ASKED)[2]
+    assert scotoma("compare", table, *ASKED, "--quiet")[2] == ""
+    assert json.loads(scotoma("compare", table, *ASKED, "--json")[1])["positive"] is None
 
 
 # --- the page about it ----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def test_rows_without_an_attribute_are_a_group_of_their_own(tmp_path):
     frame = frame.with_columns(pl.when(pl.int_range(900) > 99).then("age").otherwise(math.nan))
     path = tmp_path / "table.parquet"
     frame.write_parquet(path)
-    code, out, err = scotoma("bias", path, *ASKED, "--positive", "c1", "--json")
+    code, out, err = scotoma("compare", path, *ASKED, "--positive", "c1", "--json")
     assert code == 0
     assert err == (
         "column 'sex' is missing in 90 of 900 rows: they form the group '(missing)'\ncolumn 'age' "
@@ -41,7 +41,7 @@ def test_a_group_without_members_is_undefined_and_says_so(tmp_path):
     frame = audit_table().filter((pl.col("sex") == "male") | (pl.col("age") == "young"))
     path = tmp_path / "table.csv"
     frame.write_csv(path)
-    found = measured("bias", path, *COMPARED, "--intersections")
+    found = measured("compare", path, *COMPARED, "--intersections")
     (row,) = [
         row
         for row in found["subgroups"]
@@ -56,7 +56,7 @@ def test_labels_of_one_class_leave_rates_undefined_and_not_zero(tmp_path):
     frame = audit_table().with_columns(label=pl.lit("c1"))
     path = tmp_path / "table.csv"
     frame.write_csv(path)
-    found = measured("bias", path, *ASKED, "--positive", "c1")
+    found = measured("compare", path, *ASKED, "--positive", "c1")
     fpr = [row["predicted"] for row in found["subgroups"] if row["metric"] == "fpr"]
     assert all(one["value"] is None for one in fpr)
     assert fpr[0]["reason"] == "undefined (no negatives in group 'all')"
@@ -129,7 +129,7 @@ def test_bad_input_gets_one_sentence_and_no_data(name, tmp_path):
     frame, asked, code, sentence = BAD[name]
     path = tmp_path / "bad.csv"
     frame().write_csv(path)
-    got = scotoma("bias", path, *asked)
+    got = scotoma("compare", path, *asked)
     assert got[:2] == (code, "")
     assert got[2].startswith(f"scotoma: {sentence}")
     assert got[2].count("\n") == 1
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_table_gets_one_sentence(name, tmp_path):
     content, code, sentence = FILES[name]
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    got = scotoma("bias", tmp_path / name, *ASKED)
+    got = scotoma("compare", tmp_path / name, *ASKED)
     assert got[:2] == (code, "")
     assert sentence in got[2]
     assert got[2].count("\n") == 1
@@ -160,7 +160,7 @@ def test_predictions_in_lists_are_refused(tmp_path):
     path = tmp_path / "table.parquet"
     frame = audit_table(n=60).with_columns(pruned_0=pl.concat_list("pruned_0", "pruned_1"))
     frame.write_parquet(path)
-    assert "column 'pruned_0' must hold words or numbers" in scotoma("bias", path, *ASKED)[2]
+    assert "column 'pruned_0' must hold words or numbers" in scotoma("compare", path, *ASKED)[2]
 
 
 def test_functions_refuse_empty_tables_and_attributes_with_gaps():

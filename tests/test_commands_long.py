@@ -52,10 +52,10 @@ def test_long_and_wide_tables_give_the_same_numbers(paired: bool, tmp_path: Path
     wide.write_csv(tmp_path / "wide.csv")
     more = (*ASKED, "--json", *(["--paired"] if paired else []))
     of_wide = scotoma(
-        "bias", tmp_path / "wide.csv", "--predicted", "int8_*", "--baseline", "dense_*", *more
+        "compare", tmp_path / "wide.csv", "--predicted", "int8_*", "--baseline", "dense_*", *more
     )
     of_long = scotoma(
-        "bias", paths[1], "--examples", paths[0], "--predicted", "int8", "--baseline", "dense",
+        "compare", paths[1], "--examples", paths[0], "--predicted", "int8", "--baseline", "dense",
         *more,
     )  # fmt: skip
     assert of_long[0] == 0, of_long[2]
@@ -68,7 +68,7 @@ def test_a_pattern_may_name_the_variant_and_another_column_the_examples(tmp_path
     renamed = (table.rename({"example_id": "face"}) for table in (examples, long))
     paths = written(tmp_path, *renamed)
     asked = ("--examples", paths[0], "--predicted", "prune-*", "--id", "face", *ASKED)
-    code, out, err = scotoma("bias", paths[1], *asked)
+    code, out, err = scotoma("compare", paths[1], *asked)
     assert (code, err) == (0, "")
     assert out.startswith("predictions.parquet: 300 examples, 3 models")
 
@@ -135,7 +135,7 @@ BAD = {
 def test_bad_input_gets_one_sentence_and_no_data(name: str, tmp_path: Path) -> None:
     change, asked, code, sentence = BAD[name]
     paths = written(tmp_path, *change(*tables()))
-    got = scotoma("bias", paths[1], "--examples", paths[0], *asked, *ASKED)
+    got = scotoma("compare", paths[1], "--examples", paths[0], *asked, *ASKED)
     assert got[:2] == (code, "")
     assert got[2].startswith(f"scotoma: {sentence}")
     assert got[2].count("\n") == 1

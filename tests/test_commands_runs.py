@@ -208,7 +208,7 @@ def test_a_plan_fails_where_nothing_is_recovered(monkeypatch: pytest.MonkeyPatch
 def test_the_guide_names_every_metric_once() -> None:
     named = Counter(name for concern in GUIDE for name in (concern.start, *concern.also))
     assert named == Counter(METRICS.keys())
-    code, out, _ = scotoma("bias", "--explain")
+    code, out, _ = scotoma("compare", "--explain")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     for metric in METRICS.values():

@@ -108,7 +108,7 @@ def test_the_core_measures_a_table(core: dict[str, str], tmp_path: Path) -> None
     rows = ["label,predicted,sex", *["1,1,f", "1,0,f", "0,0,f", "1,1,m", "0,0,m"] * 10]
     (tmp_path / "table.csv").write_text("\n".join(rows))
     options = ("--label", "label", "--predicted", "predicted", "--group", "sex", "--json")
-    done = scotoma("bias", "table.csv", *options, cwd=tmp_path, env=core)
+    done = scotoma("compare", "table.csv", *options, cwd=tmp_path, env=core)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["subgroups"]
 

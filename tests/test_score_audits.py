@@ -395,7 +395,7 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
             wide = wide.join(said, on="example_id")
         wide.write_csv("wide.csv")
         asked = [
-            "bias",
+            "compare",
             "wide.csv",
             "--predicted",
             "int8",

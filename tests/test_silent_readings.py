@@ -48,7 +48,7 @@ def test_text_that_says_nan_or_null_is_missing_in_audit_and_bias(
     wide = pl.read_csv(table, infer_schema=False).with_columns(predicted=pl.col("label"))
     wide.write_csv(tmp_path / "wide.csv")
     bias = scotoma(
-        "bias", tmp_path / "wide.csv", "--label", "label", "--predicted", "predicted",
+        "compare", tmp_path / "wide.csv", "--label", "label", "--predicted", "predicted",
         "--group", "sex",
     )  # fmt: skip
     assert bias[0] == 0, bias[2]

@@ -55,14 +55,14 @@ def tables(here: Path) -> None:
 CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "bias": (
         tables,
-        ("bias", "HERE/wide.csv", "--label", "label", "--predicted", "int8", "--group", "sex",
+        ("compare", "HERE/wide.csv", "--label", "label", "--predicted", "int8", "--group", "sex",
          "--positive", "cat"),
     ),
     "slices": (tables, ("slices", "HERE/wide.csv", "--outcome", "int8", "--label", "label")),
     "variance": (tables, ("variance", "HERE/runs.csv", "--base", "base")),
     "logs": (
         tables,
-        ("compare", "HERE/logs/fp32", "HERE/logs/int8", "--groups", "HERE/people.csv", "--group",
+        ("compare", "HERE/logs/fp32", "HERE/logs/int8", "--examples", "HERE/people.csv", "--group",
          "sex"),
     ),
     "results": (
@@ -108,7 +108,7 @@ def test_a_command_prints_of_s3_what_it_prints_of_the_folder(
 @pytest.mark.parametrize(
     "words",
     [
-        ("bias", "--label", "a", "--predicted", "b", "--group", "c"),
+        ("compare", "--label", "a", "--predicted", "b", "--group", "c"),
         ("variance",),
         ("compare", "HERE/x"),
         ("init",),

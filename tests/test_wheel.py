@@ -211,7 +211,7 @@ def test_the_core_measures_a_table(core: Environment) -> None:
     rows += ["1,1,f", "1,0,f", "0,0,f", "0,0,f", "1,1,m", "1,1,m", "0,0,m", "0,0,m"] * 10
     (core.outside / "table.csv").write_text("\n".join(rows))
     options = ("--label", "label", "--predicted", "predicted", "--group", "sex", "--json")
-    done = core.run("scotoma", "bias", "table.csv", *options)
+    done = core.run("scotoma", "compare", "table.csv", *options)
     assert done.returncode == 0, done.stderr
     found = {
         row["group"]: row["predicted"]["value"]

@@ -6,6 +6,7 @@ __all__ = ["COMMANDS", "GROUPS", "RENAMED"]
 
 COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "audit": "Train, compress, predict, compare and report; --plan says first what that will be.",
+    "compare": "Compare models by logs, tables or boxes, and judge the change.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
     "verify": "Check that the files of a run are those that its audit wrote.",
 }
@@ -18,4 +19,5 @@ RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it i
     "tables": "show RUN paper:NAME",
     "trend": "show trend",
     "schema": "show schema",
+    "bias": "compare",
 }

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from scotoma.document import Document
 from scotoma.errors import ConfigError, ScotomaError
 
-__all__ = ["Answer", "Options", "argument", "option", "print_out", "typed_command"]
+__all__ = ["Answer", "Options", "argument", "option", "print_out", "spelling", "typed_command"]
 
 NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH"}
 LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -196,7 +196,7 @@ def _annotation(name: str, field: FieldInfo) -> Any:
         plain = plain | None
     if _extra(field).get("argument"):
         return Annotated[plain, typer.Argument(**told)]
-    return Annotated[plain, typer.Option(_spelling(name, field), **told)]
+    return Annotated[plain, typer.Option(spelling(name, field), **told)]
 
 
 def _default(field: FieldInfo) -> Any:
@@ -230,7 +230,8 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
     return dict(extra) if isinstance(extra, dict) else {}
 
 
-def _spelling(name: str, field: FieldInfo) -> str:
+def spelling(name: str, field: FieldInfo) -> str:
+    """How the option of a field is written."""
     return str(_extra(field).get("name") or f"--{name.replace('_', '-')}")
 
 
@@ -253,7 +254,7 @@ def _checked(model: type[Options], given: dict[str, Any]) -> Options:
             written = "the command"
             if field is not None:
                 is_argument = _extra(field).get("argument")
-                written = name.upper() if is_argument else _spelling(name, field)
+                written = name.upper() if is_argument else spelling(name, field)
             said.append(sentence(written, {**fault, "input": _typed(fault["input"])}))
         raise ConfigError("; ".join(dict.fromkeys(said))) from error
 

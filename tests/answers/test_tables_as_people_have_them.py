@@ -139,7 +139,7 @@ def test_bias_slices_and_audit_read_them_alike(way: str, tmp_path: Path) -> None
     path = tmp_path / "t.csv"
     LABELS[way](plain).write_csv(path)
     bias = measured(
-        "bias", path, "--label", "label", "--predicted", "int8", "--baseline", "dense",
+        "compare", path, "--label", "label", "--predicted", "int8", "--baseline", "dense",
         "--group", "sex", "--paired",
     )  # fmt: skip
     assert 100 * error(bias, "sex=f")["absolute"]["value"] == pytest.approx(changes(plain))
@@ -169,7 +169,7 @@ def test_answers_that_share_nothing_with_labels_are_refused_by_every_command(
     named = ("--label", "label", "--group", "sex")
     commands: dict[str, tuple[Any, ...]] = {
         "compare": ("compare", before, after, "--gate"),
-        "bias": ("bias", path, "--predicted", "int8", *named),
+        "bias": ("compare", path, "--predicted", "int8", *named),
         "slices": ("slices", path, "--label", "label", "--outcome", "int8", "--feature", "sex"),
     }
     for command in commands.values():
@@ -199,7 +199,14 @@ def test_words_for_missing_answers_count_as_wrong(tmp_path: Path) -> None:
         assert one["score"]["after"]["value"] == pytest.approx(1 - wrong), word
         own.write_csv(tmp_path / "t.csv")
         bias = measured(
-            "bias", tmp_path / "t.csv", "--label", "label", "--predicted", "int8", "--group", "sex"
+            "compare",
+            tmp_path / "t.csv",
+            "--label",
+            "label",
+            "--predicted",
+            "int8",
+            "--group",
+            "sex",
         )
         assert error(bias)["predicted"]["value"] == pytest.approx(wrong), word
 
@@ -217,7 +224,7 @@ def test_examples_without_a_label_are_left_out_and_counted(tmp_path: Path) -> No
     )
     path = tmp_path / "t.csv"
     rows.write_csv(path)
-    asked = ("bias", path, "--label", "label", "--predicted", "int8", "--group", "sex")
+    asked = ("compare", path, "--label", "label", "--predicted", "int8", "--group", "sex")
     code, _, err = scotoma(*asked)
     assert code == 0
     assert "label 'label' is missing in 100 of 2,000 rows: they are left out" in err
@@ -231,7 +238,7 @@ def test_ages_are_binned_in_csv_as_in_parquet_by_bias_compare_and_audit(tmp_path
         path = tmp_path / f"t.{suffix}"
         rows.write_csv(path) if suffix == "csv" else rows.write_parquet(path)
         asked = ("--label", "label", "--predicted", "int8", "--group", "age")
-        found[suffix] = {one["group"] for one in measured("bias", path, *asked)["groups"]}
+        found[suffix] = {one["group"] for one in measured("compare", path, *asked)["groups"]}
     assert found["csv"] == found["parquet"]
     assert len(found["csv"]) == 5  # all, and four bins
 
@@ -259,7 +266,7 @@ def test_csv_is_read_however_it_is_separated_and_encoded(way: str, tmp_path: Pat
     name, content = FILES[way](rows.write_csv())
     (tmp_path / name).write_bytes(content)
     bias = measured(
-        "bias", tmp_path / name, "--label", "label", "--predicted", "int8", "--baseline", "dense",
+        "compare", tmp_path / name, "--label", "label", "--predicted", "int8", "--baseline", "dense",
         "--group", "sex", "--paired",
     )  # fmt: skip
     found = error(bias, "sex=féminin")["absolute"]["value"]
@@ -270,7 +277,7 @@ def test_a_guessed_encoding_is_told(tmp_path: Path) -> None:
     rows = people().with_columns(pl.col("sex").replace({"f": "féminin"}))
     (tmp_path / "t.csv").write_bytes(rows.write_csv().encode("cp1252"))
     _, _, err = scotoma(
-        "bias", tmp_path / "t.csv", "--label", "label", "--predicted", "int8", "--group", "sex"
+        "compare", tmp_path / "t.csv", "--label", "label", "--predicted", "int8", "--group", "sex"
     )
     assert "t.csv is not in UTF-8 and was read as Windows-1252" in err
 
@@ -366,7 +373,7 @@ def test_groups_that_look_alike_are_one(sheet: str, cases: Path, tmp_path: Path)
 
 def test_groups_that_differ_in_case_are_told(cases: Path) -> None:
     code, _, err = scotoma(
-        "bias", cases / "groups-case-and-space" / "t.csv", "--label", "label", "--predicted",
+        "compare", cases / "groups-case-and-space" / "t.csv", "--label", "label", "--predicted",
         "pred_int8", "--baseline", "pred_fp32", "--group", "sex",
     )  # fmt: skip
     assert code == 0
@@ -380,7 +387,16 @@ def test_a_folder_of_parts_is_one_table(cases: Path) -> None:
     values = one["score"]["before"]["value"], one["score"]["after"]["value"]
     assert values == pytest.approx((0.896, 0.794))
     for command in (
-        ("bias", folder / "fp32", "--label", "label", "--predicted", "predicted", "--group", "sex"),
+        (
+            "compare",
+            folder / "fp32",
+            "--label",
+            "label",
+            "--predicted",
+            "predicted",
+            "--group",
+            "sex",
+        ),
         ("slices", folder / "fp32", "--label", "label", "--outcome", "predicted"),
     ):
         code, out, _ = scotoma(*command)

@@ -39,7 +39,7 @@ def applicants(tmp_path: Path) -> Path:
 
 def asked(table: Path, *more: str) -> tuple[str | Path, ...]:
     options = ("--label", "label", "--predicted", "hired", "--positive", "yes", "--four-fifths")
-    return ("bias", table, *options, "--group", "race", *more)
+    return ("compare", table, *options, "--group", "race", *more)
 
 
 def test_the_ratios_are_those_of_the_guidance(applicants: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_page_shows_counts_intersections_and_the_unknown(applicants: Path) -
 
 def test_without_the_selected_label_it_says_what_it_needs(applicants: Path) -> None:
     options = ("--label", "label", "--predicted", "hired", "--group", "race", "--four-fifths")
-    code, _, err = scotoma("bias", applicants, *options)
+    code, _, err = scotoma("compare", applicants, *options)
     assert code == 2
     assert "--four-fifths needs --positive" in err
 

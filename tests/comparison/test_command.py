@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from mlflow import MlflowClient
 
-from scotoma.commands.compare.answers import OTHER
+from scotoma.comparison.answers import OTHER
 from scotoma.run import read_json
 from scotoma.tracking.connection import quiet
 from tests.commands import measured, scotoma
@@ -149,7 +149,7 @@ def test_tables_keep_their_classes_and_take_groups_from_a_table(tmp_path: Path) 
     pl.DataFrame({"id": ids, "sex": sex}).write_csv(tmp_path / "people.csv")
     found = measured(
         "compare", tmp_path / "fp32.csv", tmp_path / "int8.csv", "--label", "truth",
-        "--predicted", "said", "--groups", tmp_path / "people.csv",
+        "--predicted", "said", "--examples", tmp_path / "people.csv",
     )  # fmt: skip
     assert [row["group"] for row in found["comparisons"][0]["groups"]] == ["sex=f", "sex=m"]
     assert {rule["id"] for rule in found["gate"]["rules"]["rules"]} == {"error_groups", "classes"}
@@ -160,7 +160,7 @@ def test_a_table_of_groups_is_joined_by_the_hash_of_the_content(home: Path, tmp_
     lines = map(json.loads, log_of(sides[0]).read_text().splitlines())
     rows = [{"doc_hash": row["doc_hash"], "category": row["doc"]["category"]} for row in lines]
     pl.DataFrame(rows).sample(fraction=1, shuffle=True, seed=0).write_csv(tmp_path / "topics.csv")
-    joined = measured("compare", *sides, "--groups", tmp_path / "topics.csv")
+    joined = measured("compare", *sides, "--examples", tmp_path / "topics.csv")
     named = measured("compare", *sides, "--group", "doc.category")
     assert joined["comparisons"][0]["groups"] == named["comparisons"][0]["groups"]
 

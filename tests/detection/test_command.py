@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_files_and_the_planted_class_fails(home: Path) 
     sides = home / "fp32.json", home / "int8.json"
     found = measured(
         "compare", *sides, "--truth", home / "instances.json", "--group", "class,area,weather",
-        "--groups", home / "weather.csv",
+        "--examples", home / "weather.csv",
     )  # fmt: skip
     (one,) = found["comparisons"]
     truth = read_ground_truth(home / "instances.json")

@@ -88,7 +88,7 @@ def _tree_bytes(root: int) -> int:
 def test_a_command_on_a_table_has_the_same_limits(tmp_path: Path) -> None:
     table = bombs.csv_of_empty_cells(tmp_path / "t.csv", "label,dense,int8,sex")
     options = ("--label", "label", "--baseline", "dense", "--predicted", "int8", "--group", "sex")
-    code, out, said = scotoma("bias", table, *options)
+    code, out, said = scotoma("compare", table, *options)
     assert (code, out) == (4, "")
     assert said == (
         "scotoma: t.csv must be read within 1.0 GiB of memory, and takes more; make it smaller\n"

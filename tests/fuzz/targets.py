@@ -17,9 +17,6 @@ import polars as pl
 
 from scotoma.answers.values import read_values
 from scotoma.audit.logged import LoggedAudit
-from scotoma.commands.bias.table import BiasQuestion
-from scotoma.commands.shared.long_table import widened
-from scotoma.commands.shared.tables import numbers
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import load_rules
@@ -42,7 +39,9 @@ from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.readers.boxes import read_detections, read_ground_truth
+from scotoma.readers.columns import numbers
 from scotoma.readers.logs import attributes_of, read_logs
+from scotoma.readers.long_table import widened
 from scotoma.readers.summaries import read_summaries
 from scotoma.readers.tables import read_table
 from scotoma.run import portable, read_record
@@ -206,7 +205,7 @@ def predictions(
 
 
 def command(name: str) -> Callable[[bytes, Path], object]:
-    """A table of `scotoma bias`, `slices` and `variance`."""
+    """A table of `scotoma compare`, `slices` and `variance`."""
 
     def read(data: bytes, folder: Path) -> object:
         table = read_table(file(data, folder, name)).frame
@@ -218,10 +217,9 @@ def command(name: str) -> Callable[[bytes, Path], object]:
 
 
 def long(data: bytes, folder: Path) -> object:
-    """Predictions of many models in one table, as `scotoma bias --examples` takes them."""
+    """Predictions of many models in one table, as `scotoma compare --examples` takes them."""
     known = pl.DataFrame({"example_id": IDS, "label": [*CLASSES] * 3, "sex": ["m", "f"] * 3})
-    asked = BiasQuestion(label="label", predicted=["int8"], baseline=["fp32"], groups=["sex"])
-    return widened(read_table(file(data, folder, "t.csv")).frame, known, asked)
+    return widened(read_table(file(data, folder, "t.csv")).frame, known, ["int8"], ["fp32"])
 
 
 def logs(data: bytes, folder: Path) -> object:

@@ -394,7 +394,7 @@ def detectors(home: Path) -> Documents:
     example["write_detections"](home / "int8.json", truth, harm=0.6, seed=1, noise_seed=2)
     options = ("--truth", home / "instances.json", "--group", "class,area,weather")
     sides = (home / "fp32.json", home / "int8.json")
-    return compared(home, sides, *options, "--groups", home / "weather.csv")
+    return compared(home, sides, *options, "--examples", home / "weather.csv")
 
 
 def searched(
@@ -429,7 +429,7 @@ def table_of_answers(
     asked = ("--predicted", "int8_*", "--label", "label", "--positive", "cat", "--intersections")
     by = ("--cluster", "person") if clusters else ()
     groups = ("--group", "sex,age,height:3")
-    return {"bias": measured("bias", home / "table.csv", *asked, *groups, *by, *options)}
+    return {"bias": measured("compare", home / "table.csv", *asked, *groups, *by, *options)}
 
 
 def runs_of_techniques(home: Path, *, seed: int) -> Documents:

@@ -50,7 +50,7 @@ def asked(path: Path, group: str = "odd") -> dict[str, tuple[str | Path, ...]]:
     """What is typed: every entrance that reads a table."""
     models = "--label", "label"
     return {
-        "bias": ("bias", path, *models, "--predicted", "int8", "--baseline", "fp32",
+        "bias": ("compare", path, *models, "--predicted", "int8", "--baseline", "fp32",
                  "--group", group, "--json"),
         "slices": ("slices", path, *models, "--outcome", "int8", "--baseline", "fp32", "--json"),
         "init": ("init", path, "--json"),

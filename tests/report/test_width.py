@@ -43,17 +43,17 @@ RUN = (
     ("compare", "base.csv", "int8.csv", "--label", "label", "--group", "sex"),
 )
 TABLE = (
-    ("bias", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes"),
-    ("bias", "t.csv", "--label", "y", "--predicted", "m*", "--baseline", "b*", "--group", "sex",
+    ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes"),
+    ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--baseline", "b*", "--group", "sex",
      "--positive", "yes", "--all"),
-    ("bias", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes",
+    ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes",
      "--four-fifths"),
-    ("bias", "--explain"),
+    ("compare", "--explain"),
     ("slices", "t.csv", "--outcome", "wrong"),
     ("variance", "runs.csv"),
     ("init", "t.csv"),
     ("audit", "--plan", "missing.yaml"),
-    ("bias", "t.csv", "--label", "z", "--predicted", "m*", "--group", "sex"),
+    ("compare", "t.csv", "--label", "z", "--predicted", "m*", "--group", "sex"),
 )  # fmt: skip
 HEADINGS = re.findall(r"^## scotoma (.+)$", (DOCS / "commands.md").read_text("utf-8"), re.M)
 

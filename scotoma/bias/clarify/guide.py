@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GUIDE", "Concern"]
+from scotoma.bias.clarify.table import METRICS
+from scotoma.document import Document, Facts, Section
+
+__all__ = ["GUIDE", "Concern", "guide_document"]
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,30 @@ GUIDE = (
         (),
     ),
 )
+
+
+def guide_document() -> Document:
+    """Show each question with the metric to start with, why, and the others."""
+    sections = [
+        Section(
+            concern.key,
+            f"{concern.key}: {concern.question}",
+            [f"Start with {concern.start}: {concern.why}"],
+            [Facts([_explained(name) for name in (concern.start, *concern.also)])],
+        )
+        for concern in GUIDE
+    ]
+    return Document(
+        "Choose your question and start with its metric",
+        "a is the advantaged group, d the disadvantaged one. With --baseline, the column `change` "
+        "shows what compression changes.",
+        sections,
+    )
+
+
+def _explained(name: str) -> tuple[str, str]:
+    metric = METRICS[name]
+    return name, (
+        f"{metric.title}: {metric.question} {metric.formula}; {metric.neutral:g} means no "
+        f"difference; {metric.sign}"
+    )

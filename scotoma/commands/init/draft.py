@@ -18,7 +18,6 @@ from scotoma.answers.groups import parse_groups
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_labels
 from scotoma.answers.values import holds_text
-from scotoma.commands.bias.scores import SCORES
 from scotoma.commands.init.columns import (
     Attributes,
     attribute,
@@ -35,13 +34,14 @@ from scotoma.commands.init.models import (
     prediction_columns,
     variants_of,
 )
-from scotoma.commands.shared.tables import column, columns
+from scotoma.comparison.scores import SCORES
 from scotoma.config import parse_config
 from scotoma.config.label import Label
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import models_by_variant
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
+from scotoma.readers.columns import column, columns
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 from scotoma.sources.onnx import OnnxSource

@@ -13,11 +13,11 @@ from scotoma.answers.admission import translate
 from scotoma.answers.natural import natural_order
 from scotoma.answers.values import is_plain, read_values
 from scotoma.commands.init.columns import PREDICTED, SPOKEN
-from scotoma.commands.shared.tables import columns
 from scotoma.config import Config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.patterns import find_tables
 from scotoma.printable import listed, quoted
+from scotoma.readers.columns import columns
 from scotoma.readers.tables import read_table
 
 __all__ = [

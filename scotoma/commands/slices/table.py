@@ -14,9 +14,9 @@ import polars as pl
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import Pair, cluster_names, label_notes, read_ids, read_labels
 from scotoma.answers.values import infer_type, is_plain, tidy
-from scotoma.commands.shared.tables import check_compared, column, columns, numbers
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, printable, quoted
+from scotoma.readers.columns import check_compared, column, columns, numbers
 from scotoma.slices.outcomes import SliceMetric
 from scotoma.slices.settings import SearchSettings
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import polars as pl
 
 from scotoma.answers.values import tidy
-from scotoma.commands.shared.tables import column, numbers, texts
 from scotoma.document import Cell, Column, Document, Section, Table
 from scotoma.document.jsonable import jsonable
 from scotoma.document.text import document_text
@@ -19,6 +18,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import undefined
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import listed, quoted
+from scotoma.readers.columns import column, numbers, texts
 from scotoma.readers.tables import read_table
 from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
 from scotoma.runs.finding import SIGN_WORDS

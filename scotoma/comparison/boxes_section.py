@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scotoma.commands.compare.text import (
+from scotoma.comparison.boxes import BoxComparison, PrecisionChange
+from scotoma.comparison.section import (
     affected_sentence,
     effect_table,
     flip_sentence,
     from_to,
     slice_section,
 )
-from scotoma.comparison.boxes import BoxComparison, PrecisionChange
 from scotoma.document import Column, Facts, Section, Table
 
 __all__ = ["box_sections"]

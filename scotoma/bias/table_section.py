@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from scotoma.commands.bias.conclusions import conclude
+from scotoma.bias.conclusions import conclude
 from scotoma.document import Column, Document, Section, Table, Unit
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted

@@ -1,55 +1,45 @@
-"""The bias command on scores: means and quantiles of each group, and how much worse they get."""
+"""Which groups does a model fail, by numbers in one table? Means and quantiles of each group."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from scotoma.answers.pair import read_clusters
-from scotoma.commands.bias.table import BiasQuestion, table_groups
-from scotoma.commands.shared.tables import check_compared, column, columns, numbers
+from scotoma.bias.table import BiasQuestion, model_columns, table_groups
 from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.means import score_table
 from scotoma.comparison.quantiles import quantile_change
 from scotoma.document import Column, Document, Section, Table
-from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
 from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS
 from scotoma.numbers.inputs import Floats
 from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
+from scotoma.readers.columns import column, numbers
 from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
 
-__all__ = ["SCORES", "run_bias_of_scores"]
+__all__ = ["SCORES", "judge_scores"]
 
 SCORES = ("lower", "higher", "absolute_error", "squared_error")
 SHARES = (0.5, 0.9)
 
 
-def run_bias_of_scores(
-    path: Path,
-    question: BiasQuestion,
-    score: str,
-    *,
-    unread: Sequence[str],
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Print means of a score by group, and what changes from the baseline.
+def judge_scores(
+    place: str, question: BiasQuestion, score: str
+) -> tuple[Document, dict[str, Any], Sequence[str]]:
+    """Means of a score by group, and what changes from the baseline.
 
     Args:
-        path: CSV or Parquet, one row per example.
+        place: CSV or Parquet, one row per example.
         question: What is asked; `predicted` and `baseline` name columns of numbers.
         score: One of `SCORES`.
-        unread: Options that were given and that scores have no use for.
-        as_json: Print JSON instead of the table.
-        quiet: Write nothing to stderr.
+
+    Returns:
+        As `judge_table`.
 
     Raises:
         ConfigError: An option does not fit.
@@ -60,23 +50,27 @@ def run_bias_of_scores(
             f"--score must be one of {', '.join(SCORES)}, got {quoted(score)}"
             f"{nearest(score, SCORES, ONE_OF_THEM)}"
         )
-    if unread:
-        raise ConfigError(f"{unread[0]} is for classes, and --score measures numbers; leave it out")
+    unread = {
+        "--examples": question.examples, "--positive": question.positive,
+        "--advantaged": question.advantaged, "--strata": question.strata,
+        "--feature": question.feature,
+    }  # fmt: skip
+    for name, value in unread.items():
+        if value:
+            raise ConfigError(f"{name} is for classes, and --score measures numbers; leave it out")
+    path = place_here(place)
     table, messages = read_table(path)
-    after = columns(table, question.predicted, "--predicted")
-    before = columns(table, question.baseline, "--baseline")
-    if not after:
-        raise ConfigError("--predicted must name at least one column, got none: name one per model")
     given = score in ("lower", "higher")
     if given and question.label:
         raise ConfigError("--label is not read where the score is given; leave it out")
-    label = "" if given else column(table, question.label, "--label")
-    check_compared("predicted", after, before, label, paired=question.paired)
-    groups = table_groups(table, question.groups, crossed=question.intersections)
+    if not (given or question.label):
+        raise ConfigError("--label is missing; name the column of the true labels")
+    label, after, before = model_columns(table, question)
+    groups = table_groups(table, question.group, crossed=question.intersections)
     messages, masks = (*messages, *groups.notes), groups.by_key
     scores = {names: _scores(table, names, label, score) for names in (tuple(before), tuple(after))}
     own = question.cluster
-    clusters = None if own is None else read_clusters(table[column(table, own, "--cluster")])
+    clusters = None if not own else read_clusters(table[column(table, own, "--cluster")])
     compared = score_table(
         scores[tuple(before)] if before else scores[tuple(after)],
         scores[tuple(after)],
@@ -86,35 +80,28 @@ def run_bias_of_scores(
     effects = group_effects(
         compared, np.stack(list(masks.values())), list(masks), level=question.level
     )
-    if not quiet:
-        sys.stderr.writelines(f"{message}\n" for message in messages)
     lower = score != "higher"
-    if as_json:
-        content = {
-            "examples": table.height,
-            "score": score,
-            "level": question.level,
-            "groups": [
-                _row(one, lower=lower, compared=bool(before))
-                | {
-                    "quantiles": [
-                        {"share": share, "predicted": found.after}
-                        | ({"baseline": found.before, "change": found.change} if before else {})
-                        for share in SHARES
-                        for found in (
-                            quantile_change(
-                                compared, share, masks[one.group], level=question.level
-                            ),
-                        )
-                    ]
-                }
-                for one in effects
-            ],
-        }
-        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
-        return
+    content = {
+        "examples": table.height,
+        "score": score,
+        "level": question.level,
+        "groups": [
+            _row(one, lower=lower, compared=bool(before))
+            | {
+                "quantiles": [
+                    {"share": share, "predicted": found.after}
+                    | ({"baseline": found.before, "change": found.change} if before else {})
+                    for share in SHARES
+                    for found in (
+                        quantile_change(compared, share, masks[one.group], level=question.level),
+                    )
+                ]
+            }
+            for one in effects
+        ],
+    }
     shown = _document(path.name, score, effects, table.height, compared=bool(before), lower=lower)
-    sys.stdout.write(document_text(shown) + "\n")
+    return shown, content, messages
 
 
 def _scores(table: pl.DataFrame, names: tuple[str, ...], label: str, score: str) -> Floats:

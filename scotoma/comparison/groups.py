@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 
@@ -13,6 +12,7 @@ from scotoma.datasets.select_examples import RESERVED
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
 
 __all__ = ["grouped", "groupings", "joined"]
 
@@ -59,12 +59,12 @@ def grouped(table: pl.DataFrame, asked: Mapping[str, GroupColumn]) -> Groups:
 
 
 def joined(
-    path: Path, table: pl.DataFrame, keys: Mapping[str, Sequence[str]], called: str
+    place: str, table: pl.DataFrame, keys: Mapping[str, Sequence[str]], called: str
 ) -> pl.DataFrame:
-    """Add the columns of the table that `--groups` names to the rows that it speaks of.
+    """Add the columns of the table that `--examples` names to the rows that it speaks of.
 
     Args:
-        path: CSV or Parquet, a row an example.
+        place: CSV or Parquet, a row an example; here or in `s3://`.
         table: The rows.
         keys: Column that names examples there, to those that may name them here.
         called: What the rows are called.
@@ -73,22 +73,23 @@ def joined(
         ConfigError: It has no such column.
         DataError: It names an example twice, or none of the rows.
     """
+    path = place_here(place)
     own, name = read_table(path).frame, printable(path.name)
     key = next((one for one in keys if one in own.columns), None)
     if key is None:
         raise ConfigError(
-            f"--groups {name} must have a column that names {called}, such as "
+            f"--examples {name} must have a column that names {called}, such as "
             f"{' or '.join(keys)}, got {printable(', '.join(own.columns))[:200]}; rename it"
         )
     own = own.with_columns(pl.col(key).cast(pl.String))
     if own[key].n_unique() < own.height:
         raise DataError(
-            f"--groups {name} must have one row for each {key}, and some repeat; keep one of each"
+            f"--examples {name} must have one row for each {key}, and some repeat; keep one of each"
         )
     on = max(keys[key], key=lambda way: table[way].is_in(own[key].implode()).sum())
     if not table[on].is_in(own[key].implode()).any():
         raise DataError(
-            f"--groups {name} must hold {called}, and none is in both; the first {on} there is "
+            f"--examples {name} must hold {called}, and none is in both; the first {on} there is "
             f"{printable(str(table[on][0]))[:60]!r}"
         )
     added = own.select(key, *(one for one in own.columns if one not in (*table.columns, key)))

@@ -3,51 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import polars as pl
 
 from scotoma.answers.natural import natural_order
 from scotoma.answers.values import column_text
-from scotoma.commands.bias.table import BiasQuestion
-from scotoma.commands.shared.tables import column, texts
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, quoted
+from scotoma.readers.columns import column, texts
 
-__all__ = ["widened"]
+__all__ = ["WideTable", "widened"]
 
 EXAMPLE = "example_id"  # unless --id says otherwise
 
 
+class WideTable(NamedTuple):
+    """Examples with a column of predictions a model.
+
+    Attributes:
+        frame: A row an example.
+        predicted: Columns of the models, in natural order.
+        baseline: Columns of those that they are compared with.
+        identifier: Column of ids.
+    """
+
+    frame: pl.DataFrame
+    predicted: tuple[str, ...]
+    baseline: tuple[str, ...]
+    identifier: str
+
+
 def widened(
-    predictions: pl.DataFrame, examples: pl.DataFrame, question: BiasQuestion
-) -> tuple[pl.DataFrame, BiasQuestion]:
-    """The table of examples with a column of predictions a model, and the question about it.
+    predictions: pl.DataFrame,
+    examples: pl.DataFrame,
+    predicted: Sequence[str],
+    baseline: Sequence[str] = (),
+    *,
+    identifier: str = "",
+    paired: bool = False,
+) -> WideTable:
+    """Set predictions, one a row, beside the table of examples that they speak of.
 
     Args:
-        predictions: Columns `example_id` (or the question's identifier), `variant`, `model` and
-            `predicted`; one row per example and model.
+        predictions: Columns `example_id` (or `identifier`), `variant`, `model` and `predicted`; one
+            row per example and model.
         examples: A row an example, with the same column of ids.
-        question: `predicted` and `baseline` name a variant each, or are a pattern for one.
+        predicted: Name of a variant, or a pattern for one.
+        baseline: The same of the variant to compare with; empty for none.
+        identifier: Column of ids; empty for `example_id`.
+        paired: Whether models of the same name derive from one another.
 
     Returns:
-        As many rows as `examples`, in their order, models in natural order; the question then names
-        columns. Other variants are left out.
+        As many rows as `examples`, in their order. Other variants are left out.
 
     Raises:
         ConfigError: A column or a variant that is not there, several variants for one, or paired
             variants of different models.
         DataError: An id, a variant, a model or a prediction that is missing or there twice.
 
-    >>> asked = BiasQuestion(label="label", predicted=["int8"], groups=["sex"])
     >>> long = pl.DataFrame({"example_id": ["a", "b"], "variant": ["int8"] * 2, "model": ["0"] * 2,
     ...                      "predicted": ["yes", "no"]})
-    >>> table, asked = widened(long, pl.DataFrame({"example_id": ["b", "a"]}), asked)
-    >>> asked.predicted, table["int8/0"].to_list()
-    (['int8/0'], ['no', 'yes'])
+    >>> table = widened(long, pl.DataFrame({"example_id": ["b", "a"]}), ["int8"])
+    >>> table.predicted, table.frame["int8/0"].to_list()
+    (('int8/0',), ['no', 'yes'])
     """
-    key = question.identifier or EXAMPLE
+    key = identifier or EXAMPLE
     names = [
         column(predictions, name, "the long format")
         for name in (key, "variant", "model", "predicted")
@@ -63,8 +85,8 @@ def widened(
     populations: dict[str, dict[str, pl.Series]] = {}
     paired_by: dict[str, list[str]] = {"--baseline": []}
     for option, patterns in (
-        ("--baseline", question.baseline),
-        ("--predicted", question.predicted),
+        ("--baseline", baseline),
+        ("--predicted", predicted),
     ):
         if patterns or option == "--predicted":
             variant = _variant(frame["v"].unique().to_list(), patterns, option)
@@ -77,14 +99,14 @@ def widened(
             f"--baseline, --predicted and the columns of the examples must differ, got "
             f"{quoted(min(clash))} twice: name two variants, or rename the column"
         )
-    if question.paired and paired_by["--baseline"] != paired_by["--predicted"]:
+    if paired and paired_by["--baseline"] != paired_by["--predicted"]:
         raise ConfigError(
             "--paired needs the same models in both variants, got "
             f"{listed(paired_by['--baseline'])} and {listed(paired_by['--predicted'])}: leave out "
             "models without a partner"
         )
     wide = examples.with_columns(**before, **after)
-    return wide, replace(question, predicted=list(after), baseline=list(before), identifier=key)
+    return WideTable(wide, tuple(after), tuple(before), key)
 
 
 def _ids(examples: pl.DataFrame, key: str) -> pl.DataFrame:

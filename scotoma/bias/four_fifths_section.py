@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scotoma.bias.four_fifths import STANDINGS, ImpactRatio, impact_ratios
-from scotoma.commands.bias.table import BiasQuestion, BiasTable
+from scotoma.bias.table import BiasQuestion, BiasTable
 from scotoma.document import Column, Document, Section, Table
 from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS

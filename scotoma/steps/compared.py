@@ -16,10 +16,11 @@ from scotoma.answers.admission import NO_ANSWER, NO_LABEL, check_language, is_la
 from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
-from scotoma.audit import as_text, read_audit, read_gate
+from scotoma.audit import as_text, read_audit, read_gate, write_part
 from scotoma.audit.precision import MeasuredDetectors
-from scotoma.commands.compare.answers import RIGHT
-from scotoma.commands.compare.logs import ComparedLogs
+from scotoma.comparison.answers import RIGHT
+from scotoma.comparison.detectors import ComparedBoxes
+from scotoma.comparison.logs import ComparedLogs
 from scotoma.comparison.measure import described_rows
 from scotoma.config import load_config
 from scotoma.config.gate import GateRules, parse_rules
@@ -28,20 +29,21 @@ from scotoma.config.gate_levels import LevelRule
 from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
-from scotoma.detection.table import FOUND
+from scotoma.detection.table import FOUND, MEASURED, MISSED
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers.inputs import Codes
 from scotoma.predictions import Predictions
 from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
+from scotoma.steps.import_predictions import detectors_of, precision_file
 from scotoma.steps.in_memory import DENSE, AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
 from scotoma.steps.prepare import refuse_unfit_rules
 
-__all__ = ["ComparedVerdict", "audit_answers", "judge_answers", "judge_compared", "write_audit"]
+__all__ = ["ComparedVerdict", "judge_boxes", "judge_compared"]
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 RULES = """\
@@ -106,21 +108,21 @@ def judge_compared(
     """
     answers = _together(compared, pairs)
     if out is None:
-        return judge_answers(answers, judging, positive=positive)
+        return _judge_answers(answers, judging, positive=positive)
 
     def write(folder: Path) -> Path:
         more: dict[str, Any] = {"tracking": {"uri": tracking or "off"}}
         more["label"] = {"column": "label"} | ({"positive": positive} if positive else {})
         reruns = pairs[0].examples.cluster is not None
-        path = write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
+        path = _write_audit(answers, folder, compared[0].models[0], reruns=reruns, **more)
         write_compared_notes(folder, answers.notes)
         _write_texts(compared, folder)
         return path
 
-    return audit_answers(answers, write, out, judging, quiet=quiet)
+    return _audit_answers(answers, write, out, judging, quiet=quiet)
 
 
-def judge_answers(
+def _judge_answers(
     answers: AnswersInMemory,
     judging: Judging,
     *,
@@ -157,7 +159,7 @@ def judge_answers(
     return ComparedVerdict(as_text(gate), gate.exit_code, audit.admission)
 
 
-def audit_answers(
+def _audit_answers(
     answers: AnswersInMemory,
     write: Callable[[Path], Path],
     out: Path,
@@ -294,7 +296,7 @@ def _admission(
     return (*notes, *unanswered_note(silent, own.variant))
 
 
-def write_audit(
+def _write_audit(
     answers: AnswersInMemory, folder: Path, baseline: str, *, reruns: bool = False, **more: Any
 ) -> Path:
     """Write the tables and the configuration of an audit of predictions.
@@ -386,3 +388,51 @@ def _write_texts(compared: Sequence[ComparedLogs], folder: Path) -> None:
                 )
             )
     pl.concat(tables).write_parquet(texts_file(folder))
+
+
+def judge_boxes(
+    compared: ComparedBoxes, out: Path | None, judging: Judging, *, quiet: bool
+) -> ComparedVerdict:
+    """Judge whether more boxes are missed, as an audit of predictions.
+
+    Args:
+        compared: From `compared_boxes`.
+        out: Folder of the audit; None for none.
+        judging: Rules and day.
+        quiet: Write nothing to stderr.
+    """
+    answers = _as_answers(compared)
+    first, *_ = compared.found
+    by_variant = {
+        (DENSE if name == first else name): [own] for name, own in compared.scores.items()
+    }
+    detectors = detectors_of(by_variant, compared.images, {}, compared.admission)
+    if out is None:
+        return _judge_answers(answers, judging, detectors=detectors)
+
+    def write(folder: Path) -> Path:
+        path = _write_audit(answers, folder, first, cluster={"column": "cluster"})
+        write_part(precision_file(folder), detectors)
+        return path
+
+    return _audit_answers(answers, write, out, judging, quiet=quiet)
+
+
+def _as_answers(compared: ComparedBoxes) -> AnswersInMemory:
+    """Boxes as examples, which detectors find or miss."""
+    table, groups, classes = compared.table, compared.groups.values, (FOUND, MISSED)
+    plain = [pl.col(name).cast(pl.Float64) for name in MEASURED if table[name].n_unique() > 1]
+    columns = [pl.lit("test").alias("split"), pl.col("image_id").alias("cluster")]
+    columns += [pl.struct(plain).alias(FEATURES)] if plain else []
+    examples = table.select("example_id", "label", *columns)
+    examples = examples.with_columns(own.alias(name) for name, own in groups.items())
+    ids = tuple(examples["example_id"])
+    return AnswersInMemory(
+        AuditedExamples(examples, classes, tuple(groups), ()),
+        tuple(
+            Predictions(
+                name if place else DENSE, (~one.found).astype(np.uint8)[:, None], ids, (0,), classes
+            )
+            for place, (name, one) in enumerate(compared.found.items())
+        ),
+    )

@@ -1,4 +1,4 @@
-"""`scotoma compare` on results that keep no samples: what they show, and no verdict but UNSURE."""
+"""What do results show that keep no samples? Averages, and no verdict but UNSURE."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from scotoma.commands.compare.logs import CompareQuestion, Model
 from scotoma.comparison.averages import AverageChange, average_changes
-from scotoma.document import Column, Interval, Section, Table
+from scotoma.comparison.logs import CompareQuestion, Model
+from scotoma.comparison.section import compared_document
+from scotoma.document import Column, Document, Interval, Section, Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.summaries import read_summaries
@@ -19,7 +20,7 @@ __all__ = ["compared_averages"]
 
 def compared_averages(
     question: CompareQuestion, models: Sequence[Model], *, audit: bool
-) -> tuple[list[Section], dict[str, Any]] | None:
+) -> tuple[Document, dict[str, Any]] | None:
     """Compare averages where a model has no samples.
 
     Args:
@@ -28,7 +29,7 @@ def compared_averages(
         audit: Whether the folder of an audit is asked for, which averages cannot fill.
 
     Returns:
-        Sections to print, and the same as JSON; None where no place holds averages.
+        What is shown, and the same as JSON; None where no place holds averages.
 
     Raises:
         ConfigError: An option that needs samples.
@@ -45,7 +46,7 @@ def compared_averages(
                 f"{first.way_out}"
             )
     options = {
-        "--group": question.groups, "--groups": question.group_table, "--out": audit,
+        "--group": question.group, "--examples": question.examples, "--out": audit,
         "--right-from": question.right_from is not None, "--reruns": question.reruns,
     }  # fmt: skip
     if needing := [name for name, value in options.items() if value]:
@@ -54,21 +55,21 @@ def compared_averages(
             f"{first.way_out}"
         )
     known = [one for one in summaries if one is not None]
-    sections: list[Section] = []
+    parts: list[list[Section]] = []
     comparisons = []
     for model, one in zip(models[1:], known[1:], strict=True):
         names = models[0].name, model.name
         changes = [
             change
-            for change in average_changes(known[0], one, question.tasks)
-            if question.score in (None, change.metric)
+            for change in average_changes(known[0], one, question.task)
+            if question.score in ("", change.metric)
         ]
         if not changes:
             raise ConfigError(
-                f"--score {printable(str(question.score))!r} is in no task of both; leave it out"
+                f"--score {printable(question.score)!r} is in no task of both; leave it out"
             )
         verdict = f"{model.name}: averages do not show which examples changed; {one.way_out}."
-        sections += [*_sections(names, changes), Section("verdict", "", [f"UNSURE  {verdict}"])]
+        parts.append([*_sections(names, changes), Section("verdict", "", [f"UNSURE  {verdict}"])])
         comparisons.append(
             {
                 "models": list(names),
@@ -77,7 +78,8 @@ def compared_averages(
                 "reason": verdict,
             }
         )
-    return sections, {"version": 1, "comparisons": comparisons, "gate": None}
+    document = compared_document([(models[0].name, one.name) for one in models[1:]], parts)
+    return document, {"version": 1, "comparisons": comparisons, "gate": None}
 
 
 def _sections(names: tuple[str, str], changes: Sequence[AverageChange]) -> Iterator[Section]:

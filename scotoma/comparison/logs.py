@@ -1,4 +1,4 @@
-"""From the places that `scotoma compare` is given to rows of paired answers."""
+"""From the places of logs to rows of paired answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import polars as pl
 from scotoma.answers.admission import unanswered_note
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote
-from scotoma.commands.compare.groups import grouped, joined
+from scotoma.comparison.groups import grouped, joined
+from scotoma.comparison.measure import LogComparison, is_lower_better, measure_rows
 from scotoma.comparison.rows import ATTRIBUTE, SIDES, PairedRows, joined_tasks, paired_rows
 from scotoma.comparison.stereotypes import NEEDED
 from scotoma.comparison.wording import Wording, refusal_pattern, wording
@@ -28,8 +29,9 @@ from scotoma.readers.evaluation_tables import CORRECT, LogColumns
 from scotoma.readers.logs import attributes_of, read_logs
 from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
+from scotoma.run.copies import place_here
 
-__all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "models_of"]
+__all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "measured", "models_of"]
 
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
@@ -37,7 +39,7 @@ USUAL_SCORES = (
 )  # fmt: skip
 ACCURACY = ("accuracy", "acc")
 RERUN_NAME = re.compile(r"([-_. ]+|[-_. ]*(run|rerun|epoch|seed))[-_. ]*\d+$", re.IGNORECASE)
-TABLE_KEYS = {  # columns of --groups that name an example or its content, to those of logs
+TABLE_KEYS = {  # columns of --examples that name an example or its content, to those of logs
     **dict.fromkeys(("content_hash", "doc_hash", "sample_hash"), "content_hash"),
     **dict.fromkeys(("example_id", "doc_id", "id", "sample_id"), "example_id"),
 }
@@ -50,28 +52,34 @@ LOOKED_THROUGH = (
 
 @dataclass(frozen=True)
 class CompareQuestion:
-    """What `scotoma compare` was asked; the fields are its options."""
+    """What is asked about logs; the fields are options of `scotoma compare`."""
 
-    logs: tuple[Path, ...]
-    groups: tuple[str, ...] = ()
-    group_table: Path | None = None
-    score: str | None = None
+    paths: tuple[str, ...]
+    group: tuple[str, ...] = ()
+    examples: str = ""
+    score: str = ""
     right_from: float | None = None
-    score_filter: str = ""
-    tasks: tuple[str, ...] = ()
+    filter_: str = ""
+    task: tuple[str, ...] = ()
     reruns: bool = False
     identifier: str = ""
     label: str = ""
-    predicted: str = ""
-    refusals: tuple[str, ...] = ()
+    predicted: tuple[str, ...] = ()
+    refusal: tuple[str, ...] = ()
     allow_different_prompts: bool = False
     allow_missing: bool = False
-    positive: str = ""
 
     @property
     def columns(self) -> LogColumns:
         """Which columns of tables say what."""
-        return LogColumns(example_id=self.identifier, label=self.label, answer=self.predicted)
+        if len(self.predicted) > 1:
+            raise ConfigError(
+                f"--predicted names one column in tables of one model each, got "
+                f"{', '.join(self.predicted)}; name one, or give one table alone"
+            )
+        return LogColumns(
+            example_id=self.identifier, label=self.label, answer="".join(self.predicted)
+        )
 
 
 @dataclass(frozen=True)
@@ -112,22 +120,25 @@ class ComparedLogs:
     admission: tuple[AdmissionNote, ...]
 
 
-def models_of(question: CompareQuestion) -> list[Model]:
+def models_of(paths: Sequence[str], *, reruns: bool = False) -> list[Model]:
     """Which places belong to which model, the original first.
+
+    Args:
+        paths: Here or in `s3://`, whose copies are named.
+        reruns: Whether places of one folder, or of one name, are of one model.
 
     Raises:
         ConfigError: Fewer than two models.
 
-    >>> logs = (Path("a/r1.csv"), Path("a/r2.csv"), Path("b/r1.csv"))
-    >>> asked = CompareQuestion(logs=logs, reruns=True)
-    >>> [(model.name, len(model.places)) for model in models_of(asked)]
+    >>> models = models_of(["a/r1.csv", "a/r2.csv", "b/r1.csv"], reruns=True)
+    >>> [(model.name, len(model.places)) for model in models]
     [('a', 2), ('b', 1)]
-    >>> asked = CompareQuestion(logs=(Path("bf16"), Path("bf16-2"), Path("w4a16")), reruns=True)
-    >>> [(model.name, len(model.places)) for model in models_of(asked)]
+    >>> models = models_of(["bf16", "bf16-2", "w4a16"], reruns=True)
+    >>> [(model.name, len(model.places)) for model in models]
     [('bf16', 2), ('w4a16', 1)]
     """
-    places = question.logs
-    if not question.reruns or len(places) == 2:
+    places = tuple(map(place_here, paths))
+    if not reruns or len(places) == 2:
         models = [Model(_name(place), (place,)) for place in places]
     else:
         by_folder = len({place.parent for place in places}) > 1
@@ -149,6 +160,16 @@ def models_of(question: CompareQuestion) -> list[Model]:
     if len(set(names)) < len(names):  # one file, named twice
         names = [f"{model.name} ({number})" for number, model in enumerate(models, 1)]
     return [replace(model, name=name) for model, name in zip(models, names, strict=True)]
+
+
+def measured(one: ComparedLogs) -> LogComparison:
+    """Every number of two models."""
+    return measure_rows(
+        one.rows, models=one.models, metric=one.metric,
+        lower_is_better=is_lower_better(one.metric),
+        masks={key: mask for key, mask in one.groups.by_key.items() if key != "all"},
+        wording=one.wording,
+    )  # fmt: skip
 
 
 def _name(place: Path) -> str:
@@ -175,8 +196,8 @@ def compared(
             own = Path(folder, str(place))
             own.mkdir()
             log = read_logs(
-                model.places, own, attributes=attributes, filter=question.score_filter,
-                tasks=question.tasks, reruns=question.reruns, columns=question.columns,
+                model.places, own, attributes=attributes, filter=question.filter_,
+                tasks=question.task, reruns=question.reruns, columns=question.columns,
             )  # fmt: skip
             logs.append(log)
         yield [
@@ -189,7 +210,7 @@ def _attributes(
     question: CompareQuestion, models: Sequence[Model], asked: Mapping[str, GroupColumn]
 ) -> tuple[Mapping[str, GroupColumn], list[str]]:
     """Groups by their whole paths, and paths to read: theirs, and those that may define slices."""
-    if question.group_table:
+    if question.examples:
         return asked, []
     named = [rule.column for rule in asked.values()]
     places = models[0].places
@@ -308,7 +329,7 @@ def _tasks(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> list[str]:
     common = [task for task in logs[0] if task in logs[1]]
-    for task in question.tasks:
+    for task in question.task:
         if task not in common:
             raise ConfigError(
                 f"--task {printable(task)!r} is not in both logs, which share "
@@ -319,7 +340,7 @@ def _tasks(
             f"logs of {models[0].name} and {models[1].name} must share a task, got "
             f"{', '.join(logs[0])} and {', '.join(logs[1])}; name logs of the same evaluation"
         )
-    return list(question.tasks) or common
+    return list(question.task) or common
 
 
 def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationLog) -> str:
@@ -333,7 +354,7 @@ def _metric(question: CompareQuestion, before: EvaluationLog, after: EvaluationL
             f"{', '.join(before.scores) or 'none'} and {', '.join(after.scores) or 'none'}"
             f"{why}; correct the log, or name logs of one evaluation"
         )
-    if question.score is not None:
+    if question.score:
         score = _called(question.score, common)
         if score not in common:
             raise ConfigError(
@@ -355,7 +376,7 @@ def _scored(
     logs: tuple[Mapping[str, EvaluationLog], Mapping[str, EvaluationLog]],
 ) -> tuple[list[str], list[str]]:
     """The tasks with a score of both models, and a note on each other one, unless it was named."""
-    if question.tasks or len(tasks) == 1:
+    if question.task or len(tasks) == 1:
         return list(tasks), []
     wanted = question.score
 
@@ -385,10 +406,10 @@ def _groups(
     """Form the groups of every row."""
     table = rows.table
     source = table.rename({f"{ATTRIBUTE}{name}": name for name in rows.attributes}, strict=False)
-    if question.group_table is not None:
+    if question.examples:
         ids = table.select("content_hash", "example_id")
         keys = {name: [own] for name, own in TABLE_KEYS.items()}
-        source = joined(question.group_table, ids, keys, "examples of the logs")
+        source = joined(question.examples, ids, keys, "examples of the logs")
         if not asked:
             columns = [name for name in source.columns if name not in ids.columns]
             asked = {name: GroupColumn(column=name) for name in columns}
@@ -408,7 +429,7 @@ def _wording(
         for side in ("before", "after")
     )
     written = table.filter(free)
-    pattern = refusal_pattern(question.refusals)
+    pattern = refusal_pattern(question.refusal)
     if not written.height:
         return None
     sides = []

@@ -1,10 +1,9 @@
-"""`scotoma compare --truth`: two detectors, what changed box by box, and a verdict."""
+"""From files of detections and their ground truth to boxes that detectors find or miss."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,34 +11,21 @@ import polars as pl
 from scotoma.answers.boxes import GroundTruth
 from scotoma.answers.groups import GroupColumn, Groups
 from scotoma.answers.note import AdmissionNote, reading_note
-from scotoma.audit import write_part
-from scotoma.commands.compare.audit import (
-    ComparedVerdict,
-    audit_answers,
-    judge_answers,
-    write_audit,
-)
-from scotoma.commands.compare.groups import grouped, groupings, joined
-from scotoma.commands.compare.logs import Model
 from scotoma.comparison.boxes import BoxComparison, box_chance_note, measure_boxes
-from scotoma.datasets import AuditedExamples
-from scotoma.datasets.examples import FEATURES
+from scotoma.comparison.groups import grouped, groupings, joined
+from scotoma.comparison.logs import Model, models_of
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
 from scotoma.detection.matching import BoxOutcomes, dealt_outcomes, outcomes
-from scotoma.detection.table import FOUND, GROUPING, MEASURED, MISSED, box_table
-from scotoma.errors import ConfigError, DataError
+from scotoma.detection.table import GROUPING, MEASURED, box_table
+from scotoma.errors import DataError
 from scotoma.numbers.inputs import Codes
-from scotoma.predictions import Predictions
 from scotoma.printable import printable
 from scotoma.processes import map_in_order
-from scotoma.readers.boxes import read_detections, read_ground_truth
-from scotoma.run.judging import Judging
-from scotoma.steps.import_predictions import detectors_of, precision_file
-from scotoma.steps.in_memory import DENSE, AnswersInMemory
+from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
 
-__all__ = ["BoxQuestion", "compared_boxes", "judged_boxes"]
+__all__ = ["BoxQuestion", "ComparedBoxes", "compared_boxes"]
 
-TABLE_KEYS = {  # columns of --groups that name a box or an image, to those of boxes
+TABLE_KEYS = {  # columns of --examples that name a box or an image, to those of boxes
     **dict.fromkeys(("example_id", "annotation_id"), ("example_id",)),
     **dict.fromkeys(("image_id", "image", "file_name"), ("image_id", "image_name")),
 }
@@ -48,13 +34,14 @@ AT_ONCE = 2  # detectors: one is scored while the next is read, in another proce
 
 @dataclass(frozen=True)
 class BoxQuestion:
-    """What `scotoma compare --truth` was asked; the fields are its options."""
+    """What is asked about boxes; the fields are options of `scotoma compare`."""
 
-    truth: Path
+    paths: tuple[str, ...]
+    truth: str
     iou: float = 0.5
-    least_score: float = 0.25
-    groups: tuple[str, ...] = ()
-    group_table: Path | None = None
+    min_score: float = 0.25
+    group: tuple[str, ...] = ()
+    examples: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class ComparedBoxes:
     """Detectors and boxes, ready to be judged.
 
     Attributes:
-        table: From `box_table`, with the columns of `--groups`.
+        table: From `box_table`, with the columns of `--examples`.
         groups: Of every box.
         found: Name of each detector, the original first, to what it finds.
         scores: Their AP and AR, without the same groups of images.
@@ -79,35 +66,27 @@ class ComparedBoxes:
 
 
 def compared_boxes(
-    question: BoxQuestion, models: Sequence[Model]
+    question: BoxQuestion,
 ) -> tuple[ComparedBoxes, list[BoxComparison]]:
     """Read detectors and compare each with the first.
 
     Raises:
         ScotomaError: Files that cannot be read, or attributes that are not known.
     """
-    if not 0 < question.iou <= 1:
-        raise ConfigError(
-            f"--iou must be above 0 and at most 1, got {question.iou:g}; the usual one is 0.5"
-        )
-    if more := [model.name for model in models if len(model.places) > 1]:
-        raise ConfigError(
-            f"--reruns is for evaluation logs, and {more[0]} has several files of detections; "
-            "compare one file of each detector"
-        )
-    truth = read_ground_truth(question.truth)
+    models, place = models_of(question.paths), ground_truth_here(question.truth)
+    truth = read_ground_truth(place)
     if not len(truth.examples):
         raise DataError(
-            f"ground truth {printable(question.truth.name)} must hold a box that is no crowd, got "
+            f"ground truth {printable(place.name)} must hold a box that is no crowd, got "
             "none; add annotations"
         )
     table = box_table(truth)
-    if question.group_table is not None:
-        table = joined(question.group_table, table, TABLE_KEYS, "boxes or images")
+    if question.examples:
+        table = joined(question.examples, table, TABLE_KEYS, "boxes or images")
     groups = grouped(table, _asked(question, table))
     parts = image_groups(truth.images)
 
-    known = {"iou": question.iou, "least_score": question.least_score}
+    known = {"iou": question.iou, "least_score": question.min_score}
     baseline = read_detections(models[0].places[0], truth)
 
     def measured_alone(
@@ -138,7 +117,7 @@ def compared_boxes(
             (found[first], found[other]), (alone[first][1], alone[other][1]),
             models=(first, other),
             image=image, classes=truth.classes, masks=masks, features=features, iou=question.iou,
-            least_score=question.least_score,
+            least_score=question.min_score,
         )
         for other in others
     ]  # fmt: skip
@@ -146,37 +125,9 @@ def compared_boxes(
     return ComparedBoxes(table, groups, found, scores, truth.images, tuple(notes)), measured
 
 
-def judged_boxes(
-    compared: ComparedBoxes, out: Path | None, judging: Judging, *, quiet: bool
-) -> ComparedVerdict:
-    """Judge whether more boxes are missed, as an audit of predictions.
-
-    Args:
-        compared: From `compared_boxes`.
-        out: Folder of the audit; None for none.
-        judging: Rules and day.
-        quiet: Write nothing to stderr.
-    """
-    answers = _as_answers(compared)
-    first, *_ = compared.found
-    by_variant = {
-        (DENSE if name == first else name): [own] for name, own in compared.scores.items()
-    }
-    detectors = detectors_of(by_variant, compared.images, {}, compared.admission)
-    if out is None:
-        return judge_answers(answers, judging, detectors=detectors)
-
-    def write(folder: Path) -> Path:
-        path = write_audit(answers, folder, first, cluster={"column": "cluster"})
-        write_part(precision_file(folder), detectors)
-        return path
-
-    return audit_answers(answers, write, out, judging, quiet=quiet)
-
-
 def _asked(question: BoxQuestion, table: pl.DataFrame) -> dict[str, GroupColumn]:
     """The groups that are named; else class, area and crowding, and the table's columns."""
-    asked = groupings(question.groups)
+    asked = groupings(question.group)
     if asked:
         return asked
     own = [name for name in GROUPING if table[name].n_unique() > 1]
@@ -193,23 +144,3 @@ def _features(table: pl.DataFrame, values: Mapping[str, pl.Series]) -> pl.DataFr
     columns = {**{name: table[name] for name in GROUPING}, **values}
     columns |= {name: table[name].cast(pl.Float64) for name in MEASURED}
     return pl.DataFrame({name: column for name, column in columns.items() if column.n_unique() > 1})
-
-
-def _as_answers(compared: ComparedBoxes) -> AnswersInMemory:
-    """Boxes as examples, which detectors find or miss."""
-    table, groups, classes = compared.table, compared.groups.values, (FOUND, MISSED)
-    plain = [pl.col(name).cast(pl.Float64) for name in MEASURED if table[name].n_unique() > 1]
-    columns = [pl.lit("test").alias("split"), pl.col("image_id").alias("cluster")]
-    columns += [pl.struct(plain).alias(FEATURES)] if plain else []
-    examples = table.select("example_id", "label", *columns)
-    examples = examples.with_columns(own.alias(name) for name, own in groups.items())
-    ids = tuple(examples["example_id"])
-    return AnswersInMemory(
-        AuditedExamples(examples, classes, tuple(groups), ()),
-        tuple(
-            Predictions(
-                name if place else DENSE, (~one.found).astype(np.uint8)[:, None], ids, (0,), classes
-            )
-            for place, (name, one) in enumerate(compared.found.items())
-        ),
-    )

@@ -1,33 +1,31 @@
-"""What `scotoma compare` shows: sentences, and tables of tasks, groups, slices and flips."""
+"""What a comparison shows: sentences, and tables of tasks, groups, slices and flips."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from scotoma.commands.compare.audit import ComparedVerdict
 from scotoma.comparison.bias_scores import BiasScore
 from scotoma.comparison.effects import GroupScoreEffect, affected
 from scotoma.comparison.flips import Flip
 from scotoma.comparison.measure import LogComparison, SearchedSlices
 from scotoma.comparison.reruns import RerunFloor
 from scotoma.comparison.wording import Wording
-from scotoma.document import Column, Facts, Interval, Section, Table, Unit, show
+from scotoma.document import Column, Document, Facts, Interval, Section, Table, Unit, show
 from scotoma.numbers import Estimate
 from scotoma.readers.record import AttributePath
-from scotoma.verdict.words import admission_lines
 
 __all__ = [
     "N",
     "affected_sentence",
-    "compared_verdict_section",
+    "compared_document",
     "comparison_sections",
     "effect_table",
     "flip_sentence",
     "from_to",
-    "listing_sections",
+    "listing_document",
     "slice_section",
 ]
 
@@ -112,32 +110,39 @@ def from_to(
     )
 
 
-def compared_verdict_section(
-    verdict: ComparedVerdict | None, told: Collection[str] = ()
-) -> Section:
-    """Say what the verdict rests on, as the gate file has it, and what is not `told` already."""
-    if verdict is None:
-        missing = "Not judged: the score is a number; say from where on it is right, --right-from."
-        return Section("verdict", "", [missing])
-    gate = json.loads(verdict.content)
-    lines: list[str] = []
-    above = {*told} | {
-        sentence for variant in gate["variants"] for sentence in variant["sentences"]
-    }
-    for variant in gate["variants"]:
-        text = "; ".join(variant["sentences"])
-        lines.append(f"{variant['verdict']:<7} {variant['name']}: {text}.")
-        if small := variant["too_small"]:
-            more = f" and {len(small) - 3} more" if len(small) > 3 else ""
-            lines.append(f"Too small to judge: {', '.join(small[:3])}{more}.")
-    asked = [one for one in verdict.admission if one.blocks_pass or one.rule != "chance"]
-    lines += [f"note    {line}." for line in admission_lines(asked) if line not in above]
-    if gate["scope"] == "shipped":
-        lines.append("These numbers are about these two models; another training run may differ.")
-    return Section("verdict", "", lines)
+def compared_document(
+    models: Sequence[tuple[str, str]],
+    parts: Iterable[Iterable[Section]],
+    verdict: Section | None = None,
+) -> Document:
+    """Lay out what changed from the original to each compressed model, and the verdict on all.
+
+    Args:
+        models: Names of the original and the compressed model.
+        parts: Sections of each; the first has the title.
+        verdict: What stands last; None where each has its own.
+    """
+    each, last = [list(part) for part in parts], [] if verdict is None else [verdict]
+    if len(each) == 1:
+        head, *sections = each[0]
+        return Document(head.title, sections=[*sections, *last])
+    names = [after for _, after in models]
+    several = [_named(one, after) for part, after in zip(each, names, strict=True) for one in part]
+    return Document(f"{models[0][0]} to {', '.join(names)}", sections=[*several, *last])
 
 
-def listing_sections(tasks: Mapping[str, Sequence[AttributePath]]) -> list[Section]:
+def _named(section: Section, model: str) -> Section:
+    """A section of one of several models: ids are unique in a document."""
+    parts = [
+        replace(part, id=f"{model} {part.id}", caption=part.caption or f"{model}: {part.id}")
+        if isinstance(part, Table)
+        else part
+        for part in section.parts
+    ]
+    return replace(section, id=f"{model} {section.id}", parts=parts)
+
+
+def listing_document(tasks: Mapping[str, Sequence[AttributePath]]) -> Document:
     """List the attributes of each task."""
     columns = (
         Column("path", "attribute"),
@@ -145,12 +150,13 @@ def listing_sections(tasks: Mapping[str, Sequence[AttributePath]]) -> list[Secti
         Column("values", "values", "count"),
         Column("examples", "examples", "count"),
     )
-    return [
+    sections = [
         Section(
             task, f"task {task}", parts=[Table(task, "", columns, list(map(vars, paths)), stub=2)]
         )
         for task, paths in tasks.items()
     ]
+    return Document("Attributes of the logs", sections=sections)
 
 
 def flip_sentence(flips: Sequence[Flip], words: Mapping[str, str]) -> str:

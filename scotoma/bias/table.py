@@ -1,28 +1,32 @@
-"""What the bias command reads: labels, predictions and groups out of one table, checked."""
+"""Which labels, predictions and groups does one table hold?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.answers.admission import is_label
+from scotoma.answers.favourable import with_favourable
 from scotoma.answers.groups import GroupColumn, Groups, parse_groups
 from scotoma.answers.pair import Pair
 from scotoma.answers.values import tidy
 from scotoma.bias.clarify.arguments import standardised
-from scotoma.commands.shared.tables import Texts, check_compared, column, columns, numbers, texts
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import check_level
-from scotoma.printable import listed, quoted
+from scotoma.printable import quoted
+from scotoma.readers.columns import Texts, check_compared, column, columns, numbers, texts
+from scotoma.readers.long_table import widened
+from scotoma.readers.tables import read_table
+from scotoma.run.copies import place_here
 
 __all__ = [
     "BiasQuestion",
     "BiasTable",
     "Facet",
+    "model_columns",
     "read_bias_table",
     "table_groups",
 ]
@@ -33,14 +37,15 @@ Codes = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True)
 class BiasQuestion:
-    """What to measure in a table with one row per example.
+    """What to measure in a table with one row per example; options of `scotoma compare`.
 
     Attributes:
         label: Column of the true labels; empty for the four-fifths rule, which needs none.
         predicted: Columns of predicted labels, one a model, or patterns such as `pruned_*`.
         baseline: The same for the models that `predicted` is compared with; may be empty.
-        groups: Columns whose values are groups, or COLUMN: and how they are put together, as
+        group: Columns whose values are groups, or COLUMN: and how they are put together, as
             `parse_groups` reads them.
+        examples: Table of labels and groups, where the other has predictions alone.
         advantaged: Values of group columns, VALUE or COLUMN=VALUE, against whom the Clarify metrics
             set the rest; a column without one has each value set against the rest in turn.
         intersections: Also measure every combination of values of the group columns.
@@ -49,23 +54,24 @@ class BiasQuestion:
         identifier: Column of example ids, which must be unique.
         cluster: Column of clusters: rows that belong together.
         strata: Column of the strata of CDDL and CDDPL.
-        features: Columns of numbers by which FT finds an example's likes.
+        feature: Columns of numbers by which FT finds an example's likes.
         paired: Each predicted model derives from the baseline model at the same place.
         level: Coverage of the intervals, a fraction in (0, 1).
         seed: Of the bootstraps behind upper bounds.
     """
 
-    label: str
     predicted: Sequence[str]
-    groups: Sequence[str]
+    group: Sequence[str]
+    label: str = ""
     baseline: Sequence[str] = ()
+    examples: str = ""
     advantaged: Sequence[str] = ()
     intersections: bool = False
     positive: Sequence[str] = ()
-    identifier: str | None = None
-    cluster: str | None = None
-    strata: str | None = None
-    features: Sequence[str] = ()
+    identifier: str = ""
+    cluster: str = ""
+    strata: str = ""
+    feature: Sequence[str] = ()
     paired: bool = False
     level: float = 0.95
     seed: int = 0
@@ -93,6 +99,7 @@ class BiasTable:
     """A table as arrays, checked.
 
     Attributes:
+        name: What the table is called.
         pair: Labels, answers and groups; several favourable labels are one class.
         positive: Class id of the favourable outcome, or None.
         facets: For the Clarify metrics.
@@ -101,6 +108,7 @@ class BiasTable:
         messages: What a reader should know about how the table was read.
     """
 
+    name: str
     pair: Pair
     positive: int | None
     facets: list[Facet]
@@ -120,59 +128,92 @@ class BiasTable:
         return {name: side.predicted for name, side in sides.items() if side is not None}
 
 
-def read_bias_table(table: pl.DataFrame, question: BiasQuestion) -> BiasTable:
+def read_bias_table(place: str, question: BiasQuestion) -> BiasTable:
     """The table as arrays.
+
+    Args:
+        place: CSV or Parquet, one row per example; with `examples` one row per example and model.
+        question: What is asked.
 
     Raises:
         ConfigError: An option names a column or a value that is not there, or contradicts another.
         DataError: Ids, labels or predictions are missing or repeated, or a group stands alone.
     """
     check_level(question.level)
-    label = column(table, question.label, "--label") if question.label else None
-    after = columns(table, question.predicted, "--predicted")
-    before = columns(table, question.baseline, "--baseline")
-    if not after:
-        raise ConfigError("--predicted must name at least one column, got none: name one per model")
-    check_compared("predicted", after, before, label, paired=question.paired)
-    rules = group_rules(table, question.groups)
-    cluster = None if question.cluster is None else column(table, question.cluster, "--cluster")
-    identifier = None if question.identifier is None else column(table, question.identifier, "--id")
-    strata = None if question.strata is None else column(table, question.strata, "--strata")
-    features = columns(table, question.features, "--feature")
-    more = [*features, *([strata] if strata else [])]
+    path = place_here(place)
+    table, notes = read_table(path)
+    if question.examples:
+        examples, more = read_table(place_here(question.examples))
+        wide = widened(
+            table, examples, question.predicted, question.baseline,
+            identifier=question.identifier, paired=question.paired,
+        )  # fmt: skip
+        table, notes = wide.frame, (*notes, *more)
+        question = replace(
+            question, predicted=wide.predicted, baseline=wide.baseline, identifier=wide.identifier
+        )
+    label, after, before = model_columns(table, question)
+    rules = group_rules(table, question.group)
+    named = {
+        "--cluster": question.cluster,
+        "--id": question.identifier,
+        "--strata": question.strata,
+    }
+    cluster, identifier, strata = (name and column(table, name, o) for o, name in named.items())
+    features = columns(table, question.feature, "--feature")
+    described = [*features, *([strata] if strata else [])]
     pair = Pair.of(
-        None if label is None else table[label],
+        table[label] if label else None,
         {name: table[name] for name in after},
         {name: table[name] for name in before},
         groups={name: table[name] for name in rules},
         rules=rules,
         crossed=[list(rules)] if question.intersections and len(rules) > 1 else [],
-        cluster=None if cluster is None else table[cluster],
-        ids=None if identifier is None else table[identifier],
-        features=table.select(more) if more else None,
+        cluster=table[cluster] if cluster else None,
+        ids=table[identifier] if identifier else None,
+        features=table.select(described) if described else None,
         paired=question.paired,
     )
-    messages = [note.sentence for note in pair.notes]
-    pair, positive, said = _with_positive(pair, question.positive)
-    messages += said
+    pair, positive, messages = with_favourable(pair, question.positive)
+    if not positive:
+        messages.append(
+            "no --positive: measuring each class against the rest, without metrics of an outcome"
+        )
     if len(pair.classes) < 2:
-        labels_and = "" if label is None else f"label {quoted(label)} and "
+        labels_and = f"label {quoted(label)} and " if label else ""
         raise DataError(
             f"{labels_and}all predictions are {quoted(pair.classes[0])}: bias needs "
             "at least two classes"
         )
     groups = pair.examples.groups
     _refuse_one_value(groups)
-    described = pair.examples.features
+    known = pair.examples.features
     return BiasTable(
+        name=path.name,
         pair=pair,
-        positive=positive,
+        positive=pair.classes.index(positive) if positive else None,
         facets=list(_facets(groups.coded, _advantaged(question.advantaged, groups.coded))),
-        strata=None if strata is None or described is None
-        else texts(described, strata).astype(str),
-        features=None if described is None else _scaled(described, features),
-        messages=tuple(messages),
-    )  # fmt: skip
+        strata=texts(known, strata).astype(str) if strata and known is not None else None,
+        features=None if known is None else _scaled(known, features),
+        messages=(*notes, *(note.sentence for note in pair.notes), *messages),
+    )
+
+
+def model_columns(table: pl.DataFrame, question: BiasQuestion) -> tuple[str, list[str], list[str]]:
+    """Find the columns of the label (empty without one), of the models and of their baseline.
+
+    Raises:
+        ConfigError: A column is not there, or named twice.
+    """
+    label = question.label and column(table, question.label, "--label")
+    after = columns(table, question.predicted, "--predicted")
+    before = columns(table, question.baseline, "--baseline")
+    if not after:
+        raise ConfigError("--predicted must name at least one column, got none: name one per model")
+    if not question.group:
+        raise ConfigError("--group is missing; name the columns whose values are groups")
+    check_compared("predicted", after, before, label or None, paired=question.paired)
+    return label, after, before
 
 
 def group_rules(table: pl.DataFrame, options: Sequence[str]) -> dict[str, GroupColumn]:
@@ -208,35 +249,6 @@ def _refuse_one_value(groups: Groups) -> None:
                 f"column {quoted(name)} holds one value, {quoted(values[0])}: a comparison of "
                 "groups needs two"
             )
-
-
-def _with_positive(pair: Pair, names: Sequence[str]) -> tuple[Pair, int | None, list[str]]:
-    """Make one class of the favourable outcomes; its id, and what a reader should know."""
-    favourable, messages = list(dict.fromkeys(map(tidy, names))), list[str]()
-    classes = [name for name in pair.classes if is_label(name)]
-    holder = "predictions" if pair.examples.labels is None else "label"
-    for value in favourable:
-        if value not in classes:
-            raise ConfigError(
-                f"--positive must be a value of the {holder}, got {quoted(value)}: choose among "
-                f"{listed(classes)}"
-            )
-    if not favourable:
-        messages.append(
-            "no --positive: measuring each class against the rest, without metrics of an outcome"
-        )
-        return pair, None, messages
-    one = " or ".join(favourable)
-    if len(favourable) > 1:
-        messages.append(f"{listed(favourable)} count as one class, {quoted(one)}")
-        others = [value for value in classes if value not in favourable]
-        if not others or one in others:
-            raise ConfigError(
-                f"--positive must leave another label than {quoted(one)}, got "
-                f"{listed(favourable)} of {listed(classes)}: name fewer"
-            )
-        pair = pair.renamed(dict.fromkeys(favourable, one))
-    return pair, pair.classes.index(one), messages
 
 
 def _advantaged(

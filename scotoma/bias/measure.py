@@ -1,69 +1,49 @@
-"""The bias command: a table of labels, predictions and groups, and every number about it."""
+"""Which groups does a model fail, by one table of labels, predictions and groups?"""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scotoma.commands.bias.four_fifths import four_fifths_document, measure_four_fifths
-from scotoma.commands.bias.page import bias_document
-from scotoma.commands.bias.table import BiasQuestion, BiasTable, read_bias_table
-from scotoma.commands.shared.long_table import widened
-from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
-from scotoma.readers.tables import read_table
+from scotoma.bias.four_fifths_section import four_fifths_document, measure_four_fifths
+from scotoma.bias.table import BiasQuestion, BiasTable, read_bias_table
+from scotoma.bias.table_section import bias_document
+from scotoma.document import Document
+from scotoma.errors import ConfigError
 
-__all__ = ["BiasQuestion", "measure_bias", "run_bias"]
+__all__ = ["judge_table", "measure_bias"]
 
 
-def run_bias(
-    path: Path,
-    question: BiasQuestion,
-    *,
-    examples: Path | None = None,
-    four_fifths: bool = False,
-    everything: bool = False,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Print error rates by group and conclusions; or all, with Clarify's and the study's metrics.
+def judge_table(
+    place: str, question: BiasQuestion, *, four_fifths: bool = False, everything: bool = False
+) -> tuple[Document, dict[str, Any], Sequence[str]]:
+    """Error rates by group and conclusions; or all, with Clarify's and the study's metrics.
 
     Args:
-        path: CSV or Parquet, one row per example; with `examples` one row per example and model.
+        place: As for `read_bias_table`.
         question: What is asked.
-        examples: CSV or Parquet of labels and groups, where `path` has predictions alone.
-        four_fifths: Print the tables of the four-fifths rule instead.
-        everything: Print every rate and metric before the conclusions.
-        as_json: Print JSON instead of the tables.
-        quiet: Write nothing to stderr.
+        four_fifths: Show the tables of the four-fifths rule instead.
+        everything: Show every rate and metric before the conclusions.
+
+    Returns:
+        What is shown, every number of it, and how the table was read.
 
     Raises:
         ScotomaError: The options or the table do not fit together.
     """
-    table, notes = read_table(path)
-    if examples is not None:
-        of_examples, more = read_table(examples)
-        table, question = widened(table, of_examples, question)
-        notes = (*notes, *more)
-    audited = read_bias_table(table, question)
-    if not quiet:
-        sys.stderr.writelines(f"{message}\n" for message in (*notes, *audited.messages))
+    if not (question.label or four_fifths):
+        raise ConfigError("--label is missing; name the column of the true labels")
+    audited = read_bias_table(place, question)
     if four_fifths:
         measures = measure_four_fifths(audited, question)
-        document = four_fifths_document(path.name, measures)
+        document = four_fifths_document(audited.name, measures)
     else:
         measures = measure_bias(audited, question)
-        document = bias_document(path.name, measures, everything=everything)
-    if as_json:
-        sys.stdout.write(json.dumps(jsonable(measures), indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(document_text(document) + "\n")
+        document = bias_document(audited.name, measures, everything=everything)
+    return document, measures, audited.messages
 
 
 def measure_bias(audited: BiasTable, question: BiasQuestion) -> dict[str, Any]:

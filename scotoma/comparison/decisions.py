@@ -7,18 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scotoma.answers.admission import is_label
-from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import Pair
-from scotoma.answers.values import tidy
 from scotoma.bias import amplification, selection_changes
-from scotoma.commands.compare.answers import are_outcomes
 from scotoma.document import Column, Table
-from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS, Estimate
-from scotoma.printable import listed, quoted
+from scotoma.printable import quoted
 
-__all__ = ["DecisionRate", "decision_table", "favourable_answer", "measure_decisions"]
+__all__ = ["DecisionRate", "decision_table", "measure_decisions"]
 
 NAMES = {"fnr": "FNR", "fpr": "FPR", "selected": "selected"}
 
@@ -42,31 +37,12 @@ class DecisionRate:
     change: Estimate
 
 
-def favourable_answer(pairs: Sequence[Pair], positive: str) -> str:
-    """The answer that is the favourable outcome, as the tables write it.
-
-    Raises:
-        ConfigError: Answers are no classes, or none of them is it.
-    """
-    if not pairs or any(map(are_outcomes, pairs)):
-        raise ConfigError(
-            "--positive needs tables whose answers are class names, and these are not; leave it out"
-        )
-    classes = natural_order(name for pair in pairs for name in pair.classes if is_label(name))
-    if (value := tidy(positive)) not in classes:
-        raise ConfigError(
-            f"--positive must be one of the labels {listed(classes)}, got {quoted(positive)}; name "
-            "one of them"
-        )
-    return value
-
-
 def measure_decisions(pair: Pair, positive: str) -> list[DecisionRate]:
     """Estimate FNR, FPR and selection rate of every group, and how they change.
 
     Args:
         pair: Two models whose answers are class names.
-        positive: From `favourable_answer`.
+        positive: The favourable class.
 
     Returns:
         Metric by metric, all examples first; reruns of an example count as one.

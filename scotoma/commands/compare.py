@@ -1,0 +1,111 @@
+"""`scotoma compare`."""
+
+from __future__ import annotations
+
+from inspect import signature
+from pathlib import Path
+from typing import TypeVar
+
+from scotoma.commands.asking import Answer, Options, argument, option
+
+__all__ = ["CompareOptions", "compare"]
+
+Asked = TypeVar("Asked")
+
+
+class CompareOptions(Options):
+    """What is compared; `scotoma/commands/kinds.py` says which kind reads which option."""
+
+    paths: tuple[str, ...] = argument(
+        "Logs, tables, boxes or folders of them, here or in s3://: the original model first, then "
+        "each compressed one. Or one table of the answers of all.",
+        (),
+    )
+    # columns and groups
+    label: str = option("", "Column of the true answers, in tables.")
+    predicted: tuple[str, ...] = option(
+        (), "Column of the models' answers, in tables; of one table a column, or a pattern such as "
+        "'pruned_*', a model. Can be repeated.",
+    )  # fmt: skip
+    positive: tuple[str, ...] = option(
+        (), "The favourable label, in tables: FNR, FPR and selection rate come first. Can be "
+        "repeated: several count as one class.",
+    )  # fmt: skip
+    group: tuple[str, ...] = option(
+        (), "Columns, or dotted paths in logs, whose values are groups, separated by commas; of "
+        "numbers also NAME:4 (groups of about equal size) or NAME:18,40,65 (where they begin), of "
+        "dates NAME:month. Can be repeated.",
+    )  # fmt: skip
+    examples: str = option(
+        "", "CSV or Parquet of labels and groups of the examples, joined by id or hash."
+    )
+    score: str = option(
+        "", "Score of the logs to compare; default: accuracy. Of one table: `lower` or `higher` is "
+        "better, or the `absolute_error` or `squared_error` of predicted numbers.",
+    )  # fmt: skip
+    identifier: str = option("", "Column of ids, in tables.", name="--id")
+    # the verdict
+    out: Path | None = option(None, "Folder for the audit: page, gate file, examples.")
+    gate: bool = option(False, "Exit with the code of the verdict: 1 if it fails.")
+    rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
+    as_of: str = option("", "Day on which waivers are judged, YYYY-MM-DD. Default: today.")
+    tracking: str = option("", "MLflow server or database to log the audit to; needs --out.")
+    # logs
+    listed: bool = option(False, "List tasks, scores and attributes of logs.", name="--list")
+    task: tuple[str, ...] = option((), "Task to compare. Can be repeated. Default: all.")
+    right_from: float | None = option(None, "Smallest score that counts as right.")
+    filter_: str = option("", "Compare answers as scored after this filter.", name="--filter")
+    reruns: bool = option(False, "Logs of one folder, or of one name, are reruns of one model.")
+    refusal: tuple[str, ...] = option(
+        (), "Regular expression of a refusal. Can be repeated. Default: usual ones."
+    )
+    allow_different_prompts: bool = option(False, "Compare even if prompts differ.")
+    allow_missing: bool = option(False, "Compare even if some examples are in only one log.")
+    # boxes
+    truth: str = option(
+        "", "The paths are a detector's results, and this is COCO's instances JSON, or data.yaml "
+        "of a dataset in YOLO's layout.",
+    )  # fmt: skip
+    iou: float = option(0.5, "Smallest intersection over union of a found box.", gt=0, le=1)
+    min_score: float = option(0.25, "Lowest score of a detection that is used.")
+    # one table
+    baseline: tuple[str, ...] = option(
+        (), "Column, or pattern, of the models to compare with. Can be repeated."
+    )
+    paired: bool = option(False, "Each model was made from its baseline model.")
+    advantaged: tuple[str, ...] = option(
+        (), "The advantaged group: VALUE or COLUMN=VALUE. Can be repeated."
+    )
+    intersections: bool = option(False, "Measure every combination of groups too.")
+    cluster: str = option("", "Column of rows that belong together, such as one person's.")
+    strata: str = option("", "Column of strata, for the metrics CDDL and CDDPL.")
+    feature: tuple[str, ...] = option(
+        (), "Column of numbers, or a pattern, for the metric FT. Can be repeated."
+    )
+    four_fifths: bool = option(
+        False, "Print only how often each group is selected beside the group selected most: the "
+        "four-fifths rule of US law. Needs --positive and no --label; missing values are counted "
+        "as unknown.",
+    )  # fmt: skip
+    level: float = option(0.95, "Confidence level of the intervals.", gt=0, lt=1)
+    seed: int = option(0, "Seed of the bootstrap for upper bounds.", ge=0)
+    everything: bool = option(
+        False, "Print every rate and metric before the conclusions.", name="--all"
+    )
+    explain: bool = option(False, "Explain which question each of the 21 metrics answers.")
+
+    def asked(self, question: type[Asked]) -> Asked:
+        """What a kind of comparison is asked: a field each of the options of the same name."""
+        return question(**{name: getattr(self, name) for name in signature(question).parameters})
+
+
+def compare(options: CompareOptions) -> Answer:
+    """Compare an original and compressed models, and judge the change.
+
+    Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, Every Eval Ever and timm, and
+    tables; examples are paired by content or id. With --truth, compares detectors box by box. One
+    table of predictions is judged against its labels: which groups a model fails.
+    """
+    from scotoma.commands.kinds import kind_of
+
+    return kind_of(options).answer(options)
