@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from scotoma.errors import ConfigError, ScotomaError
 __all__ = ["Answer", "Options", "argument", "option", "print_out", "spelling", "typed_command"]
 
 NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH"}
+UNPRINTABLE = r"[^\x20-\x7e\n]"  # what may be: letters of other scripts stay
 LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -109,7 +111,8 @@ class Answer:
             content = self.content
             if content is None:
                 content = {table.id: table.records() for table in _document(shown).tables()}
-            return json.dumps(jsonable(content), indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(jsonable(content), indent=1, ensure_ascii=False)
+            return f"{re.sub(UNPRINTABLE, _escaped, text)}\n"
         if form == "csv":
             tables = list(_document(shown).tables())
             if not tables:
@@ -123,6 +126,11 @@ class Answer:
             return f"{shown.removesuffix(chr(10))}\n" if shown else ""
         text = markdown_text(shown) if form == "markdown" else document_text(shown)
         return f"{text.removesuffix(chr(10))}\n"
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    """A sign of JSON that could steer a terminal, escaped."""
+    return sign[0] if sign[0].isprintable() else json.dumps(sign[0])[1:-1]
 
 
 def _document(shown: Document | str) -> Document:

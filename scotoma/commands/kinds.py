@@ -121,7 +121,8 @@ def _metrics(options: CompareOptions) -> Answer:
 def _is_table(options: CompareOptions) -> bool:
     from scotoma.readers.tables import sniff
 
-    return len(options.paths) == 1 and sniff(options.paths[0]) is not None
+    named = bool(options.predicted)  # what is no table is refused by who reads it
+    return len(options.paths) == 1 and (named or sniff(options.paths[0]) is not None)
 
 
 COLUMNS = {"label", "predicted", "identifier"}

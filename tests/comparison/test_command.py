@@ -329,7 +329,7 @@ def test_audits_of_logs_are_compared_and_logged(home: Path, tmp_path: Path) -> N
     assert code == 0, err
     code, out, err = scotoma("diff", runs[0], tmp_path / "third", "--html", tmp_path / "d.html")
     assert code == 0, err
-    assert "verdict changed: w4a16, then run1 FAIL -> " in out
+    assert "w4a16, then run1: FAIL became " in out
     assert "w4a16 of the first run is compared with run1 of the second" in err
     assert "w4a16, then run1" in (tmp_path / "d.html").read_text()
     with quiet(database):

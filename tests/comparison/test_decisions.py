@@ -80,7 +80,7 @@ def test_an_audit_of_it_knows_the_favourable_answer(
 
 @pytest.mark.parametrize(
     ("positive", "sentence"),
-    [("maybe", "--positive must be one of the labels 'no', 'yes', got 'maybe'")],
+    [("maybe", "--positive must be a value of the label, got 'maybe': choose among 'no', 'yes'")],
 )
 def test_what_is_no_answer_is_refused(
     positive: str, sentence: str, logs: tuple[Path, Path]
