@@ -95,7 +95,7 @@ BAD = {
                                                                               "and 3: leave out "
                                                                               "models without a "
                                                                               "partner"),
-    "level": (audit_table, (*ASKED, "--level", "95"), 2, "--level must be below 1"),
+    "level": (audit_table, (*ASKED, "--level", "95"), 2, "--level must be less than 1.0, got 95"),
     "one group": (lambda: changed(sex=pl.lit("male")), ASKED, 4, "column 'sex' holds one value, "
                   "'male': a comparison of groups needs two"),
     "ids": (lambda: changed(id=pl.int_range(60) % 59), (*ASKED, "--id", "id"), 4, "example ids "

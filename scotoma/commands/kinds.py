@@ -9,11 +9,11 @@ from scotoma.commands.asking import Answer, Options, spelling
 from scotoma.commands.compare import CompareOptions
 from scotoma.errors import ConfigError
 
-__all__ = ["KINDS", "Kind", "kind_of"]
+__all__ = ["KINDS", "ComparisonKind", "kind_of"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ComparisonKind:
     """A kind of comparison.
 
     Attributes:
@@ -32,7 +32,9 @@ class Kind:
     says: str = ""
 
 
-def kind_of(options: CompareOptions, kinds: Sequence[Kind] | None = None) -> Kind:
+def kind_of(
+    options: CompareOptions, kinds: Sequence[ComparisonKind] | None = None
+) -> ComparisonKind:
     """The kind of comparison that is asked for.
 
     Raises:
@@ -134,33 +136,33 @@ OF_TABLE = {"positive", "score", "baseline", "paired", "advantaged", "intersecti
 OF_TABLE |= {"strata", "feature", "four_fifths", "level", "seed", "everything"}
 
 # An entry a kind; the first that reads an option is named first where it is refused.
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[ComparisonKind, ...] = (
+    ComparisonKind(
         "evaluation logs or tables, one a model",
         lambda options: bool(options.paths) and not _is_table(options),
         frozenset(COLUMNS | GROUPS | VERDICT | OF_LOGS),
         _logs,
     ),
-    Kind(
+    ComparisonKind(
         "logs whose attributes are listed",
         lambda options: options.listed and bool(options.paths),
         frozenset(COLUMNS | {"listed"}),
         _listing,
         says="listed",
     ),
-    Kind(
+    ComparisonKind(
         "detections beside their ground truth",
         lambda options: bool(options.truth) and bool(options.paths),
         frozenset(GROUPS | VERDICT | {"truth", "iou", "min_score"}),
         _boxes,
         says="truth",
     ),
-    Kind(
+    ComparisonKind(
         "one table of predictions",
         _is_table,
         frozenset(COLUMNS | GROUPS | OF_TABLE),
         _table,
     ),
-    Kind("metrics to explain", lambda options: options.explain, frozenset({"explain"}), _metrics,
+    ComparisonKind("metrics to explain", lambda options: options.explain, frozenset({"explain"}), _metrics,
          says="explain"),
 )  # fmt: skip
