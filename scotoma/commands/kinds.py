@@ -163,6 +163,11 @@ KINDS: tuple[ComparisonKind, ...] = (
         frozenset(COLUMNS | GROUPS | OF_TABLE),
         _table,
     ),
-    ComparisonKind("metrics to explain", lambda options: options.explain, frozenset({"explain"}), _metrics,
-         says="explain"),
-)  # fmt: skip
+    ComparisonKind(
+        "metrics to explain",
+        lambda options: options.explain,
+        frozenset({"explain"}),
+        _metrics,
+        says="explain",
+    ),
+)

@@ -266,8 +266,8 @@ def test_csv_is_read_however_it_is_separated_and_encoded(way: str, tmp_path: Pat
     name, content = FILES[way](rows.write_csv())
     (tmp_path / name).write_bytes(content)
     bias = measured(
-        "compare", tmp_path / name, "--label", "label", "--predicted", "int8", "--baseline", "dense",
-        "--group", "sex", "--paired",
+        "compare", tmp_path / name, "--label", "label", "--predicted", "int8",
+        "--baseline", "dense", "--group", "sex", "--paired",
     )  # fmt: skip
     found = error(bias, "sex=féminin")["absolute"]["value"]
     assert 100 * found == pytest.approx(changes(people()))

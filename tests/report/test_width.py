@@ -43,7 +43,8 @@ RUN = (
     ("compare", "base.csv", "int8.csv", "--label", "label", "--group", "sex"),
 )
 TABLE = (
-    ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes"),
+    ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex",
+     "--positive", "yes"),
     ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--baseline", "b*", "--group", "sex",
      "--positive", "yes", "--all"),
     ("compare", "t.csv", "--label", "y", "--predicted", "m*", "--group", "sex", "--positive", "yes",
