@@ -21,12 +21,9 @@ from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
-    "gate": "gate", "slices": "slices.command",
-    "variance": "variance.command", "corrupt": "corrupt",
-    "review": "review.command", "init": "init.command",
-    "diff": "diff.command", "mitigate": "mitigate.command", "repair": "repair.command",
-    "evidence": "evidence.command",
-    "tidy": "tidy", "tournament": "tournament.command",
+    "slices": "slices.command", "variance": "variance.command", "corrupt": "corrupt",
+    "review": "review.command", "init": "init.command", "diff": "diff.command",
+    "mitigate": "mitigate.command", "repair": "repair.command", "tournament": "tournament.command",
 }  # fmt: skip
 LEGACY_GROUPS = {"pipeline": "pipeline.cli", "study": "study.cli"}
 

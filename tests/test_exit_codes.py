@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scotoma.commands import gate
+from scotoma.commands.asking import Answer
 from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from tests.commands import scotoma
 
@@ -33,10 +34,10 @@ pytestmark = pytest.mark.slow
 def test_a_fault_ends_with_its_own_code(
     fault: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fall(*_: object, **__: object) -> int:
+    def fall(options: gate.GateOptions) -> Answer:
         raise fault
 
-    monkeypatch.setattr(gate, "run_gate", fall)
+    monkeypatch.setattr(gate, "gate", fall)
     found, out, err = scotoma("gate", "run")
     assert (found, out) == (code, "")
     assert err.startswith(said)
@@ -44,7 +45,10 @@ def test_a_fault_ends_with_its_own_code(
 
 @pytest.mark.parametrize("code", [0, 1, 3])
 def test_a_verdict_ends_as_it_is(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "run_gate", lambda *_, **__: code)
+    def judge(options: gate.GateOptions) -> Answer:
+        return Answer("", exit_code=code)
+
+    monkeypatch.setattr(gate, "gate", judge)
     assert scotoma("gate", "run")[0] == code
 
 

@@ -8,6 +8,9 @@ COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "audit": "Train, compress, predict, compare and report; --plan says first what that will be.",
     "compare": "Compare models by logs, tables or boxes, and judge the change.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
+    "gate": "Judge a finished audit: PASS, UNSURE or FAIL for every variant.",
+    "evidence": "Write what others accept as evidence about one model, bound to its SHA-256.",
+    "tidy": "Delete models and predictions of old audits, as retraining.keep says.",
     "verify": "Check that the files of a run are those that its audit wrote.",
 }
 GROUPS: dict[str, str] = {}

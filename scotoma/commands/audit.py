@@ -84,8 +84,8 @@ def audit(options: AuditOptions) -> Answer:
     Steps: prepare, import_models, train, prune, quantize, predict, gather, robustness,
     divergence, bias, slices, verdict, report, log.
     """
-    from scotoma.commands.gate import chosen_rules, day
     from scotoma.commands.shared.configuration import configuration, own_code
+    from scotoma.config.gate import chosen_rules, day
     from scotoma.run.judging import Judging
     from scotoma.steps import audit as audits
     from scotoma.steps.identical import run_identical

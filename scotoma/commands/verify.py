@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
-from scotoma.errors import ConfigError, DataError
+from scotoma.errors import DataError
 from scotoma.printable import printable
 
 __all__ = ["VerifyOptions", "verify"]
@@ -42,18 +42,12 @@ def verify(options: VerifyOptions) -> Answer:
     ended, or the evidence speaks of another, 6 the evidence is valid and its verdict is FAIL.
     Without --key this detects damage, not tampering.
     """
-    from scotoma.commands.evidence.check import check_evidence
+    from scotoma.evidence.check import check_evidence
     from scotoma.run import checksums
-    from scotoma.run.finished import open_run
-    from scotoma.run.links import refuse_links
-    from scotoma.run.mirror import Mirror
+    from scotoma.run.finished import open_run, run_folder
 
     run = options.run
-    folder = Mirror.of(run)
-    if not (folder.uri or folder.root.is_dir()):
-        raise ConfigError(f"run {run} is not a folder; name one that scotoma audit made")
-    refuse_links(folder.root)
-    check = checksums.compare_checksums(folder)
+    check = checksums.compare_checksums(run_folder(run))
     by_kind = {"damaged": check.damaged, "missing": check.missing, "extra": check.extra}
     content = {"version": 1, "run": run, **asdict(check)}
     if not check.intact:

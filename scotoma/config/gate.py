@@ -22,6 +22,7 @@ from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
 from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, Sheet, file_text
+from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "SincePreviousRule",
     "SlicesRule",
     "Waiver",
+    "chosen_rules",
+    "day",
     "default_rules",
     "load_rules",
     "parse_rules",
@@ -230,6 +233,25 @@ def load_rules(path: Path) -> GateRules:
         ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
     """
     return parse_rules(file_text(path, "gate file"), str(path))
+
+
+def chosen_rules(path: Path | None) -> GateRules | None:
+    """The rules of a file; None where the default rules hold."""
+    return None if path is None else load_rules(path)
+
+
+def day(text: str | None) -> datetime.date:
+    """The day that `--as-of` names, else the date.
+
+    >>> day("2027-03-01")
+    datetime.date(2027, 3, 1)
+    """
+    if text is None:
+        return datetime.date.today()
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--as-of must be a day such as 2027-03-01, got {text!r}") from error
 
 
 def parse_rules(text: str, origin: str) -> GateRules:

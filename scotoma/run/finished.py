@@ -9,11 +9,13 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import checksums
 from scotoma.run.folder import Run
+from scotoma.run.links import refuse_links
+from scotoma.run.mirror import Mirror
 
 if TYPE_CHECKING:
     from scotoma.config import Variant
 
-__all__ = ["compressed_variant", "open_run", "require_files"]
+__all__ = ["compressed_variant", "open_run", "require_files", "run_folder"]
 
 
 def open_run(place: str, *, scores: bool = False) -> Run:
@@ -39,6 +41,21 @@ def open_run(place: str, *, scores: bool = False) -> Run:
         )
     checksums.refuse_changed(run.mirror, ["config.yaml"])
     return run
+
+
+def run_folder(place: str) -> Mirror:
+    """Open the folder of a run as it lies there, or its place in object storage.
+
+    Raises:
+        ConfigError: It is no folder, or holds a link.
+    """
+    folder = Mirror.of(place)
+    if folder.uri:
+        folder.root.mkdir(parents=True, exist_ok=True)
+    elif not folder.root.is_dir():
+        raise ConfigError(f"run {place} is not a folder; name one that scotoma audit made")
+    refuse_links(folder.root)
+    return folder
 
 
 def require_files(run: Run, *paths: Path) -> None:

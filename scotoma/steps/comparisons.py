@@ -10,7 +10,6 @@ from scotoma.answers.favourable import with_favourable
 from scotoma.answers.note import AdmissionNote
 from scotoma.commands.asking import Answer
 from scotoma.commands.compare import CompareOptions
-from scotoma.commands.gate import chosen_rules, day
 from scotoma.comparison.answers import admitted, are_outcomes
 from scotoma.comparison.averages_section import compared_averages
 from scotoma.comparison.boxes import BoxComparison
@@ -21,6 +20,7 @@ from scotoma.comparison.groups import groupings
 from scotoma.comparison.logs import CompareQuestion, compared, measured, models_of
 from scotoma.comparison.measure import LogComparison
 from scotoma.comparison.section import compared_document, comparison_sections, listing_document
+from scotoma.config.gate import chosen_rules, day
 from scotoma.document import Section
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import ConfigError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fnmatch
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +14,17 @@ from pathlib import Path
 
 from scotoma import storage
 from scotoma.audit import GateFile, read_gate
+from scotoma.config import load_config
 from scotoma.config.retraining import Keep
+from scotoma.document import Cell, Column, Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, checksums, read_record, write_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
 
 __all__ = [
-    "RECORD", "StoredAudit", "audits_of", "delete_unkept", "give_up", "plan_deletion", "sorted_out"
+    "RECORD", "StoredAudit", "audits_of", "audits_table", "delete_unkept", "give_up",
+    "plan_deletion", "sorted_out", "tidied",
 ]  # fmt: skip
 
 RECORD = "retention.json"
@@ -220,6 +224,57 @@ def delete_unkept(
         if uri and (why := _in_mlflow(audit, uri)):
             notes.append(why)
     return gone, notes
+
+
+def tidied(
+    path: Path, root: str, as_of: datetime.date | None, *, dry_run: bool
+) -> tuple[list[StoredAudit], list[str]]:
+    """Delete what a configuration does not keep, or list all audits and say what would be.
+
+    Args:
+        path: The configuration.
+        root: The folder that holds the project's runs, or `s3://BUCKET/PREFIX`.
+        as_of: See `plan_deletion`.
+        dry_run: Delete nothing.
+
+    Returns:
+        See `delete_unkept`.
+
+    Raises:
+        ScotomaError: The configuration keeps all, or see `plan_deletion`, `delete_unkept`.
+    """
+    from scotoma.tracking import tracking_uri
+
+    config = load_config(path)
+    if config.retraining is None:
+        raise ConfigError(f"{path} has no retraining.keep; write how many audits, or days, to keep")
+    keep = config.retraining.keep
+    audits = plan_deletion(config.project, root, keep, as_of=as_of)
+    if dry_run:
+        return audits, []
+    beside = storage.join(root, "another") if storage.is_remote(root) else ""
+    uri = tracking_uri(Run(Path(root, "another"), config, beside), dict(os.environ))
+    return delete_unkept(audits, keep, uri)
+
+
+def audits_table(audits: Sequence[StoredAudit], *, dry_run: bool) -> Table:
+    """Lay audits out, with what they keep and why."""
+    columns = [
+        Column("run", "run"), Column("ended", "ended"), Column("verdict", "verdict"),
+        Column("size", "large files", "bytes"), Column("todo", ""),
+    ]  # fmt: skip
+    todo = "to be deleted" if dry_run else "deleted"
+    rows: list[dict[str, Cell]] = [
+        {
+            "run": one.place.rpartition("/")[2],
+            "ended": "" if one.ended is None else f"{one.ended:%Y-%m-%d %H:%M}",
+            "verdict": one.verdict,
+            "size": one.size,
+            "todo": f"kept: {one.kept}" if one.kept else todo if one.large else "deleted before",
+        }
+        for one in audits
+    ]
+    return Table("audits", "", columns, rows, stub=3)
 
 
 def give_up(audit: StoredAudit, why: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,18 +11,19 @@ from scotoma import progress
 from scotoma.audit import Audit, GateFile, GateResult, as_text, read_audit, read_gate, write_part
 from scotoma.audit.rows import NUMBERS
 from scotoma.config.gate import GateRules
-from scotoma.errors import DataError
+from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, checksums
+from scotoma.run.finished import run_folder
 from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import manifests
-from scotoma.steps.judging.previous import read_previous, with_previous
+from scotoma.steps.judging.previous import leave_previous, read_previous, with_previous
 from scotoma.steps.table import named, skipped_steps
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["Judged", "give_verdict", "verdict"]
+__all__ = ["Judged", "give_verdict", "judge_folder", "verdict"]
 
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
@@ -73,6 +75,8 @@ class Judged:
         gate: The verdict.
         content: gate.json.
         summary: What the terminal shows.
+        markdown: summary.md.
+        place: Where gate.json is.
         notes: What a reader has to know beside it, lines for stderr.
         exit_code: 0 pass, 1 fail, 3 unsure where the rules say that this fails.
     """
@@ -80,8 +84,46 @@ class Judged:
     gate: GateFile
     content: str
     summary: str
+    markdown: str
+    place: str
     notes: tuple[str, ...]
     exit_code: int
+
+
+def judge_folder(
+    place: str, judging: Judging, previous: str | None = None, shipped: str | None = None
+) -> Judged:
+    """Judge a finished audit again; see `give_verdict`.
+
+    Args:
+        place: Folder of the run, or its `s3://BUCKET/PREFIX`; audit.json is all that it must hold.
+        judging: The rules, and the day.
+        previous: Place of the previous audit, which this one must be no worse than; None for the
+            one that the run's folder names, if any.
+        shipped: The variant whose verdict is the exit code; None for the worst of all.
+
+    Raises:
+        ConfigError: The place is no folder, or the rules cannot be used.
+        DataError: There is no audit, or it cannot be judged.
+        ScotomaError: Something went wrong inside; its traceback is in the logs of the run.
+    """
+    folder = run_folder(place)
+    try:
+        if previous is not None:
+            leave_previous(folder, previous)
+        return give_verdict(folder, judging.rules, judging.as_of, shipped)
+    except ScotomaError:
+        raise
+    except OSError as error:  # a broken pipe too: left alone it would end the command with 1
+        raise ScotomaError(f"{error}; free the path or the disk, repeat") from error
+    except Exception as error:
+        log = folder.root / "logs" / "gate.log"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        raise ScotomaError(
+            f"the gate ended with an internal error ({type(error).__name__}) and gave no verdict; "
+            f"its traceback is in {log}"
+        ) from error
 
 
 def give_verdict(
@@ -136,6 +178,8 @@ def _give_verdict(
         gate=gate,
         content=texts["gate.json"],
         summary=summary(audit, gate),
+        markdown=texts["summary.md"],
+        place=folder.place(folder.root / "gate.json"),
         notes=tuple(f"note    {printable(warning)}" for warning in gate.warnings),
         exit_code=exit_code(gate, shipped),
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from scotoma.audit import read_gate
-from scotoma.commands.evidence.write import audited_model
 from scotoma.errors import ConfigError, DataError
 from scotoma.evidence.envelope import open_envelope, public_key
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, PREDICATE, RESULTS
+from scotoma.evidence.write import audited_model
 from scotoma.run import Run
 from scotoma.storage.files import file_digest
 from scotoma.storage.regular import open_regular

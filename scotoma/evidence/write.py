@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from scotoma.evidence.release import ModelFile
 from scotoma.papers.finished import FinishedAudit
 from scotoma.printable import printable
 from scotoma.run import Run
-from scotoma.run.finished import open_run
 from scotoma.run.records import read_json
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
@@ -32,30 +30,26 @@ LARGEST_KEY_BYTES = 1 << 16
 
 
 def write_evidence(
-    place: str,
-    model: Path,
-    *,
-    variant: str | None,
-    out: Path,
-    sign: Path | None,
-    quiet: bool,
-) -> None:
+    run: Run, model: Path, variant: str | None, out: Path, sign: Path | None
+) -> tuple[dict[str, Any], str]:
     """Write every file, or none if one of them cannot be made.
 
     Args:
-        place: The finished audit; nothing in it changes.
+        run: The finished audit; nothing in it changes.
         model: The file that is released.
         variant: Its variant; None where the audit has its models.
         out: Folder for the files.
         sign: PEM of an Ed25519 private key, or None.
-        quiet: Write nothing to stderr.
+
+    Returns:
+        What JSON says of it, and the same as a sentence.
 
     Raises:
         ScotomaError: The audit has not ended or was changed, or the model is not part of it.
     """
     key = None if sign is None else private_key(_small(sign), str(sign))
-    finished = FinishedAudit(open_run(place))
-    _refuse_inside(out, finished.run)
+    finished = FinishedAudit(run)
+    _refuse_inside(out, run)
     release = _release(finished, model, variant)
     statement = _json(verdict_statement(release)).encode()
     texts = {
@@ -66,12 +60,14 @@ def write_evidence(
     }
     for name, text in texts.items():
         _write(out / name, text.encode())
-    if not quiet:
-        signed = "signed" if key else "not signed; --sign KEY signs it"
-        sys.stderr.write(
-            f"{release.judged.verdict} for {printable(release.variant.name)}; {len(texts)} files "
-            f"in {printable(str(out))}; the test result is {signed}\n"
-        )
+    verdict, name = release.judged.verdict, release.variant.name
+    files = [str(out / name) for name in texts]
+    content = {"version": 1, "verdict": verdict, "variant": name, "signed": key is not None}
+    signed = "signed" if key else "not signed; --sign KEY signs it"
+    return content | {"files": files}, (
+        f"{verdict} for {printable(name)}; {len(texts)} files in {printable(str(out))}; the test "
+        f"result is {signed}"
+    )
 
 
 def audited_model(run: Run, sha256: str) -> tuple[str, dict[str, Any]] | None:
