@@ -1,4 +1,4 @@
-"""Which container images the components run in on a cluster."""
+"""Which container images the components run in on Kubeflow."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Every command with its arguments and options, as `scotoma COMMAND --help` shows 
 
 Exit codes: 0 done, or PASS; 1 FAIL; 2 the command line or the configuration; 3 UNSURE, where the
 gate file makes that a failure; 4 the data; 5 an internal error; 6 valid evidence whose verdict is
-FAIL (`verify`); 7 a whole audit that MLflow does not have (`pipeline status --wait`,
+FAIL (`verify`); 7 a whole audit that MLflow does not have (`kubeflow status --wait`,
 `audit --resume --step log`); 130 interrupted.
 """
 

@@ -1,4 +1,4 @@
-"""The audit as one pipeline: the same on a laptop and on a cluster."""
+"""The audit as one pipeline: the same on a laptop and on Kubeflow."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +11,14 @@ from kfp import compiler, dsl
 from scotoma import components
 from scotoma.config import Config, Kubeflow
 from scotoma.pipelines.placing import (
-    check_for_cluster,
+    check_for_kubeflow,
     pipeline_config,
     place,
     with_tracking_server,
 )
 from scotoma.run import shareable
 from scotoma.run.shards import shards
-from scotoma.steps.cluster.schedule import NOTHING
+from scotoma.steps.kubeflow.schedule import NOTHING
 from scotoma.steps.table import STEPS, Step, inputs_of, skipped_steps
 
 __all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
@@ -32,17 +32,17 @@ def build_pipeline(
     """Build the DAG of an audit.
 
     Args:
-        config: What is audited; a pipeline for a cluster contains all of it.
-        kubeflow: The cluster, with images, resources, retries and the number of shards; None for
+        config: What is audited; a pipeline for Kubeflow contains all of it.
+        kubeflow: The Kubeflow, with images, resources, retries and the number of shards; None for
             this machine, where the run's folder has the configuration.
-        rules: Gate file (YAML) for a cluster; empty for the default rules.
+        rules: Gate file (YAML) for Kubeflow; empty for the default rules.
         shard_count: Tasks that share the members on this machine; one, whose workers are processes.
 
     Returns:
         A KFP pipeline with the parameter `run_uri`: the folder of the run, or its s3:// address.
 
     Raises:
-        ConfigError: The configuration cannot run on a cluster.
+        ConfigError: The configuration cannot run on Kubeflow.
     """
     steps = _Steps.of(config, kubeflow, shard_count)
     begin = {} if kubeflow is None else {"config": shareable(config), "rules": rules}
@@ -102,11 +102,11 @@ def _pipeline(function: Callable[[str], None], name: str, kubeflow: Kubeflow | N
 
 @dataclass(frozen=True)
 class _Steps:
-    """The tasks of a pipeline, for a cluster or for this machine.
+    """The tasks of a pipeline, for Kubeflow or for this machine.
 
     Attributes:
         config: What is audited, which decides the steps.
-        kubeflow: The cluster; None for this machine.
+        kubeflow: The Kubeflow; None for this machine.
         pieces: The shards, as text.
     """
 
@@ -117,7 +117,7 @@ class _Steps:
     @classmethod
     def of(cls, config: Config, kubeflow: Kubeflow | None, shard_count: int) -> "_Steps":
         if kubeflow is not None:
-            check_for_cluster(config, kubeflow)
+            check_for_kubeflow(config, kubeflow)
             kubeflow = with_tracking_server(kubeflow, config.tracking.uri)
             shard_count = kubeflow.shards
         pieces = shards(config.most_models, shard_count, config.stack_members)

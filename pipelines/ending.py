@@ -6,7 +6,7 @@ import json
 import warnings
 
 from scotoma.errors import ConfigError
-from scotoma.steps.cluster.kubernetes_api import TIMEOUTS_S, kubernetes_api
+from scotoma.steps.kubeflow.kubernetes_api import TIMEOUTS_S, kubernetes_api
 
 __all__ = ["end_at_once"]
 

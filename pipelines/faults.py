@@ -178,7 +178,7 @@ def _refused(status: int, fault: Any, what: str, where: str) -> ScotomaError:
         return Conflict(f"{words}: the name is taken (HTTP 409{reason}); choose another name")
     if status == 409:
         return ConfigError(
-            f"{words}: it is in no state for that (HTTP 409{reason}); see scotoma pipeline status"
+            f"{words}: it is in no state for that (HTTP 409{reason}); see scotoma kubeflow status"
         )
     if _workflow_gone(fault):
         return ConfigError(

@@ -1,4 +1,4 @@
-"""The settings of a step on a cluster: image, GPU, memory, volume, secrets, retries, timeouts."""
+"""The settings of a step on Kubeflow: image, GPU, memory, volume, secrets, retries, timeouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scotoma.steps.table import HEAVY, STEPS
 from scotoma.storage.credentials import looks_secret, masked
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
-__all__ = ["CORE", "check_for_cluster", "pipeline_config", "place", "places_read"]
+__all__ = ["CORE", "check_for_kubeflow", "pipeline_config", "place", "places_read"]
 
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
@@ -39,7 +39,7 @@ PATIENCE = {
 
 
 def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> Any:
-    """Give a task its settings on a cluster.
+    """Give a task its settings on Kubeflow.
 
     A step that uses a GPU gets one, and fails in a pod that sees none. All others get none, nor the
     nodes that have them.
@@ -47,7 +47,7 @@ def place(task: Any, name: str, kubeflow: Kubeflow, *, trains: bool = True) -> A
     Args:
         task: A task of the pipeline.
         name: Of its component.
-        kubeflow: The cluster.
+        kubeflow: The Kubeflow.
         trains: Whether models are trained; external ones run in ONNX Runtime on processors.
 
     Returns:
@@ -136,8 +136,8 @@ def places_read(config: Config) -> dict[str, str]:
     return {key: str(place) for key, place in places.items() if place is not None}
 
 
-def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
-    """Refuse a configuration that cannot run on a cluster, before anything is sent.
+def check_for_kubeflow(config: Config, kubeflow: Kubeflow) -> None:
+    """Refuse a configuration that cannot run on Kubeflow, before anything is sent.
 
     Raises:
         ConfigError: Data are on this machine, the network is code that the images do not hold, or
@@ -149,7 +149,7 @@ def check_for_cluster(config: Config, kubeflow: Kubeflow) -> None:
             continue
         if mount is None or not PurePosixPath(place).is_relative_to(mount):
             raise ConfigError(
-                f"{key} is on this machine ({place}), which the steps on a cluster cannot read; "
+                f"{key} is on this machine ({place}), which the steps on Kubeflow cannot read; "
                 "name an s3:// address, or a folder below kubeflow.volume.mount"
             )
     if is_code(model := config.source.network):

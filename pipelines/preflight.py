@@ -1,19 +1,29 @@
-"""One short task in each image, with the nodes and secrets of an audit that is to be sent."""
+"""What would fail in hours? One short task in each image, before an audit is sent."""
 
 import copy
+import json
+import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kfp import compiler, dsl, kubernetes
 
+from scotoma import storage
 from scotoma.components.image import CORE_IMAGE, IMAGE
 from scotoma.config import Config, Kubeflow
-from scotoma.pipelines.cluster import PREFLIGHT
-from scotoma.pipelines.placing import STEP_LABEL, check_for_cluster, place
+from scotoma.errors import ConfigError
+from scotoma.pipelines import wait
+from scotoma.pipelines.client import PREFLIGHT, KfpClient
+from scotoma.pipelines.pending import kubectl, pending_lines
+from scotoma.pipelines.placing import STEP_LABEL, check_for_kubeflow, place
+from scotoma.printable import printable
 from scotoma.run import code_digest, shareable
+from scotoma.steps.kubeflow.preflight import record_of
 from scotoma.steps.table import skipped_steps
 
-__all__ = ["compile_preflight", "parts_of"]
+__all__ = ["compile_preflight", "parts_of", "run_preflight"]
 
 LONGEST_HOURS = 0.25  # of a task whose storage or MLflow never answers
 # A component whose image and nodes each part shares.
@@ -31,7 +41,7 @@ def preflight(run_uri: str, part: str, config: str, job: str, code: str) -> None
         job: Id of this run of the pipeline.
         code: Digest of the code of the machine that sends it.
     """
-    from scotoma.steps.cluster.preflight import preflight
+    from scotoma.steps.kubeflow.preflight import preflight
 
     preflight(run_uri, part, config, job, code)
 
@@ -41,7 +51,7 @@ def parts_of(config: Config, kubeflow: Kubeflow) -> list[str]:
 
     Args:
         config: The audit.
-        kubeflow: The cluster.
+        kubeflow: The Kubeflow.
     """
     one_place = kubeflow.training == kubeflow.others
     return [
@@ -57,12 +67,12 @@ def compile_preflight(config: Config, path: Path, kubeflow: Kubeflow) -> None:
     Args:
         config: The audit that is to be sent.
         path: The file (YAML).
-        kubeflow: The cluster.
+        kubeflow: The Kubeflow.
 
     Raises:
-        ConfigError: The configuration cannot run on a cluster.
+        ConfigError: The configuration cannot run on Kubeflow.
     """
-    check_for_cluster(config, kubeflow)
+    check_for_kubeflow(config, kubeflow)
     once = kubeflow.limits.model_copy(update={"retries": 0, "task_hours": LONGEST_HOURS})
     tried = kubeflow.model_copy(update={"limits": once})
 
@@ -84,3 +94,66 @@ def compile_preflight(config: Config, path: Path, kubeflow: Kubeflow) -> None:
             kubernetes.add_pod_label(task, STEP_LABEL, f"preflight-{part}")
 
     compiler.Compiler().compile(pipeline, str(path))
+
+
+def run_preflight(
+    config: Config, client: KfpClient, out: str, experiment: str, say: Callable[[str], None]
+) -> None:
+    """Run a short task in each image, and wait for it.
+
+    Args:
+        config: The audit that is to be sent.
+        client: The Kubeflow.
+        out: Place of the audit.
+        experiment: Experiment in KFP.
+        say: Told what each task found.
+
+    Raises:
+        ConfigError: A pod does not start, or what a step needs is not there. Nothing was sent.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "preflight.yaml")
+        compile_preflight(config, path, client.settings)
+        run = client.submit(path, out, f"{config.project} preflight", experiment, PREFLIGHT)
+    _wait(client, run.run_id, say)
+    faults = 0
+    for part in parts_of(config, client.settings):
+        for line in _faults(client, run.run_id, part, out):
+            faults += 1
+            say(f"preflight  {part}: {line}")
+    if faults:
+        raise ConfigError(
+            f"the preflight found {faults} fault{'s' * (faults > 1)}, so no audit was sent; "
+            f"correct {'them' if faults > 1 else 'it'} and repeat the command"
+        )
+    say("preflight  images, secrets, storage, MLflow and GPU are as needed")
+
+
+def _wait(client: KfpClient, run_id: str, say: Callable[[str], None]) -> None:
+    """Wait for the end, or until a pod has not started for two minutes."""
+    while not (run := client.progress(run_id)).ended:
+        if lines := pending_lines(run, client):
+            for line in lines:
+                say(f"preflight  {line}")
+            client.cancel(run_id)
+            raise ConfigError(
+                "a pod of the preflight does not start, so no audit was sent; remove the cause and "
+                "repeat the command"
+            )
+        time.sleep(wait.POLL_S)
+
+
+def _faults(client: KfpClient, run_id: str, part: str, out: str) -> list[str]:
+    """What a part found, from its record; without one, whether its task failed."""
+    address = record_of(out, part)
+    task = next(t for t in client.progress(run_id).tasks if t.name == f"preflight-{part}")
+    if task.state == "SUCCEEDED":
+        return []
+    if storage.is_remote(out) and storage.exists(address):
+        record = json.loads(storage.read_bytes(address))
+        if record["job"] == run_id:  # and not of an earlier preflight
+            return [printable(fault) for fault in record["faults"]]
+    return [
+        "its pod failed and left no record: its image is not Scotoma's, or it cannot write to "
+        f"--out; see {kubectl('logs --tail=-1', client, run_id, f'preflight-{part}')}"
+    ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from scotoma.errors import ConfigError
-from scotoma.pipelines.cluster import KfpClient
+from scotoma.pipelines.client import KfpClient
 from scotoma.pipelines.progress import ENDED, shown_state
 from scotoma.pipelines.times import Times, missed_times
 from scotoma.pipelines.uploads import filter_by_name, kubeflow_experiment_id, version_ids
@@ -22,7 +23,7 @@ from scotoma.run import code_digest
 __all__ = ["Schedule", "ScheduleHistory", "ScheduleRequest", "Schedules"]
 
 PIPELINE = "scotoma-scheduled"
-PAGE, MOST_PAGES = 20, 50  # runs an answer, each of which tells of all its nodes; answers
+MOST_RUNS = 1000  # of an experiment that are looked at
 MARK = "Scotoma: "  # begins the description of every schedule of ours
 
 
@@ -31,7 +32,7 @@ class ScheduleRequest:
     """An audit that is to be repeated.
 
     Attributes:
-        name: Of the schedule; a cluster keeps one of each name.
+        name: Of the schedule; Kubeflow keeps one of each name.
         project: Of the audits.
         experiment: Of KFP.
         definition: The compiled pipeline.
@@ -103,13 +104,13 @@ class ScheduleHistory:
 
 
 class Schedules:
-    """The schedules of a cluster."""
+    """The schedules of a Kubeflow."""
 
-    def __init__(self, cluster: KfpClient) -> None:
+    def __init__(self, client: KfpClient) -> None:
         import kfp_server_api as api
 
-        self.cluster = cluster
-        self._recurring = api.RecurringRunServiceApi(cluster.client)
+        self.client = client
+        self._recurring = api.RecurringRunServiceApi(client.api)
 
     def put(self, request: ScheduleRequest) -> tuple[Schedule, str]:
         """Make or change the schedule of a name, so that exactly one is left.
@@ -119,10 +120,10 @@ class Schedules:
         """
         import kfp_server_api as api
 
-        cluster = self.cluster
-        in_experiment = kubeflow_experiment_id(cluster, request.experiment)
-        cluster.refuse_older()
-        pipeline_id, version_id = version_ids(cluster, request.definition, PIPELINE, _code())
+        client = self.client
+        in_experiment = kubeflow_experiment_id(client, request.experiment)
+        client.refuse_older()
+        pipeline_id, version_id = version_ids(client, request.definition, PIPELINE, _code())
         body = api.V2beta1RecurringRun(
             display_name=request.name,
             description=f"{MARK}audits of {request.project}",
@@ -131,7 +132,7 @@ class Schedules:
                 pipeline_id=pipeline_id, pipeline_version_id=version_id
             ),
             runtime_config=api.V2beta1RuntimeConfig(parameters={"root": request.root}),
-            service_account=cluster.settings.service_account,
+            service_account=client.settings.service_account,
             max_concurrency="1",
             no_catchup=True,
             mode="ENABLE",
@@ -148,7 +149,7 @@ class Schedules:
         change = "unchanged"
         if current is None:
             change = "changed" if existing else "made"
-            current = cluster.ask(
+            current = client.ask(
                 lambda: self._recurring.recurring_run_service_create_recurring_run(
                     recurring_run=body
                 ),
@@ -172,23 +173,20 @@ class Schedules:
             The number of schedules removed.
         """
         existing = self._named(name)
-        self.cluster.refuse_older()
+        self.client.refuse_older()
         for run in existing:
             self._delete(run.recurring_run_id)
         return len(existing)
 
     def find(self, name: str) -> Schedule | None:
         """Look a schedule up by its name; the newest if a fault left two."""
-        import kfp_server_api as api
-
         existing = self._named(name)
         if not existing:
             return None
         run = max(existing, key=lambda run: run.created_at)
         reference = run.pipeline_version_reference
-        pipelines = api.PipelineServiceApi(self.cluster.client)
-        version = self.cluster.ask(
-            lambda: pipelines.pipeline_service_get_pipeline_version(
+        version = self.client.ask(
+            lambda: self.client.pipelines.pipeline_service_get_pipeline_version(
                 pipeline_id=reference.pipeline_id, pipeline_version_id=reference.pipeline_version_id
             ),
             "show the pipeline's version",
@@ -207,9 +205,9 @@ class Schedules:
         )
 
     def history(self, schedule: Schedule) -> ScheduleHistory:
-        """Compare the times of a schedule with the clock of the cluster and with its runs."""
+        """Compare the times of a schedule with the clock of Kubeflow and with its runs."""
         runs = list(self._runs(schedule))
-        now = self.cluster.time()
+        now = self.client.time()
         times = Times.of(schedule.cron) if schedule.enabled else None
         spans = [
             (run.created_at, run.finished_at if shown_state(run) in ENDED else None) for run in runs
@@ -227,31 +225,19 @@ class Schedules:
 
     def _runs(self, schedule: Schedule) -> Iterator[Any]:
         """The runs that Kubeflow has started for a schedule, the newest first."""
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.cluster.client)
-        token = ""
-        for _ in range(MOST_PAGES):
-            page = self.cluster.ask(
-                lambda token=token: runs.run_service_list_runs(  # type: ignore[misc]
-                    experiment_id=schedule.experiment_id, page_size=PAGE, page_token=token,
-                    sort_by="created_at desc",
-                ),
-                "list the runs of the schedule",
-            )  # fmt: skip
-            for run in page.runs or ():
-                if run.created_at < schedule.since:
-                    return
-                if run.recurring_run_id == schedule.schedule_id:
-                    yield run
-            token = page.next_page_token or ""
-            if not token:
+        runs = self.client.newest_runs(
+            "list the runs of the schedule", experiment_id=schedule.experiment_id
+        )
+        for run in islice(runs, MOST_RUNS):
+            if run.created_at < schedule.since:
                 return
+            if run.recurring_run_id == schedule.schedule_id:
+                yield run
 
     def _named(self, name: str) -> list[Any]:
-        answer = self.cluster.ask(
+        answer = self.client.ask(
             lambda: self._recurring.recurring_run_service_list_recurring_runs(
-                filter=filter_by_name(name), **self.cluster.where
+                filter=filter_by_name(name), **self.client.where
             ),
             "list the schedules",
         )
@@ -266,7 +252,7 @@ class Schedules:
         return runs
 
     def _enable(self, schedule_id: str) -> None:
-        self.cluster.ask(
+        self.client.ask(
             lambda: self._recurring.recurring_run_service_enable_recurring_run(schedule_id),
             "enable the schedule",
         )
@@ -283,7 +269,7 @@ class Schedules:
                 raise
             return None
 
-        self.cluster.ask(
+        self.client.ask(
             # Kubernetes would delete the audits of the schedule too, and end the one that runs.
             lambda: self._recurring.recurring_run_service_delete_recurring_run(
                 schedule_id, propagation_policy="ORPHAN"

@@ -122,7 +122,7 @@ def missed_times(
     Args:
         times: The times of the schedule.
         since: When the schedule was made.
-        now: The time of the cluster.
+        now: The time of Kubeflow.
         audits: Begin and end of the schedule's audits; None for an end that has not come.
 
     Returns:

@@ -12,7 +12,7 @@ from scotoma.errors import ScotomaError
 from scotoma.pipelines.faults import Conflict
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import KfpClient
+    from scotoma.pipelines.client import KfpClient
 
 __all__ = [
     "filter_by_name",
@@ -26,50 +26,49 @@ __all__ = [
 EQUALS = 1
 
 
-def kubeflow_experiment_id(cluster: KfpClient, name: str) -> str:
+def kubeflow_experiment_id(client: KfpClient, name: str) -> str:
     """Return the id of an experiment; make the experiment unless KFP has it."""
     import kfp_server_api as api
 
-    experiments = api.ExperimentServiceApi(cluster.client)
-    body = api.V2beta1Experiment(display_name=name, namespace=cluster.namespace or None)
+    experiments = api.ExperimentServiceApi(client.api)
+    body = api.V2beta1Experiment(display_name=name, namespace=client.namespace or None)
 
     def lookup() -> Any:
         answer = experiments.experiment_service_list_experiments(
-            filter=filter_by_name(name), **cluster.where
+            filter=filter_by_name(name), **client.where
         )
         return first(answer, "experiments")
 
     def make() -> Any:
         return experiments.experiment_service_create_experiment(experiment=body)
 
-    return str(_get_or_make(cluster, "use the experiment", lookup, make).experiment_id)
+    return str(_get_or_make(client, "use the experiment", lookup, make).experiment_id)
 
 
-def version_ids(cluster: KfpClient, definition: Path, name: str, code: str = "") -> tuple[str, str]:
+def version_ids(client: KfpClient, definition: Path, name: str, code: str = "") -> tuple[str, str]:
     """Return the ids of a pipeline and of its version; upload what KFP does not have.
 
     Args:
-        cluster: The Kubeflow.
+        client: The Kubeflow.
         definition: The YAML of the version.
         name: Of the pipeline.
         code: Last part of the version's name.
     """
     import kfp_server_api as api
 
-    pipelines = api.PipelineServiceApi(cluster.client)
-    uploads = api.PipelineUploadServiceApi(cluster.client)
+    uploads = api.PipelineUploadServiceApi(client.api)
     digest = hashlib.sha256(definition.read_bytes()).hexdigest()[:16]
     version_name = f"{name} {digest} {code}".rstrip()
 
     def upload_pipeline() -> Any:
-        return uploads.upload_pipeline(str(definition), name=name, **cluster.where)
+        return uploads.upload_pipeline(str(definition), name=name, **client.where)
 
     what = "upload the pipeline"
-    pipeline = _get_or_make(cluster, what, lambda: pipeline_by_name(cluster, name), upload_pipeline)
+    pipeline = _get_or_make(client, what, lambda: pipeline_by_name(client, name), upload_pipeline)
     pipeline_id = str(pipeline.pipeline_id)
 
     def version_by_name() -> Any:
-        answer = pipelines.pipeline_service_list_pipeline_versions(
+        answer = client.pipelines.pipeline_service_list_pipeline_versions(
             pipeline_id=pipeline_id, filter=filter_by_name(version_name)
         )
         return first(answer, "pipeline_versions")
@@ -79,16 +78,14 @@ def version_ids(cluster: KfpClient, definition: Path, name: str, code: str = "")
             str(definition), name=version_name, pipelineid=pipeline_id
         )
 
-    version = _get_or_make(cluster, what, version_by_name, upload_version)
+    version = _get_or_make(client, what, version_by_name, upload_version)
     return pipeline_id, str(version.pipeline_version_id)
 
 
-def pipeline_by_name(cluster: KfpClient, name: str) -> Any:
+def pipeline_by_name(client: KfpClient, name: str) -> Any:
     """Send one request for a pipeline; None if KFP has none of this name."""
-    import kfp_server_api as api
-
-    answer = api.PipelineServiceApi(cluster.client).pipeline_service_list_pipelines(
-        filter=filter_by_name(name), **cluster.where
+    answer = client.pipelines.pipeline_service_list_pipelines(
+        filter=filter_by_name(name), **client.where
     )
     return first(answer, "pipelines")
 
@@ -110,16 +107,16 @@ def first(answer: Any, kind: str) -> Any:
 
 
 def _get_or_make(
-    cluster: KfpClient, what: str, lookup: Callable[[], Any], make: Callable[[], Any]
+    client: KfpClient, what: str, lookup: Callable[[], Any], make: Callable[[], Any]
 ) -> Any:
     """Look a thing up, or make it; somebody else may make it in between."""
-    existing = cluster.ask(lookup, what)
+    existing = client.ask(lookup, what)
     if existing is not None:
         return existing
     try:
-        return cluster.ask(make, what, lookup)
+        return client.ask(make, what, lookup)
     except Conflict as error:
-        existing = cluster.ask(lookup, what)
+        existing = client.ask(lookup, what)
         if existing is None:
             raise ScotomaError(str(error)) from error
         return existing

@@ -25,7 +25,7 @@ LEGACY = {
     "review": "review.command", "init": "init.command", "diff": "diff.command",
     "mitigate": "mitigate.command", "repair": "repair.command", "tournament": "tournament.command",
 }  # fmt: skip
-LEGACY_GROUPS = {"pipeline": "pipeline.cli", "study": "study.cli"}
+LEGACY_GROUPS = {"study": "study.cli"}
 
 
 def _print_version(wanted: bool) -> None:

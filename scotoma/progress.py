@@ -2,7 +2,7 @@
 
 Steps run in processes of their own, some of them in workers below those. Each appends lines to
 the file named by SCOTOMA_PROGRESS; lines are shorter than a pipe's buffer, so they stay whole.
-Without the variable, as on a cluster, nothing is written.
+Without the variable, as on Kubeflow, nothing is written.
 """
 
 from __future__ import annotations

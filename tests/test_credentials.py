@@ -142,7 +142,7 @@ def test_a_secret_in_the_kubeflow_section_is_refused_and_not_shown(
 ) -> None:
     config = tmp_path / "audit.yaml"
     config.write_text(f"variants: [dense, {{prune: [0.5]}}]\nkubeflow: {{{section}}}\n")
-    code, out, err = scotoma("pipeline", "compile", config, "--out", tmp_path / "pipeline.yaml")
+    code, out, err = scotoma("kubeflow", "submit", config, "--dry-run", tmp_path / "pipeline.yaml")
     assert (code, out) == (2, "")
     assert named in err
     assert SECRET not in err

@@ -126,6 +126,6 @@ def test_an_operator_who_tracks_repeats_and_compares(home: Path) -> None:
         ("diff", "runs/first", "runs/second"),
         ("verify", "runs/second"),
         ("show", "trend", "audit.yaml"),
-        ("pipeline", "compile", "cluster.yaml", "--out", "pipeline.yaml"),
+        ("kubeflow", "submit", "cluster.yaml", "--dry-run", "pipeline.yaml"),
         ("show", "runs/second"),
     )

@@ -361,7 +361,7 @@ def test_nobody_asks_a_source_for_its_kind() -> None:
 # --- kfp ------------------------------------------------------------------------------------------
 
 KUBEFLOW = ("kfp", "kfp_kubernetes", "kfp_server_api", "scotoma.pipelines", "scotoma.components")
-FOR_KUBEFLOW = ("scotoma.pipelines", "scotoma.components", "scotoma.commands.pipeline")
+FOR_KUBEFLOW = ("scotoma.pipelines", "scotoma.components", "scotoma.commands.kubeflow")
 
 
 def test_only_the_pipelines_and_their_commands_use_kfp() -> None:
@@ -373,5 +373,5 @@ def test_only_the_pipelines_and_their_commands_use_kfp() -> None:
         for target in imported(source, name) | started:
             if any(target == part or target.startswith(f"{part}.") for part in KUBEFLOW):
                 users.add(name)
-    assert "scotoma.pipelines.cluster" in users
+    assert "scotoma.pipelines.client" in users
     assert {name for name in users if not name.startswith(FOR_KUBEFLOW)} == set()

@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 # An extra, and a command that needs it.
 LACKING = [
     ("train", "audit"),
-    ("kubeflow", "pipeline compile audit.yaml"),
+    ("kubeflow", "kubeflow submit audit.yaml --dry-run pipeline.yaml"),
     ("s3", "report s3://bucket/run"),
     ("s3", "audit audit.yaml --out s3://bucket/run"),
     ("tracking", "trend elsewhere"),

@@ -21,6 +21,6 @@ def begin_scheduled(
     Returns:
         The place of the audit; `nothing` if there is nothing to do.
     """
-    from scotoma.steps.cluster.schedule import begin
+    from scotoma.steps.kubeflow.schedule import begin
 
     return begin(root, job, config, rules)

@@ -23,6 +23,6 @@ def record_failure(
         config: Configuration (YAML), for an audit that could not begin.
         scheduled: Whether the audit's folder lies below `run_uri` and is named by `job`.
     """
-    from scotoma.steps.cluster.failure import record_failure
+    from scotoma.steps.kubeflow.failure import record_failure
 
     record_failure(run_uri, job, ended.state, shards, config, scheduled=scheduled)

@@ -12,9 +12,25 @@ COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "evidence": "Write what others accept as evidence about one model, bound to its SHA-256.",
     "tidy": "Delete models and predictions of old audits, as retraining.keep says.",
     "verify": "Check that the files of a run are those that its audit wrote.",
+    "kubeflow submit": "Send an audit to Kubeflow, or resume a failed one; print the run's id.",
+    "kubeflow status": "List the audits on Kubeflow, or show the steps of one run.",
+    "kubeflow logs": "Print the logs of the steps that failed or have not ended, or of one step.",
+    "kubeflow stop": "Stop a run; what is finished stays.",
+    "kubeflow schedule": "Repeat an audit at the times of retraining.cron.",
+    "kubeflow unschedule": "Remove a schedule; its audits stay.",
 }
-GROUPS: dict[str, str] = {}
+GROUPS: dict[str, str] = {"kubeflow": "Run audits on Kubernetes with Kubeflow Pipelines."}
 RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it is called now
+    "pipeline compile": "kubeflow submit --dry-run",
+    "pipeline submit": "kubeflow submit",
+    "pipeline retry": "kubeflow submit --resume",
+    "pipeline list": "kubeflow status",
+    "pipeline status": "kubeflow status",
+    "pipeline logs": "kubeflow logs",
+    "pipeline cancel": "kubeflow stop",
+    "pipeline schedule": "kubeflow schedule",
+    "pipeline unschedule": "kubeflow unschedule",
+    "pipeline": "kubeflow",
     "check": "audit --plan",
     "selftest": "audit --plan --planted",
     "report": "show RUN",

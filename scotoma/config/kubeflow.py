@@ -1,4 +1,4 @@
-"""The settings of a cluster that runs the pipeline; none of them decides a result."""
+"""The settings of the Kubeflow that runs the pipeline; none of them decides a result."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Limits(Frozen):
 
 
 class Kubeflow(Frozen):
-    """A cluster with Kubeflow Pipelines."""
+    """A Kubeflow with its pipelines."""
 
     endpoint: str | None = Field(None, description="Its address; by default KF_PIPELINES_ENDPOINT.")
     namespace: Name | None = None

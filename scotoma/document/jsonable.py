@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
+from datetime import date
 from enum import Enum
 from typing import Any
 
@@ -17,7 +18,7 @@ def jsonable(value: Any) -> Any:
 
     Args:
         value: Dataclasses become objects (by their own `as_dict` where they have one), arrays
-            lists, numpy numbers numbers.
+            lists, numpy numbers numbers, times ISO 8601.
 
     Returns:
         The same in dicts, lists, strings, numbers and None; nan and infinities become None, since
@@ -42,6 +43,8 @@ def jsonable(value: Any) -> Any:
         return jsonable(value.item())
     if isinstance(value, Enum):
         return jsonable(value.value)
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -123,7 +123,7 @@ def execute(
                     _check(run, promised)
         outputs = perform(step, run, shard, **(options or {}))
         if shown:
-            from scotoma.steps.cluster.show import show
+            from scotoma.steps.kubeflow.show import show
 
             show(run, shown, metrics)
         digests = run.mirror.digests(outputs)
@@ -155,7 +155,7 @@ def perform(step: str, run: Run, shard: str = "", **options: Any) -> list[Path]:
         function = named(step).function
         outputs = function(run, Shard.parse(shard)) if shard else function(run, **options)
         if step == last:
-            from scotoma.steps.cluster.schedule import remember
+            from scotoma.steps.kubeflow.schedule import remember
 
             forget_error(run)  # of an earlier try
             checksums.seal(run.mirror)
@@ -188,8 +188,8 @@ def _termination_recorded(step: str, run_uri: str) -> Iterator[None]:
 
 def _begun(run_uri: str, config: str, rules: str) -> Run:
     """The run, with what it is to audit, the newest where that is asked, and its gate file."""
-    from scotoma.steps.cluster.begin import begin_run, read_configuration, read_rules
     from scotoma.steps.inputs import resolved
+    from scotoma.steps.kubeflow.begin import begin_run, read_configuration, read_rules
 
     audited, newest = resolved(read_configuration(config), run_uri)
     return begin_run(run_uri, audited, read_rules(rules), newest)

@@ -15,7 +15,7 @@ __all__ = ["ATTEMPTS", "ATTEMPTS_VARIABLE", "LOG", "endpoint", "s3_client", "s3_
 
 LOG = logging.getLogger("scotoma.storage")  # of what was tried again; a step's is in its log
 ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
-# Set in steps on a cluster, where AWS_MAX_ATTEMPTS would be read by Kubeflow's launcher, too.
+# Set in steps on Kubeflow, where AWS_MAX_ATTEMPTS would be read by Kubeflow's launcher, too.
 ATTEMPTS_VARIABLE = "SCOTOMA_STORAGE_ATTEMPTS"
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 5, 60
 _MAKING = Lock()

@@ -260,11 +260,11 @@ def test_a_schedule_s_job_finds_its_files_which_are_valid(rendered: Rendered) ->
         ]
         hook = job["metadata"]["annotations"]["helm.sh/hook"]
         if hook == "pre-delete" or not asked.get("enabled", True):
-            assert words == ["scotoma", "pipeline", "unschedule", name, *reached]
+            assert words == ["scotoma", "kubeflow", "unschedule", name, *reached]
             continue
         gate = [f"--rules=/schedules/{name}.gate.yaml"] if "gate" in asked else []
         assert words == [
-            *("scotoma", "pipeline", "schedule", f"/schedules/{name}.yaml"),
+            *("scotoma", "kubeflow", "schedule", f"/schedules/{name}.yaml"),
             *(f"--name={name}", f"--out={asked['out']}", *gate, *reached),
         ]
         (config,) = of_kind(objects, "ConfigMap")

@@ -14,8 +14,8 @@ from scotoma.steps.table import STEPS as TABLE
 
 FOLDERS = sorted(path.parent for path in Path(components.__file__).parent.glob("*/component.py"))
 AROUND = {  # the steps: they find out where the run is
-    "begin_scheduled": "from scotoma.steps.cluster.schedule import begin",
-    "record_failure": "from scotoma.steps.cluster.failure import record_failure",
+    "begin_scheduled": "from scotoma.steps.kubeflow.schedule import begin",
+    "record_failure": "from scotoma.steps.kubeflow.failure import record_failure",
 }
 STEPS = [folder for folder in FOLDERS if folder.name not in AROUND]
 

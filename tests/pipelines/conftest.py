@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.config import Config
 from scotoma.pipelines import audit, faults
+from scotoma.pipelines import wait as pipeline_wait
 from tests.kfp_server.contract import Contract
 from tests.kfp_server.server import KfpServer
 

@@ -18,10 +18,10 @@ from tests.kfp_server.server import KfpServer
 
 RUN = "e9f4efdc-d34f-493b-8804-abd065736026"
 COMMANDS = [
-    ("list",),
+    ("status",),
     ("status", RUN),
     ("status", RUN, "--wait"),
-    ("retry", RUN),
+    ("submit", "--resume", RUN),
     ("unschedule", "m"),
 ]
 GO = "Client sent an HTTP request to an HTTPS server.\n"
@@ -85,10 +85,10 @@ def own_certificate(tmp_path: Path) -> ssl.SSLContext:
 
 
 def refused(command: tuple[str, ...], address: str, sentence: str, code: int = 2) -> None:
-    ended, out, err = scotoma("pipeline", *command, "--endpoint", address)
+    ended, out, err = scotoma("kubeflow", *command, "--endpoint", address)
     assert (ended, out, err.count("\n")) == (code, "", 1)
-    what = {"list": "list the audits", "unschedule": "list the schedules"}.get(command[0])
-    what = what or "show the run"
+    what = "list the schedules" if command[0] == "unschedule" else "show the run"
+    what = "list the audits" if command == ("status",) else what
     assert err == f"scotoma: Kubeflow at {address} cannot {what}: {sentence}\n"
 
 
@@ -116,7 +116,7 @@ def test_http_before_a_server_that_hangs_up_on_it(
         "its answer broke off in 5 attempts; repeat the command later, or write https:// if it "
         "speaks TLS"
     )
-    refused(("list",), address, sentence, code=5)
+    refused(("status",), address, sentence, code=5)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -148,7 +148,7 @@ def test_a_server_that_is_no_kubeflow(
     kfp: KfpServer, serve: Serve, command: tuple[str, ...], status: int, body: str, found: str
 ) -> None:
     address = serve(status, body)
-    code, out, err = scotoma("pipeline", *command, "--endpoint", address)
+    code, out, err = scotoma("kubeflow", *command, "--endpoint", address)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f": what answers there is no Kubeflow Pipelines ({found}); {ENDPOINT}\n" in err
 
@@ -182,7 +182,7 @@ def test_a_port_where_nobody_listens(kfp: KfpServer, command: tuple[str, ...]) -
 def test_a_name_that_nobody_knows(kfp: KfpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
     sentence = "its host's name is not known; correct the address, or check DNS and VPN"
-    refused(("list",), "http://kubeflow.invalid", f"{sentence} (in 5 attempts)", code=5)
+    refused(("status",), "http://kubeflow.invalid", f"{sentence} (in 5 attempts)", code=5)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_network_without_a_way(
         raise fault
 
     monkeypatch.setattr(connection, "create_connection", connect)
-    code, out, err = scotoma("pipeline", "list")
+    code, out, err = scotoma("kubeflow", "status")
     assert (code, out, err.count("\n")) == (5, "", 1)
     assert f"cannot list the audits: {sentence}" in err
 
@@ -210,6 +210,6 @@ def test_a_network_without_a_way(
 def test_a_proxy_that_is_away(kfp: KfpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     kfp.close()
     monkeypatch.setenv("http_proxy", kfp.address)
-    code, _, err = scotoma("pipeline", "list", "--endpoint", "http://kubeflow.example")
+    code, _, err = scotoma("kubeflow", "status", "--endpoint", "http://kubeflow.example")
     assert code == 5
     assert "the proxy on the way does not answer; correct HTTPS_PROXY, or NO_PROXY" in err

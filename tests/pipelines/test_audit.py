@@ -266,7 +266,7 @@ def test_a_failure_is_recorded_whatever_ended_the_steps() -> None:
     }
 
 
-# --- on a cluster ---------------------------------------------------------------------------------
+# --- on Kubeflow ---------------------------------------------------------------------------------
 
 
 def without_settings(ir: IR) -> IR:
@@ -422,10 +422,10 @@ def test_steps_that_prove_who_they_are_are_told_the_tracking_server(key: str, mo
     ("change", "sentence"),
     [
         (("digits-s, recipe: {steps: 60}", "cifar10, data: /home/me/cifar"),
-         "source.data is on this machine (/home/me/cifar), which the steps on a cluster cannot"),
+         "source.data is on this machine (/home/me/cifar), which the steps on Kubeflow cannot"),
         (("population:",
           "robustness: {profile: scaled, sets: [{name: a, folder: /home/me/a}]}\npopulation:"),
-         "robustness.sets a is on this machine (/home/me/a), which the steps on a cluster cannot"),
+         "robustness.sets a is on this machine (/home/me/a), which the steps on Kubeflow cannot"),
         (("source: {kind: digits-s, recipe: {steps: 60}}",
           "source: {kind: cifar10, data: /audits/cifar, model: 'nets:make'}"),
          "source.model 'nets:make' is code of your own, which the container images do not hold"),

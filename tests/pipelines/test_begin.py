@@ -1,4 +1,4 @@
-"""The first and the exit step of a run on a cluster: it begins from the pipeline, it may fail."""
+"""The first and the exit step of a run on Kubeflow: it begins from the pipeline, it may fail."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.run import Run
-from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.kubeflow.failure import record_failure
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS
-from tests.pipelines.test_cluster import CONFIG
+from tests.pipelines.test_client import CONFIG
 from tests.pipelines.test_commands import RULES
 
 
@@ -109,8 +109,8 @@ def test_an_audit_that_could_not_begin_says_so_where_it_was_to_be(
     record_failure(place, "job-1", "FAILED", 1, CONFIG)
     ((why, _),) = heard
     assert why == (
-        "the step prepare ended without saying why; see scotoma pipeline logs job-1 --step "
-        "prepare, then scotoma pipeline retry job-1"
+        "the step prepare ended without saying why; see scotoma kubeflow logs job-1 --step "
+        "prepare, then scotoma kubeflow submit --resume job-1"
     )
     assert kept(s3, "error.json") == {"message": why, "exit_code": 5}
     execute("prepare", place, str(tmp_path / "pointer.json"), begin=(CONFIG, ""))  # a retry

@@ -79,11 +79,11 @@ def test_what_goes_to_a_cluster_holds_no_secret(
     config, out = tmp_path / "audit.yaml", tmp_path / "pipeline.yaml"
     config.write_text(KUBEFLOW)
     kfp.token = os.environ["SCOTOMA_KFP_TOKEN"]
-    assert scotoma("pipeline", "compile", config, "--out", out)[0] == 0
-    code, submitted, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run", "--json")
+    assert scotoma("kubeflow", "submit", config, "--dry-run", out)[0] == 0
+    code, submitted, err = scotoma("kubeflow", "submit", config, "--out", "s3://b-1/run", "--json")
     assert code == 0, err
     kfp.fail(500, "GET .*runs/", times=100)
-    _, _, failed = scotoma("pipeline", "status", json.loads(submitted)["run_id"])
+    _, _, failed = scotoma("kubeflow", "status", json.loads(submitted)["run_id"])
     sent = repr(kfp.store)
     assert "scotoma-audit" in sent
     assert "AWS_SECRET_ACCESS_KEY" in sent  # the name, which Kubernetes fills

@@ -1,8 +1,11 @@
-"""`scotoma pipeline`: compile, submit, status, retry, against the stand-in for Kubeflow."""
+"""`scotoma kubeflow`: submit, status, against the stand-in for Kubeflow."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,9 @@ import pytest
 import yaml
 
 from scotoma.audit import as_text
-from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.config import parse_config
 from scotoma.pipelines import faults
+from scotoma.pipelines import wait as pipeline_wait
 from tests.audits import gate_file
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
@@ -44,12 +47,19 @@ def leave_verdict(s3: Any, name: str, code: int) -> str:
 
 
 def submitted(config: Path, *arguments: str) -> str:
-    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run", *arguments)
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", "s3://b-1/run", *arguments)
     assert code == 0, err
     return out.strip()
 
 
-# --- compile --------------------------------------------------------------------------------------
+def status_rows(*words: str) -> list[dict[str, str]]:
+    """The table of `scotoma kubeflow status`: steps of a run, or audits."""
+    code, out, err = scotoma("kubeflow", "status", *words, "--csv")
+    assert code == 0, err
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+# --- submit --dry-run -----------------------------------------------------------------------------
 
 
 def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
@@ -59,7 +69,7 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
     rules.write_text(RULES)
     config.write_text(CONFIG)
     code, printed, err = scotoma(
-        "pipeline", "compile", config, "--out", out, "--rules", rules, "--seed", "7"
+        "kubeflow", "submit", config, "--dry-run", out, "--rules", rules, "--seed", "7"
     )
     assert (code, printed) == (0, "")
     wrote, size = err.splitlines()
@@ -80,7 +90,7 @@ def test_a_compiled_pipeline_holds_the_configuration_and_the_gate(
 def test_a_gate_file_that_is_none_is_refused_here(config: Path, tmp_path: Path) -> None:
     rules, out = tmp_path / "gate.yaml", tmp_path / "x.yaml"
     rules.write_text("rules: 7\n")
-    code, _, err = scotoma("pipeline", "compile", config, "--out", out, "--rules", rules)
+    code, _, err = scotoma("kubeflow", "submit", config, "--dry-run", out, "--rules", rules)
     assert code == 2
     assert "gate.yaml:1" in err
     assert not out.exists()
@@ -90,7 +100,7 @@ def test_a_gate_file_that_is_none_is_refused_here(config: Path, tmp_path: Path) 
 
 
 def test_submit_prints_the_id_and_the_link(kfp: KfpServer, config: Path) -> None:
-    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", "s3://b-1/run")
     (run_id,) = kfp.store.runs
     assert (code, out) == (0, f"{run_id}\n")
     sent, size = err.splitlines()
@@ -104,16 +114,16 @@ def test_the_mlflow_plugin_is_asked_for_the_experiment_of_the_project(
     kfp: KfpServer, config: Path
 ) -> None:
     kfp.store.plugin = True
-    code, out, err = scotoma("pipeline", "submit", config, "--out", "s3://b-1/run")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", "s3://b-1/run")
     assert code == 0
     entries = kfp.store.runs[out.strip()]["plugins_output"]["mlflow"]["entries"]
     assert entries["experiment_name"]["value"] == "sent"
     assert err.splitlines()[2] == f"mlflow  {entries['run_url']['value']}"
     recorded = kfp.store.serve("run-with-mlflow-plugin")
-    told = json.loads(scotoma("pipeline", "status", recorded, "--json")[1])
+    told = json.loads(scotoma("kubeflow", "status", recorded, "--json")[1])
     assert told["mlflow"] == entries["run_url"]["value"]
     without = kfp.store.serve("run-succeeded")  # a server that knows of no plugins, or has none
-    assert json.loads(scotoma("pipeline", "status", without, "--json")[1])["mlflow"] == ""
+    assert json.loads(scotoma("kubeflow", "status", without, "--json")[1])["mlflow"] == ""
 
 
 def test_json_has_all_that_is_known(kfp: KfpServer, config: Path) -> None:
@@ -130,7 +140,7 @@ def test_wait_ends_with_the_code_of_the_verdict(
     kfp: KfpServer, config: Path, s3: Any, verdict: int
 ) -> None:
     place = leave_verdict(s3, "run", verdict)
-    code, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", place, "--wait")
     assert (code, out) == (verdict, "# The verdict\n")
     lines = err.splitlines()
     states = [(line.split()[0], line.split()[-1]) for line in lines[2:]]
@@ -146,7 +156,7 @@ def test_wait_survives_a_server_that_is_away_for_a_while(
     for kind in (500, "truncated", 503):
         kfp.fail(kind, "GET .*runs/")
     code, out, _ = scotoma(
-        "pipeline", "submit", config, "--out", place, "--wait", "--json", "--quiet"
+        "kubeflow", "submit", config, "--out", place, "--wait", "--json", "--quiet"
     )
     assert (code, json.loads(out)["exit_code"]) == (0, 0)
 
@@ -160,9 +170,9 @@ def test_waiting_that_ends_early_says_that_the_run_goes_on(
     monkeypatch.setattr(
         pipeline_wait.time, "sleep", lambda _s: kfp.fail(500, "GET .*runs/", times=100_000)
     )
-    code, out, err = scotoma("pipeline", "status", run_id, "--wait")
+    code, out, err = scotoma("kubeflow", "status", run_id, "--wait")
     assert (code, out) == (5, "")
-    assert err.strip().endswith(f"the run continues: scotoma pipeline status {run_id} --wait")
+    assert err.strip().endswith(f"the run continues: scotoma kubeflow status {run_id} --wait")
     assert err.count("; waiting for it, up to 0 minutes\n") == 1
     assert len(kfp.requests) - first > 2 * faults.ATTEMPTS
 
@@ -172,7 +182,7 @@ def test_a_step_that_refused_is_heard_with_its_own_sentence_and_code(
 ) -> None:
     s3.put("run/error.json", json.dumps(REFUSED).encode())
     kfp.store.outcome = "FAILED"
-    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", s3.uri("run"), "--wait")
     assert (code, out) == (4, "")
     assert err.splitlines()[-1] == f"scotoma: {REFUSED['message']}"
 
@@ -187,25 +197,25 @@ def test_an_audit_that_mlflow_does_not_have_ends_with_a_code_of_its_own(
     message = why if code == 7 else why.partition(": ")[2]
     s3.put("run/error.json", json.dumps({"message": message, "exit_code": code}).encode())
     place = leave_verdict(s3, "run", verdict)
-    ended, out, err = scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    ended, out, err = scotoma("kubeflow", "submit", config, "--out", place, "--wait")
     (run_id,) = kfp.store.runs
-    note = f"{why}; scotoma pipeline retry {run_id} logs it"
+    note = f"{why}; scotoma kubeflow submit --resume {run_id} logs it"
     assert (ended, out, err.splitlines()[-1]) == (7, "# The verdict\n", note)
-    assert scotoma("pipeline", "status", run_id)[2] == f"{note}\n"
-    gate = json.loads(scotoma("pipeline", "status", run_id, "--wait", "--json", "--quiet")[1])
+    assert scotoma("kubeflow", "status", run_id)[2] == f"{note}\n"
+    gate = json.loads(scotoma("kubeflow", "status", run_id, "--wait", "--json", "--quiet")[1])
     assert gate["exit_code"] == verdict
-    ended, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
+    ended, out, _ = scotoma("kubeflow", "submit", "--resume", run_id, "--wait")
     assert (ended, out) == (verdict, "# The verdict\n")
 
 
 def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path, s3: Any) -> None:
     kfp.store.outcome, kfp.store.failing = "FAILED", "prune-magnitude"
-    code, _, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--wait")
+    code, _, err = scotoma("kubeflow", "submit", config, "--out", s3.uri("run"), "--wait")
     (run_id,) = kfp.store.runs
     assert code == 5
     assert err.splitlines()[-1] == (
-        "scotoma: the run failed at prune shard 0; see scotoma pipeline logs "
-        f"{run_id}, then scotoma pipeline retry {run_id}"
+        "scotoma: the run failed at prune shard 0; see scotoma kubeflow logs "
+        f"{run_id}, then scotoma kubeflow submit --resume {run_id}"
     )
 
 
@@ -214,7 +224,7 @@ def test_a_step_that_died_is_named_with_what_to_do(kfp: KfpServer, config: Path,
     [
         (
             ["--out", "runs/a"],
-            "--out runs/a is not storage that all steps on a cluster share; give",
+            "--out runs/a is not storage that all steps on Kubeflow share; give",
         ),
         (["--out", "/audits/a", "--wait"], "--wait cannot read a verdict in /audits/a, which is"),
         (["--out", "s3://b/a"], "must be s3://BUCKET/PREFIX with a bucket of letters"),
@@ -226,41 +236,42 @@ def test_a_place_that_cannot_be_shared_is_refused_before_anything_is_sent(
 ) -> None:
     if "/audits/a" in arguments:
         config.write_text(CONFIG + "kubeflow: {volume: {claim: audits}}\n")
-    code, out, err = scotoma("pipeline", "submit", config, *arguments)
+    code, out, err = scotoma("kubeflow", "submit", config, *arguments)
     assert code in (2, 4)
     assert out == ""
     assert sentence in err
     assert kfp.requests == []
 
 
-# --- status, retry --------------------------------------------------------------------------------
+# --- status, submit --resume ----------------------------------------------------------------------
 
 
 def test_status_has_a_line_a_step(kfp: KfpServer, config: Path) -> None:
     run_id = submitted(config)
     kfp.store.outcome = "FAILED"
     for _ in range(3):
-        scotoma("pipeline", "status", run_id)
-    code, out, _ = scotoma("pipeline", "status", run_id)
-    lines = out.splitlines()
+        scotoma("kubeflow", "status", run_id)
+    code, out, _ = scotoma("kubeflow", "status", run_id)
+    title, _, head, *lines = out.splitlines()
     assert code == 0
-    assert lines[0].startswith("FAILED      sent ")
-    assert lines[1].split() == ["SUCCEEDED", "prepare", "20", "s"]
-    assert lines[2].split() == ["FAILED", "train", "shard", "0", "20", "s"]
-    assert "NOT RUN     prune shard 0" in lines
-    assert "NOT RUN     slices" in lines
-    assert not [line for line in lines if "record-failure" in line]  # it has done its part
-    assert json.loads(scotoma("pipeline", "status", run_id, "--json")[1])["state"] == "FAILED"
+    assert re.fullmatch(r"FAILED: sent [0-9a-f]{8} in s3://b-1/run", title)
+    assert head.split() == ["state", "step", "time", "attempts"]
+    assert lines[0].split() == ["SUCCEEDED", "prepare", "20", "s", "1"]
+    assert lines[1].split() == ["FAILED", "train", "shard", "0", "20", "s", "1"]
+    states = {row["step"]: row["state"] for row in status_rows(run_id)}
+    assert (states["prune shard 0"], states["slices"]) == ("NOT RUN", "NOT RUN")
+    assert "record-failure" not in states  # it has done its part
+    assert json.loads(scotoma("kubeflow", "status", run_id, "--json")[1])["state"] == "FAILED"
 
 
 def test_a_run_that_failed_is_retried_and_waited_for(kfp: KfpServer, config: Path, s3: Any) -> None:
     place = leave_verdict(s3, "run", 1)
     kfp.store.outcome = "FAILED"
-    scotoma("pipeline", "submit", config, "--out", place, "--wait")
+    scotoma("kubeflow", "submit", config, "--out", place, "--wait")
     (run_id,) = kfp.store.runs
     kfp.fail("lost", ":retry")
-    code, out, _ = scotoma("pipeline", "retry", run_id, "--wait")
+    code, out, _ = scotoma("kubeflow", "submit", "--resume", run_id, "--wait")
     assert (code, out) == (1, "# The verdict\n")
-    code, _, err = scotoma("pipeline", "retry", run_id)
+    code, _, err = scotoma("kubeflow", "submit", "--resume", run_id)
     assert code == 2
-    assert "(HTTP 409: Workflow must be Failed/Error to retry); see scotoma pipeline status" in err
+    assert "(HTTP 409: Workflow must be Failed/Error to retry); see scotoma kubeflow status" in err

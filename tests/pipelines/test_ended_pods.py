@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from scotoma.pipelines.placing import STEP_OF
-from scotoma.steps.cluster.failure import record_failure
+from scotoma.steps.kubeflow.failure import record_failure
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import CONFIG, definition
+from tests.pipelines.test_client import CONFIG, definition
 from tests.pipelines.test_commands import config, submitted
 from tests.pipelines.test_pending import kubernetes, pod
 from tests.pipelines.test_runs import compiled
@@ -82,11 +82,11 @@ def test_wait_and_status_say_kubernetes_reason_and_what_to_change(
     earlier = pod(step, EARLIER, **ended("Error", 1)), pod(step, EARLIER, **killed("Evicted", "x"))
     kubernetes(*earlier, pod(step, LATER, **status), pod("", **killed("Evicted", "a driver")))
     advice = advice.replace("KIND", kind)
-    advice = advice.replace("RETRY", f"scotoma pipeline retry {run_id} resumes it")
+    advice = advice.replace("RETRY", f"scotoma kubeflow submit --resume {run_id} resumes it")
     sentence = f"Kubernetes ended the step {step} ({reason}); {advice}"
-    code, _, err = scotoma("pipeline", "status", run_id, "--wait")
+    code, _, err = scotoma("kubeflow", "status", run_id, "--wait")
     assert (code, err.splitlines()[-1]) == (5, f"scotoma: {sentence}")
-    assert scotoma("pipeline", "status", run_id)[2] == f"{sentence}\n"
+    assert scotoma("kubeflow", "status", run_id)[2] == f"{sentence}\n"
 
 
 def test_the_exit_step_asks_for_who_cannot(
@@ -103,7 +103,7 @@ def test_the_exit_step_asks_for_who_cannot(
     record_failure(place, run_id, "FAILED", 2, CONFIG)
     monkeypatch.delenv("KUBECONFIG")
     sentence = "Kubernetes ended the step prepare (OOMKilled at its limit of 8Gi); raise kubeflow."
-    code, _, err = scotoma("pipeline", "status", run_id, "--wait")
+    code, _, err = scotoma("kubeflow", "status", run_id, "--wait")
     assert code == 5
     assert err.splitlines()[-1].startswith(f"scotoma: {sentence}others.memory, and send")
 
@@ -138,5 +138,5 @@ def test_without_an_answer_the_logs_are_named(
 ) -> None:
     run_id = failed("train-dense")
     kubernetes(status=status)
-    err = scotoma("pipeline", "status", run_id, "--wait")[2]
-    assert f"the run failed at train shard 0; see scotoma pipeline logs {run_id}" in err
+    err = scotoma("kubeflow", "status", run_id, "--wait")[2]
+    assert f"the run failed at train shard 0; see scotoma kubeflow logs {run_id}" in err

@@ -1,4 +1,4 @@
-"""`scotoma pipeline cancel` of a cancelled run whose exit step cannot start."""
+"""`scotoma kubeflow stop` of a cancelled run whose exit step cannot start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import definition
+from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import config, submitted
 from tests.pipelines.test_runs import compiled
 
@@ -85,21 +85,21 @@ def hanging(kfp: KfpServer, config: Path) -> str:
     kfp.store.stuck = "*"
     run_id = submitted(config)
     kfp.store.elapsed_s = 600.0
-    scotoma("pipeline", "status", run_id)
-    assert scotoma("pipeline", "cancel", run_id)[0] == 0
+    scotoma("kubeflow", "status", run_id)
+    assert scotoma("kubeflow", "stop", run_id)[0] == 0
     kfp.store.elapsed_s = 700.0
-    assert scotoma("pipeline", "status", run_id)[1].startswith("CANCELING ")
+    assert scotoma("kubeflow", "status", run_id)[1].startswith("CANCELING: ")
     return run_id
 
 
 def test_the_second_cancel_ends_the_exit_step_too(
     kfp: KfpServer, workflows: dict[str, Any], hanging: str
 ) -> None:
-    code, out, err = scotoma("pipeline", "cancel", hanging)
+    code, out, err = scotoma("kubeflow", "stop", hanging)
     assert (code, out) == (0, f"{hanging}\n"), err
     assert workflows["run_id"] == hanging
     kfp.store.elapsed_s = 720.0
-    assert scotoma("pipeline", "status", hanging)[1].startswith("CANCELED ")
+    assert scotoma("kubeflow", "status", hanging)[1].startswith("CANCELED: ")
 
 
 @pytest.mark.parametrize("why", ["no kubeconfig", "no rights"])
@@ -111,7 +111,7 @@ def test_who_may_not_ask_kubernetes_is_given_the_command(
         workflows["status"] = 403
     else:
         monkeypatch.delenv("KUBECONFIG")
-    code, out, err = scotoma("pipeline", "cancel", hanging)
+    code, out, err = scotoma("kubeflow", "stop", hanging)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"Kubernetes cannot be asked from here to end the exit step of {hanging} (" in err
     command = f"kubectl get workflows -l pipeline/runid={hanging} -o name | xargs kubectl patch "
@@ -119,13 +119,13 @@ def test_who_may_not_ask_kubernetes_is_given_the_command(
     assert command in err
     assert patch is not None
     assert json.loads(patch[1]) == {"spec": {"shutdown": "Terminate"}}
-    assert scotoma("pipeline", "status", hanging)[1].startswith("CANCELING ")
+    assert scotoma("kubeflow", "status", hanging)[1].startswith("CANCELING: ")
 
 
 def test_a_workflow_that_is_gone_is_said_to_be(
     kfp: KfpServer, workflows: dict[str, Any], hanging: str
 ) -> None:
     workflows["workflows"] = []
-    code, _, err = scotoma("pipeline", "cancel", hanging)
+    code, _, err = scotoma("kubeflow", "stop", hanging)
     assert (code, err.count("\n")) == (2, 1)
     assert f"Kubernetes no longer has the Workflow of {hanging}, so nothing of it runs" in err

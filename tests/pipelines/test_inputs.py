@@ -1,4 +1,4 @@
-"""Data in S3 on a cluster: read before an audit is sent, and by the steps."""
+"""Data in S3 on Kubeflow: read before an audit is sent, and by the steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stored(case: Case, home: Path, s3: Storage) -> Path:
 
 
 def sent(config: Path, *arguments: str) -> tuple[int, str]:
-    code, _, err = scotoma("pipeline", *arguments, config, "--out", "s3://audits/run")
+    code, _, err = scotoma("kubeflow", *arguments, config, "--out", "s3://audits/run")
     return code, err
 
 
@@ -107,7 +107,7 @@ def test_data_on_a_volume_are_sent_with_a_note(kfp: KfpServer, tmp_path: Path, s
     config.write_text(text + "kubeflow: {volume: {claim: audits}}\n")
     code, err = sent(config, "submit")
     assert code == 0, err
-    assert "note    not checked before sending: the data are on a volume of the cluster" in err
+    assert "note    not checked before sending: the data are on a volume of Kubernetes" in err
 
 
 def test_steps_of_a_pipeline_import_models_from_s3(tmp_path: Path, s3: Storage) -> None:

@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from scotoma.commands.pipeline import wait as pipeline_wait
 from scotoma.config import Kubeflow, parse_config
 from scotoma.errors import DataError
-from scotoma.pipelines import cluster, compile_pipeline
+from scotoma.pipelines import client as kfp_client
+from scotoma.pipelines import compile_pipeline
+from scotoma.pipelines import wait as pipeline_wait
 from scotoma.pipelines.nodes import shard_of
 from scotoma.pipelines.progress import NAMES
 from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.kfp_server.argo import PULL_S
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import client
-from tests.pipelines.test_commands import leave_verdict
+from tests.pipelines.test_client import client
+from tests.pipelines.test_commands import leave_verdict, status_rows
 from tests.pipelines.test_pending import kubernetes, pod, waiting
 
 __all__ = ["kubernetes"]
@@ -47,7 +48,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class World:
-    """A run on a cluster whose steps write their logs while they work."""
+    """A run on Kubeflow whose steps write their logs while they work."""
 
     def __init__(self, kfp: KfpServer, s3: Any, run_id: str) -> None:
         self.kfp, self.s3, self.run_id = kfp, s3, run_id
@@ -91,9 +92,7 @@ class World:
 
     def status(self) -> dict[str, str]:
         """The state of each step and shard."""
-        code, out, err = scotoma("pipeline", "status", self.run_id)
-        assert (code, err) == (0, "")
-        return {line[12:36].strip(): line[:10].strip() for line in out.splitlines()[1:]}
+        return {row["step"]: row["state"] for row in status_rows(self.run_id)}
 
 
 def label(step: str, shard: int) -> str:
@@ -139,7 +138,7 @@ def test_wait_shows_every_step_and_ends_with_the_verdict(
 ) -> None:
     elapsed = iter(range(10, 100_000, 10))
     monkeypatch.setattr(pipeline_wait.time, "sleep", lambda _s: world.at(float(next(elapsed))))
-    code, out, err = scotoma("pipeline", "status", world.run_id, "--wait")
+    code, out, err = scotoma("kubeflow", "status", world.run_id, "--wait")
     assert (code, out) == (0, "# The verdict\n")
     lines = [tuple(line.split(maxsplit=1)) for line in err.splitlines()]
     for step in {step for step, *_ in world.steps()}:
@@ -156,11 +155,11 @@ def test_logs_are_those_of_the_steps_at_work_until_none_is(world: World) -> None
             if "/logs/" in key:
                 world.s3.client.delete_object(Bucket=world.s3.bucket, Key=key)
         world.at((start_s + end_s) / 2)
-        out = scotoma("pipeline", "logs", world.run_id)[1]
+        out = scotoma("kubeflow", "logs", world.run_id)[1]
         assert f"{step}.{shard}: at work\n" in out
         assert " ended after " not in out
     world.at(9999.0)
-    code, _, err = scotoma("pipeline", "logs", world.run_id)
+    code, _, err = scotoma("kubeflow", "logs", world.run_id)
     assert code == 2
     steps = [name for name in STEPS if name in {step for step, *_ in steps}]
     assert err.endswith(f"no step has failed; name one with --step: {', '.join(steps)}\n")
@@ -171,23 +170,23 @@ def test_a_step_that_is_killed_fails_with_its_run_and_runs_again(world: World) -
     store.outcome, store.failing = "FAILED", "quantize-int8"
     world.killed = "quantize"
     world.at(9999.0)
-    code, out, err = scotoma("pipeline", "status", world.run_id)
+    code, out, err = scotoma("kubeflow", "status", world.run_id)
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
-    assert lines[0][:2] == ["FAILED", "large"]
-    assert ["FAILED", "quantize", "shard", "0"] in lines
+    assert lines[0][:2] == ["FAILED:", "large"]
+    assert ["FAILED", "quantize", "shard", "0", "1"] in lines
     assert ["NOT", "RUN", "gather"] in lines
-    assert err.startswith("the run failed at quantize shard 0; see scotoma pipeline logs ")
-    out = scotoma("pipeline", "logs", world.run_id)[1]
+    assert err.startswith("the run failed at quantize shard 0; see scotoma kubeflow logs ")
+    out = scotoma("kubeflow", "logs", world.run_id)[1]
     assert out.splitlines()[1:] == ["quantize.0: at work"]
     store.elapsed_s = store.nodes(store.runs[world.run_id])[0].end_s + 36
-    assert scotoma("pipeline", "retry", world.run_id)[0] == 0
+    assert scotoma("kubeflow", "submit", "--resume", world.run_id)[0] == 0
     now = datetime.datetime.now(datetime.UTC)
     world.write("quantize.0.2", f"{now:%Y-%m-%dT%H:%M:%SZ} quantize begins, attempt 2\nagain\n")
-    lines = [line.split() for line in scotoma("pipeline", "status", world.run_id)[1].splitlines()]
+    lines = [line.split() for line in scotoma("kubeflow", "status", world.run_id)[1].splitlines()]
     (quantized,) = (line for line in lines if line[1:4] == ["quantize", "shard", "0"])
     assert quantized[0] == "RUNNING"
-    assert quantized[-2:] == ["2", "attempts"]
+    assert quantized[-1] == "2"
 
 
 def test_an_audit_that_mlflow_does_not_have_is_known_by_its_files(world: World) -> None:
@@ -197,9 +196,9 @@ def test_an_audit_that_mlflow_does_not_have_is_known_by_its_files(world: World) 
     (log,) = (step for step in world.steps() if step[0] == "log")
     refused = "failed: the audit is complete but not logged: MLflow does not answer"
     world.write("log.0.1", f"{world.time(log[2])} log begins\n{world.time(log[3])} log {refused}\n")
-    code, out, err = scotoma("pipeline", "status", world.run_id, "--wait")
+    code, out, err = scotoma("kubeflow", "status", world.run_id, "--wait")
     assert (code, out) == (7, "# The verdict\n")
-    assert "MLflow does not answer; scotoma pipeline retry" in err.splitlines()[-1]
+    assert "MLflow does not answer; scotoma kubeflow submit --resume" in err.splitlines()[-1]
 
 
 def test_what_an_earlier_run_left_in_the_place_is_no_progress(world: World) -> None:
@@ -209,7 +208,7 @@ def test_what_an_earlier_run_left_in_the_place_is_no_progress(world: World) -> N
                     "ended after 600.0 s\n")  # fmt: skip
     states = world.status()
     assert {states[step] for step in ("prepare", "gather", "log")} == {"WAITING"}
-    assert scotoma("pipeline", "logs", world.run_id, "--step", "gather")[1].count("\n") == 2
+    assert scotoma("kubeflow", "logs", world.run_id, "--step", "gather")[1].count("\n") == 2
 
 
 def test_storage_that_is_away_while_waiting_loses_no_progress(
@@ -217,17 +216,17 @@ def test_storage_that_is_away_while_waiting_loses_no_progress(
 ) -> None:
     elapsed, away = iter(range(60, 100_000, 40)), iter(range(1000))
     world.at(59.0)
-    monkeypatch.setattr(cluster, "UNREAD_S", 0.0)
-    tries_of = cluster.tries_of
+    monkeypatch.setattr(kfp_client, "UNREAD_S", 0.0)
+    tries_of = kfp_client.tries_of
 
     def some_fail(*words: Any) -> Any:
         if next(away) in (5, 6):
             raise DataError("the storage is away")
         return tries_of(*words)
 
-    monkeypatch.setattr(cluster, "tries_of", some_fail)
+    monkeypatch.setattr(kfp_client, "tries_of", some_fail)
     monkeypatch.setattr(pipeline_wait.time, "sleep", lambda _s: world.at(float(next(elapsed))))
-    code, _, err = scotoma("pipeline", "status", world.run_id, "--wait")
+    code, _, err = scotoma("kubeflow", "status", world.run_id, "--wait")
     assert code == 0
     assert err.count("the storage is away; so the steps may be further on than shown") == 1
     lines = [line.split(maxsplit=1) for line in err.splitlines()]
@@ -240,7 +239,7 @@ def test_a_step_that_never_starts_is_told_from_one_that_waits(
 ) -> None:
     world.kfp.store.stuck = "gather-shards"
     world.at(9999.0)
-    code, out, err = scotoma("pipeline", "status", world.run_id)
+    code, out, err = scotoma("kubeflow", "status", world.run_id)
     lines = [line.split() for line in out.splitlines()]
     assert code == 0
     assert ["WAITING", "report"] in lines
@@ -249,13 +248,13 @@ def test_a_step_that_never_starts_is_told_from_one_that_waits(
     assert ["PENDING", "gather"] in lines
     assert err.startswith("gather has not started for ")
     kubernetes(pod("gather", **waiting("ImagePullBackOff")))
-    err = scotoma("pipeline", "status", world.run_id)[2]
+    err = scotoma("kubeflow", "status", world.run_id)[2]
     assert err.endswith(": ImagePullBackOff\n")
 
 
 def test_the_progress_is_told_as_json(world: World) -> None:
     world.at(9999.0)
-    run = json.loads(scotoma("pipeline", "status", world.run_id, "--json")[1])
+    run = json.loads(scotoma("kubeflow", "status", world.run_id, "--json")[1])
     assert {task["state"] for task in run["tasks"]} == {"SUCCEEDED"}
     trained = [task for task in run["tasks"] if task["name"] == "train"]
     assert [task["shard"] for task in trained] == list(range(8))
@@ -273,12 +272,11 @@ def test_files_that_cannot_be_read_are_said_and_kubeflow_is_believed(
     world.kfp.store.outcome = "FAILED" if failed else "SUCCEEDED"
     if failed:
         world.kfp.store.failing = "decide-verdict"
-        lines = scotoma("pipeline", "status", world.run_id)[1].splitlines()
-        assert "UNKNOWN     verdict" in lines
-        assert "UNKNOWN     log" in lines
+        states = {row["step"]: row["state"] for row in status_rows(world.run_id)}
+        assert (states["verdict"], states["log"]) == ("UNKNOWN", "UNKNOWN")
         return
-    code, out, err = scotoma("pipeline", "status", world.run_id)
+    code, out, err = scotoma("kubeflow", "status", world.run_id)
     assert code == 0
-    assert {line[:10].strip() for line in out.splitlines()} == {"SUCCEEDED"}  # as the run has
+    assert {line.split()[0] for line in out.splitlines()[3:]} == {"SUCCEEDED"}  # as the run has
     assert "there are no credentials" in err
     assert err.endswith("so the steps may be further on than shown\n")

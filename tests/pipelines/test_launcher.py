@@ -55,7 +55,7 @@ def sent(kind: str, kfp: KfpServer, home: Path, s3: Storage) -> list[Any]:
     config.write_text(text + "tracking: {uri: 'http://mlflow:5000'}\n")
     words = {"submit": ["--preflight"]}.get(command, [])
     place = out if command == "compile" else "/audits/run"
-    code, _, err = scotoma("pipeline", command, config, "--out", place, *words)
+    code, _, err = scotoma("kubeflow", command, config, "--out", place, *words)
     assert code == 0, err
     if command == "compile":
         return [next(yaml.load_all(out.read_text(), yaml.CSafeLoader))]

@@ -1,4 +1,4 @@
-"""`scotoma pipeline logs`: what steps printed, from the run's place, or how to ask."""
+"""`scotoma kubeflow logs`: what steps printed, from the run's place, or how to ask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def submitted(config: Path, place: str) -> str:
-    code, out, err = scotoma("pipeline", "submit", config, "--out", place)
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", place)
     assert code == 0, err
     return out.strip()
 
@@ -47,18 +47,18 @@ def test_logs_are_of_the_last_try_of_each_step_that_has_not_ended(
     leave(place, "train.0.9", "the ninth try\n")
     leave(place, "train.1.1", ENDED.format("train"))
     leave(place, "pipeline", "of an audit on a laptop\n")
-    code, out, _ = scotoma("pipeline", "logs", run_id)
+    code, out, _ = scotoma("kubeflow", "logs", run_id)
     assert (code, out) == (0, "train.0: the tenth try\ntrain.0: out of memory  [31m\n")
-    out = scotoma("pipeline", "logs", run_id, "--step", "prepare")[1]
+    out = scotoma("kubeflow", "logs", run_id, "--step", "prepare")[1]
     assert out == f"prepare.0: {ENDED.format('prepare')}"
-    (entry,) = json.loads(scotoma("pipeline", "logs", run_id, "--json")[1])
+    (entry,) = json.loads(scotoma("kubeflow", "logs", run_id, "--json")[1])
     assert (entry["step"], entry["shard"], entry["attempt"]) == ("train", 0, 10)
 
 
 def test_logs_are_read_in_object_storage(kfp: KfpServer, config: Path, s3: Any) -> None:
     s3.put("run/logs/train.0.1.log", b"loss 0.5\n")
     run_id = submitted(config, s3.uri("run"))
-    assert scotoma("pipeline", "logs", run_id)[:2] == (0, "train.0: loss 0.5\n")
+    assert scotoma("kubeflow", "logs", run_id)[:2] == (0, "train.0: loss 0.5\n")
 
 
 def test_for_a_step_that_never_started_the_command_is_printed_that_says_why(
@@ -68,21 +68,21 @@ def test_for_a_step_that_never_started_the_command_is_printed_that_says_why(
     leave(place, "prepare.0.1", ENDED.format("prepare"))
     kfp.store.stuck, kfp.store.looks = "train-dense", 9
     run_id = submitted(config, str(place))
-    scotoma("pipeline", "status", run_id)
+    scotoma("kubeflow", "status", run_id)
     kubectl = "kubectl describe pods {}-l pipeline/runid={},scotoma/step={}\n"
-    code, out, err = scotoma("pipeline", "logs", run_id)
+    code, out, err = scotoma("kubeflow", "logs", run_id)
     assert (code, out) == (0, kubectl.format("", run_id, "train"))
     assert err == "train has not printed anything; this command says why:\n"
-    out = scotoma("pipeline", "logs", run_id, "--step", "report", "--namespace", "team")[1]
+    out = scotoma("kubeflow", "logs", run_id, "--step", "report", "--namespace", "team")[1]
     assert out == kubectl.format("-n team ", run_id, "report")
-    (entry,) = json.loads(scotoma("pipeline", "logs", run_id, "--json", "--quiet")[1])
+    (entry,) = json.loads(scotoma("kubeflow", "logs", run_id, "--json", "--quiet")[1])
     assert entry == {"step": "train", "command": kubectl.format("", run_id, "train").strip()}
 
 
 def test_a_recorded_run_whose_secret_is_not_there_is_asked_about(kfp: KfpServer, s3: Any) -> None:
     run_id = kfp.store.serve("run-pod-cannot-start")
     s3.client.create_bucket(Bucket="audits")
-    code, out, _ = scotoma("pipeline", "logs", run_id)
+    code, out, _ = scotoma("kubeflow", "logs", run_id)
     labels = f"pipeline/runid={run_id},scotoma/step=prepare"
     assert (code, out) == (0, f"kubectl describe pods -l {labels}\n")
 
@@ -92,15 +92,15 @@ def test_logs_that_cannot_be_shown_are_one_sentence(
 ) -> None:
     place = tmp_path / "run"
     run_id = submitted(config, str(place))
-    code, _, err = scotoma("pipeline", "logs", run_id)
+    code, _, err = scotoma("kubeflow", "logs", run_id)
     assert code == 2
     assert f"the logs are in {place}/logs, on a volume that this machine does not have" in err
     leave(place, "prepare.0.1", ENDED.format("prepare"))
     for _ in range(4):
-        scotoma("pipeline", "status", run_id)
-    code, _, err = scotoma("pipeline", "logs", run_id)
+        scotoma("kubeflow", "status", run_id)
+    code, _, err = scotoma("kubeflow", "logs", run_id)
     assert code == 2
     assert "no step has failed; name one with --step: prepare" in err
-    code, _, err = scotoma("pipeline", "logs", run_id, "--step", "trian")
+    code, _, err = scotoma("kubeflow", "logs", run_id, "--step", "trian")
     assert code == 2
     assert "did you mean 'train'?" in err

@@ -71,10 +71,10 @@ def test_the_sizes_are_those_that_were_measured() -> None:
 def test_a_pipeline_that_grows_too_large_says_what_follows(tmp_path: Path) -> None:
     config, out = tmp_path / "audit.yaml", tmp_path / "pipeline.yaml"
     config.write_text(CLUSTER)
-    code, _, err = scotoma("pipeline", "compile", config, "--out", out)
+    code, _, err = scotoma("kubeflow", "submit", config, "--dry-run", out)
     assert code == 0
     spec = next(yaml.load_all(out.read_text(), yaml.CSafeLoader))
     assert err.splitlines()[1] == (
         f"size  {len(nodes(spec, 'w', Fate()))} nodes in Argo, about 1.4 MB; above 1.0 MB "
-        "Kubeflow's page no longer shows how far the steps are, scotoma pipeline status does"
+        "Kubeflow's page no longer shows how far the steps are, scotoma kubeflow status does"
     )

@@ -17,14 +17,15 @@ from scotoma.errors import NotLogged
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run, read_json
 from scotoma.run.judging import Judging
-from scotoma.steps.cluster.failure import record_failure
 from scotoma.steps.inputs import resolved
+from scotoma.steps.kubeflow.failure import record_failure
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, inputs_of, skipped_steps
 from tests.commands import scotoma
 from tests.faults.made import predictions_made_elsewhere
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import client
+from tests.pipelines.test_client import client
+from tests.pipelines.test_commands import status_rows
 
 
 class Output:
@@ -83,14 +84,14 @@ def test_wait_ends_with_7_and_a_retry_logs_alone(
     kfp.store.outcome, kfp.store.failing, kfp.store.elapsed_s = "FAILED", "log-tracking", 9999.0
     verdict = read_json(run.path("gate.json"))["exit_code"]
     summary = run.path("summary.md").read_text()
-    code, out, err = scotoma("pipeline", "status", run_id, "--wait")
+    code, out, err = scotoma("kubeflow", "status", run_id, "--wait")
     assert (code, out) == (7, summary)
     last = err.splitlines()[-1]
     assert last.startswith("the audit is complete but not logged: tracking server http://127.0.0.1")
-    assert last.endswith(f"; scotoma pipeline retry {run_id} logs it")
-    states = [line.split()[:2] for line in scotoma("pipeline", "status", run_id)[1].splitlines()]
-    assert states[-1] == ["FAILED", "log"]
-    assert {state for state, _ in states[1:-1]} == {"SUCCEEDED"}
+    assert last.endswith(f"; scotoma kubeflow submit --resume {run_id} logs it")
+    states = {row["step"]: row["state"] for row in status_rows(run_id)}
+    assert states.pop("log") == "FAILED"
+    assert set(states.values()) == {"SUCCEEDED"}
 
     database = f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("SCOTOMA_TRACKING_URI", database)
@@ -99,10 +100,10 @@ def test_wait_ends_with_7_and_a_retry_logs_alone(
     before = {
         name: (run.path("steps") / f"{name}.json").read_bytes() for name in ("bias", "report")
     }
-    assert scotoma("pipeline", "retry", run_id)[0] == 0
+    assert scotoma("kubeflow", "submit", "--resume", run_id)[0] == 0
     log()
     assert {name: (run.path("steps") / f"{name}.json").read_bytes() for name in before} == before
-    code, out, _ = scotoma("pipeline", "status", run_id, "--wait")
+    code, out, _ = scotoma("kubeflow", "status", run_id, "--wait")
     assert (code, out) == (verdict, summary)
     assert "log.0.2.log" in "".join(s3.names())
 

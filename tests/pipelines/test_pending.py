@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from scotoma.commands.pipeline import wait as pipeline_wait
+from scotoma.pipelines import wait as pipeline_wait
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import definition
+from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import config, submitted
 from tests.pipelines.test_runs import compiled
 
@@ -107,18 +107,18 @@ def test_after_two_minutes_the_usual_causes_are_named_and_the_command_that_tells
     kfp: KfpServer, stuck: str
 ) -> None:
     kfp.store.elapsed_s = 170.0  # 80 s after the pods were asked for
-    code, out, err = scotoma("pipeline", "status", stuck)
+    code, out, err = scotoma("kubeflow", "status", stuck)
     assert (code, err) == (0, "")
-    assert "PENDING     train shard 0" in out
+    assert "PENDING    train shard 0" in out
     kfp.store.elapsed_s = 700.0
-    code, out, err = scotoma("pipeline", "status", stuck, "--namespace", "team")
+    code, out, err = scotoma("kubeflow", "status", stuck, "--namespace", "team")
     assert err.splitlines() == [
         "train has not started for 10 min; usual causes: an image that cannot be pulled, a "
         "missing secret or volume, or no node with the GPU, CPU or memory that it asks for",
         "this command says which: kubectl describe pods -n team "
         f"-l pipeline/runid={stuck},scotoma/step=train",
     ]
-    assert scotoma("pipeline", "status", stuck, "--quiet")[2] == ""
+    assert scotoma("kubeflow", "status", stuck, "--quiet")[2] == ""
 
 
 def test_kubernetes_is_asked_for_its_reason_where_it_may_be(
@@ -132,13 +132,13 @@ def test_kubernetes_is_asked_for_its_reason_where_it_may_be(
          "Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
     ):  # fmt: skip
         kubernetes(*pods)
-        _, _, err = scotoma("pipeline", "status", stuck)
+        _, _, err = scotoma("kubeflow", "status", stuck)
         assert err == f"train has not started for 10 min: {line}\n"
     asked = kubernetes.asked["asked"]  # type: ignore[attr-defined]
     assert asked == ("/api/v1/namespaces/mlops/pods", f"pipeline/runid={stuck}")
     for pods, status in (([], 200), ([pod("prepare", **UNSCHEDULABLE)], 200), ([], 403)):
         kubernetes(*pods, status=status)
-        assert "usual causes" in scotoma("pipeline", "status", stuck)[2]
+        assert "usual causes" in scotoma("kubeflow", "status", stuck)[2]
 
 
 def test_a_wait_says_it_once(kfp: KfpServer, stuck: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_wait_says_it_once(kfp: KfpServer, stuck: str, monkeypatch: pytest.Mon
 
     kfp.store.elapsed_s = 30.0
     monkeypatch.setattr(pipeline_wait.time, "sleep", pause)
-    code, _, err = scotoma("pipeline", "status", stuck, "--wait")
+    code, _, err = scotoma("kubeflow", "status", stuck, "--wait")
     assert code != 0
     assert err.count("has not started for") == 1
     assert err.count("kubectl describe pods") == 1
@@ -163,6 +163,6 @@ def test_a_run_that_nobody_begins_is_said_to_wait(kfp: KfpServer, config: Path) 
     run_id = submitted(config)
     kfp.store.runs[run_id]["created_at"] = "2026-01-01T00:00:00Z"
     kfp.store.looked[run_id] = 0
-    err = scotoma("pipeline", "status", run_id)[2]
+    err = scotoma("kubeflow", "status", run_id)[2]
     assert "the run has not begun for " in err
     assert err.endswith(f"see kubectl describe workflows -l pipeline/runid={run_id}\n")

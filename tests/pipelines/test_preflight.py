@@ -14,10 +14,10 @@ from scotoma.config import Config, parse_config
 from scotoma.errors import ConfigError
 from scotoma.pipelines.preflight import compile_preflight, parts_of
 from scotoma.run import code_digest, shareable
-from scotoma.steps.cluster.preflight import preflight, record_of
+from scotoma.steps.kubeflow.preflight import preflight, record_of
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
-from tests.pipelines.test_cluster import definition
+from tests.pipelines.test_client import definition
 from tests.pipelines.test_commands import CONFIG
 from tests.pipelines.test_pending import kubernetes, pod, waiting
 from tests.pipelines.test_runs import compiled
@@ -106,7 +106,7 @@ def test_a_pod_that_finds_all_is_content_and_leaves_a_run_able_to_begin(s3: Any)
 
 
 def test_an_audit_is_sent_after_its_preflight(kfp: KfpServer, config: Path, s3: Any) -> None:
-    words = ("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    words = ("kubeflow", "submit", config, "--out", s3.uri("run"), "--preflight")
     code, out, err = scotoma(*words)
     assert code == 0, err
     first, second = kfp.store.runs.values()
@@ -132,7 +132,7 @@ def test_what_the_preflight_finds_keeps_the_audit_here(
         return run
 
     kfp.store.start = started  # type: ignore[method-assign]
-    words = ("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    words = ("kubeflow", "submit", config, "--out", s3.uri("run"), "--preflight")
     for leave, count, line in (
         (True, 2, f"preflight  full: {MISSING}"),
         (False, 1, "preflight  full: its pod failed and left no record: its image is not "),
@@ -142,7 +142,7 @@ def test_what_the_preflight_finds_keeps_the_audit_here(
         code, out, err = scotoma(*words, "--namespace", "team")
         assert (code, out) == (2, ""), err
         assert err.splitlines()[0].startswith(line)
-        assert ("see kubectl logs -n team --tail=-1 -l pipeline/runid=" in err) != leave
+        assert ("see kubectl logs --tail=-1 -n team -l pipeline/runid=" in err) != leave
         assert f"scotoma: the preflight found {count} fault" in err
         assert err.endswith(f"correct {'them' if count > 1 else 'it'} and repeat the command\n")
     assert {run["display_name"][:14] for run in kfp.store.runs.values()} == {"sent preflight"}
@@ -152,7 +152,7 @@ def test_a_pod_that_does_not_start_ends_the_preflight(
     kfp: KfpServer, config: Path, s3: Any
 ) -> None:
     kfp.store.stuck, kfp.store.elapsed_s = "preflight-training", 300.0
-    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", s3.uri("run"), "--preflight")
     assert (code, out) == (2, "")
     assert "preflight  preflight-training has not started for " in err
     assert err.splitlines()[-1] == (
@@ -170,7 +170,7 @@ def test_a_secret_without_its_key_is_named_as_kubernetes_names_it(
     reason = "couldn't find key AWS_SECRET_ACCESS_KEY in Secret team/audit-storage"
     kubernetes(pod("preflight-training", **waiting("CreateContainerConfigError", reason)))
     kfp.store.stuck, kfp.store.elapsed_s = "preflight-training", 300.0
-    code, out, err = scotoma("pipeline", "submit", config, "--out", s3.uri("run"), "--preflight")
+    code, out, err = scotoma("kubeflow", "submit", config, "--out", s3.uri("run"), "--preflight")
     assert (code, out) == (2, "")
     assert err.splitlines()[0].endswith(f": CreateContainerConfigError: {reason}")
 
@@ -196,7 +196,7 @@ def test_who_may_not_send_an_audit_is_told_so_in_one_sentence(
     else:
         kfp.fail(403, times=99)
     command, *options = words
-    code, out, err = scotoma("pipeline", command, config, "--out", "s3://b-1/run", *options)
+    code, out, err = scotoma("kubeflow", command, config, "--out", "s3://b-1/run", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.rstrip().endswith(sentence)
     assert kfp.store.runs == kfp.store.recurring == {}

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from scotoma.pipelines.cluster import KfpClient
+from scotoma.pipelines.client import KfpClient
 from tests.kfp_server.argo import hook_state
 from tests.kfp_server.server import BASE, KfpServer
 from tests.kfp_server.store import Store, recorded
-from tests.pipelines.test_cluster import client, definition, sent
+from tests.pipelines.test_client import client, definition, sent
 
 __all__ = ["definition"]
 

@@ -1,4 +1,4 @@
-"""`scotoma pipeline schedule` and `unschedule`, against the stand-in for Kubeflow, with faults."""
+"""`scotoma kubeflow schedule` and `unschedule`, against the stand-in for Kubeflow, with faults."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from scotoma.config import Config
 from scotoma.pipelines import audit, faults, schedules
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
+from tests.pipelines.test_commands import status_rows
 
 CONFIG = """\
 version: 1
@@ -62,7 +63,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def schedule(config: Path, *words: object, code: int = 0) -> tuple[str, str]:
-    status, out, err = scotoma("pipeline", "schedule", config, *(words or ("--out", ROOT)))
+    status, out, err = scotoma("kubeflow", "schedule", config, *(words or ("--out", ROOT)))
     assert status == code, err
     return out.strip(), err
 
@@ -142,7 +143,7 @@ def test_what_has_changed_takes_the_place_of_what_was(
 def test_one_that_was_stopped_runs_again(kfp: KfpServer, config: Path) -> None:
     first, _ = schedule(config)
     kfp.store.recurring[first]["status"] = "DISABLED"
-    assert schedule(config, "--status")[0].startswith("disabled  monthly")
+    assert schedule(config, "--status")[0].startswith("monthly is disabled;")
     second, err = schedule(config)
     assert (second, err.split()[0]) == (first, "enabled")
     assert kfp.store.recurring[first]["status"] == "ENABLED"
@@ -151,10 +152,10 @@ def test_one_that_was_stopped_runs_again(kfp: KfpServer, config: Path) -> None:
 def test_unschedule_takes_a_configuration_or_a_name(kfp: KfpServer, config: Path) -> None:
     for which in (config, "monthly"):
         schedule(config)
-        code, out, err = scotoma("pipeline", "unschedule", which)
+        code, out, err = scotoma("kubeflow", "unschedule", which)
         assert (code, out, err) == (0, "", "removed   monthly\n")
         assert kfp.store.recurring == {}
-    code, out, err = scotoma("pipeline", "unschedule", "monthly", "--json")
+    code, out, err = scotoma("kubeflow", "unschedule", "monthly", "--json")
     assert (code, json.loads(out)) == (0, {"name": "monthly", "removed": 0})
     assert err == "unchanged no schedule is called monthly\n"
 
@@ -169,7 +170,7 @@ def test_a_recurring_run_of_somebody_else_is_left_alone(
     schedule_id, _ = schedule(config)
     kfp.store.recurring[schedule_id] |= other
     for words in (["schedule", config, "--out", ROOT], ["unschedule", "monthly"]):
-        code, _, err = scotoma("pipeline", *words)
+        code, _, err = scotoma("kubeflow", *words)
         assert code == 2
         assert "'monthly' of Kubeflow was not made by Scotoma; choose another name" in err
     assert list(kfp.store.recurring) == [schedule_id]
@@ -185,17 +186,17 @@ def test_a_recurring_run_of_somebody_else_is_left_alone(
         (
             ("", ""),
             ["--out", "runs"],
-            "--out runs is not storage that all steps on a cluster share",
+            "--out runs is not storage that all steps on Kubeflow share",
         ),
         (("", ""), ["--name", "x"], "give --out (where to store the audits) or --status"),
-        (("", ""), ["--status"], "no schedule is called 'monthly'; make it with scotoma pipeline"),
+        (("", ""), ["--status"], "no schedule is called 'monthly'; make it with scotoma kubeflow"),
     ],
 )
 def test_what_cannot_be_scheduled_is_one_sentence(
     kfp: KfpServer, config: Path, change: tuple[str, str], words: list[str], sentence: str
 ) -> None:
     config.write_text(CONFIG.replace(*change))
-    code, out, err = scotoma("pipeline", "schedule", config, *words)
+    code, out, err = scotoma("kubeflow", "schedule", config, *words)
     assert (code, out) == (2, "")
     assert sentence in " ".join(err.split())
     assert kfp.store.recurring == {}
@@ -241,7 +242,7 @@ def test_a_fault_that_stays_never_loses_the_schedule(
 def test_unschedule_outlives_a_fault(kfp: KfpServer, config: Path, kind: int | str) -> None:
     schedule(config)
     kfp.fail(kind, DELETE)
-    code, _, err = scotoma("pipeline", "unschedule", config)
+    code, _, err = scotoma("kubeflow", "unschedule", config)
     assert (code, err) == (0, "removed   monthly\n")
     assert kfp.store.recurring == {}
 
@@ -256,14 +257,14 @@ def test_the_audit_that_is_running_goes_on(
     run_id = kfp.store.fire(schedule_id)
     assert kfp.store.look(run_id)["state"] == "RUNNING"
     if how == "unschedule":
-        assert scotoma("pipeline", "unschedule", config)[0] == 0
+        assert scotoma("kubeflow", "unschedule", config)[0] == 0
     else:
         assert schedule(config, "--out", "s3://b-1/others")[1].startswith("changed")
     assert schedule_id not in kfp.store.recurring
-    lines = [scotoma("pipeline", "status", run_id)[1].splitlines() for _ in range(4)][-1]
+    lines = [scotoma("kubeflow", "status", run_id)[1].splitlines() for _ in range(4)][-1]
     day = kfp.store.runs[run_id]["created_at"][:10]
-    assert lines[0] == f"SUCCEEDED   monthly {day}  {ROOT}/{run_id}"
-    assert lines[1].split()[:2] == ["SUCCEEDED", "begin-scheduled"]
+    assert " ".join(lines[:2]).strip() == f"SUCCEEDED: monthly {day} in {ROOT}/{run_id}"
+    assert lines[4].split()[:2] == ["SUCCEEDED", "begin-scheduled"]
 
 
 # --- its times ------------------------------------------------------------------------------------
@@ -283,9 +284,9 @@ def test_every_time_starts_an_audit(
     assert (kfp.store.controller_log, len(kfp.store.runs)) == ([], 2)
     assert re.fullmatch(r"monthly\w{5}-2-\d+", kfp.store.runs[second]["display_name"])
     kfp.store.runs[first]["created_at"] = "2026-10-01T02:30:04Z"
-    status = scotoma("pipeline", "status", first)[1].splitlines()[0]
-    assert status == f"RUNNING     monthly 2026-10-01  {ROOT}/{first}"
-    values = json.loads(scotoma("pipeline", "list", "--json")[1])
+    status = " ".join(scotoma("kubeflow", "status", first)[1].split())
+    assert status.startswith(f"RUNNING: monthly 2026-10-01 in {ROOT}/{first}")
+    values = json.loads(scotoma("kubeflow", "status", "--json")[1])
     places = {audit["run_id"]: (audit["project"], audit["run_uri"]) for audit in values}
     assert places[first] == ("monthly 2026-10-01", f"{ROOT}/{first}")
     assert places[second][0].startswith("monthly 20")
@@ -298,7 +299,7 @@ def test_a_schedule_of_two_names_calls_its_audits_by_the_project(
     schedule_id, _ = schedule(config, "--out", ROOT, "--name", "Every 5 minutes")
     run_id = kfp.store.fire(schedule_id)
     assert kfp.store.runs[run_id]["display_name"].startswith("every5minutes")
-    assert scotoma("pipeline", "list")[1].splitlines()[1].startswith("monthly 20")
+    assert status_rows()[0]["project"].startswith("monthly 20")
 
 
 def made_in_the_past(kfp: KfpServer, schedule_id: str, days: float) -> datetime.datetime:
@@ -325,14 +326,15 @@ def test_status_says_which_times_were_missed(kfp: KfpServer, config: Path) -> No
     ]
     made = made_in_the_past(kfp, schedule_id, 1.0)
     lines = schedule(config, "--status")[0].splitlines()
-    assert lines[0].startswith("enabled   monthly")
-    assert lines[3] == f"audits    none since {made:%Y-%m-%d %H:%M} UTC"
+    assert lines[0].startswith("monthly is enabled")
+    assert f"audits: none since {made:%Y-%m-%d %H:%M} UTC" in lines
     count = json.loads(schedule(config, "--status", "--json")[0])["times"]
     assert count in (23, 24)  # the last three minutes are given to Kubeflow
-    assert lines[4].startswith(f"missed    {count} of {count} times since {made:%Y-%m-%d %H:%M} ")
-    assert lines[4].endswith(
-        "UTC: no audit began. The reason is in kubectl logs -n kubeflow "
-        "deployment/ml-pipeline-scheduledworkflow"
+    text = " ".join(" ".join(lines).split())
+    assert f"missed: {count} of {count} times since {made:%Y-%m-%d %H:%M} UTC, the last " in text
+    assert (
+        " UTC: no audit began. The reason is in kubectl logs -n kubeflow "
+        "deployment/ml-pipeline-scheduledworkflow code: " in text
     )
     kfp.store.recurring[schedule_id]["status"] = "DISABLED"
     assert "missed" not in schedule(config, "--status")[0]
@@ -355,8 +357,8 @@ def test_a_time_with_an_audit_is_not_missed(kfp: KfpServer, config: Path) -> Non
     # Nor are the two times at which that audit was running.
     assert values["missed"] == missed[:3] + missed[6:]
     assert (values["audits"], values["last_state"]) == (1, "SUCCEEDED")
-    lines = schedule(config, "--status")[0].splitlines()
-    assert lines[3].endswith(f"; the last began {begun:%Y-%m-%d %H:%M} UTC and is SUCCEEDED")
+    text = " ".join(schedule(config, "--status")[0].split())
+    assert f"; the last began {begun:%Y-%m-%d %H:%M} UTC and is SUCCEEDED" in text
 
 
 # --- its state ------------------------------------------------------------------------------------
@@ -368,18 +370,20 @@ def test_status_shows_what_kubeflow_has(
     schedule_id, _ = schedule(config)
     changes(kfp)
     made = kfp.store.recurring[schedule_id]["created_at"]
-    lines = schedule(config, "--status")[0].splitlines()
-    assert re.fullmatch(r"next      20\d\d-\d\d-\d\d 02:30 UTC", lines.pop(2))
+    out, err = schedule(config, "--status")
+    lines = out.splitlines()
+    assert re.fullmatch(r"next: 20\d\d-\d\d-\d\d 02:30 UTC", lines.pop(3))
     assert lines == [
-        f"enabled   monthly  {ROOT}",
-        "cron      0 30 2 1 * MON-FRI in UTC",
-        f"audits    none since {made[:10]} {made[11:16]} UTC",
-        "code      compiled by this code",
-        f"runs      {kfp.address}/#/recurringrun/details/{schedule_id}",
+        f"monthly is enabled; its audits are in {ROOT}",
+        "",
+        "times: 0 30 2 1 * MON-FRI in UTC",
+        f"audits: none since {made[:10]} {made[11:16]} UTC",
+        "code: compiled by this code",
     ]
+    assert err == f"runs      {kfp.address}/#/recurringrun/details/{schedule_id}\n"
     assert changes(kfp) == []
     monkeypatch.setattr(schedules, "_code", lambda: "c0ffee")
     out, _ = schedule(config, "--status")
-    assert "code      compiled by different code; schedule it again" in out.splitlines()
+    assert "code: compiled by different code; schedule it again" in out.splitlines()
     values = json.loads(schedule(config, "--status", "--json")[0])
     assert (values["stale"], values["enabled"], values["root"]) == (True, True, ROOT)

@@ -19,10 +19,10 @@ from scotoma.errors import DataError
 from scotoma.pipelines import audit
 from scotoma.run import Run
 from scotoma.run.sources import Sources, write_sources
-from scotoma.steps.cluster import schedule as scheduled
-from scotoma.steps.cluster.failure import record_failure
-from scotoma.steps.cluster.schedule import SKIPPED
 from scotoma.steps.inputs import look
+from scotoma.steps.kubeflow import schedule as scheduled
+from scotoma.steps.kubeflow.failure import record_failure
+from scotoma.steps.kubeflow.schedule import SKIPPED
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from tests.commands import scotoma
@@ -149,7 +149,7 @@ def test_a_run_with_nothing_new_is_no_failure_and_says_since_when(
     )
     monthly = tmp_path / "monthly.yaml"
     monthly.write_text(schedule.config)
-    code, _, err = scotoma("pipeline", "schedule", monthly, "--out", schedule.root)
+    code, _, err = scotoma("kubeflow", "schedule", monthly, "--out", schedule.root)
     assert code == 0, err
     first, second = (kfp.store.fire(*kfp.store.recurring) for _ in range(2))
     schedule.data("2026-11-01")
@@ -158,20 +158,20 @@ def test_a_run_with_nothing_new_is_no_failure_and_says_since_when(
     schedule.fail(second, hook_state("SKIPPED"))
     assert (schedule.failures, f"audits/{second}/error.json" in schedule.s3.names()) == ([], False)
     kfp.store.elapsed_s = 9999.0
-    code, out, err = scotoma("pipeline", "status", second)
+    code, out, err = scotoma("kubeflow", "status", second)
     assert (code, err) == (0, "")
-    assert out.splitlines()[1:] == ["nothing new since 2026-11-01"]
+    assert out.endswith("\nnothing new since 2026-11-01\n")
     assert out.startswith("SUCCEEDED")
-    wait = "pipeline", "status", second, "--wait"
+    wait = "kubeflow", "status", second, "--wait"
     assert scotoma(*wait, "--quiet") == (0, "nothing new since 2026-11-01\n", "")
     told = json.loads(scotoma(*wait, "--json")[1])
     assert told == {"nothing_new_since": "2026-11-01"}
-    code, _, err = scotoma("pipeline", "logs", second)
+    code, _, err = scotoma("kubeflow", "logs", second)
     assert (code, err.rpartition(": ")[2]) == (2, "begin-scheduled\n")
-    out = scotoma("pipeline", "logs", second, "--step", "begin-scheduled")[1]
+    out = scotoma("kubeflow", "logs", second, "--step", "begin-scheduled")[1]
     assert "begin-scheduled.0: " in out
     assert " begin-scheduled ended after " in out
-    rows = json.loads(scotoma("pipeline", "list", "--json")[1])
+    rows = json.loads(scotoma("kubeflow", "status", "--json")[1])
     assert (rows[0]["run_id"], rows[0]["verdict"]) == (second, "nothing new")
 
 
@@ -284,10 +284,10 @@ def test_an_id_that_kubeflow_did_not_fill_in_is_refused(schedule: Schedule) -> N
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ("FAILED", "the step begin-scheduled ended without saying why; see scotoma pipeline logs "
-         "job-1, then scotoma pipeline retry job-1"),
-        ("RUNNING", "the step begin-scheduled had not ended; scotoma pipeline retry job-1 resumes "
-         "it"),
+        ("FAILED", "the step begin-scheduled ended without saying why; see scotoma kubeflow logs "
+         "job-1, then scotoma kubeflow submit --resume job-1"),
+        ("RUNNING", "the step begin-scheduled had not ended; scotoma kubeflow submit --resume "
+         "job-1 resumes it"),
     ],
 )  # fmt: skip
 def test_an_audit_that_ended_before_it_began_says_so(
@@ -339,7 +339,7 @@ from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.steps.inputs import resolved
 from scotoma.run.sources import Sources
-from scotoma.steps.cluster.schedule import _ingredients, _seen
+from scotoma.steps.kubeflow.schedule import _ingredients, _seen
 here = Path(sys.argv[1])
 compile_pipeline(load_config(here / "audit.yaml"), here / "made.yaml", scheduled_root="")
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""`scotoma pipeline status` of the runs that were recorded on a real Kubeflow.
+"""`scotoma kubeflow status` of the runs that were recorded on a real Kubeflow.
 
 Their files are gone: what Kubeflow tells is all that is known.
 """
@@ -13,6 +13,7 @@ import pytest
 from scotoma.steps.table import STEPS
 from tests.commands import scotoma
 from tests.kfp_server.server import KfpServer
+from tests.pipelines.test_commands import status_rows
 
 SHARDED = "train shard 0", "train shard 1"
 MEASURED = ("gather", "divergence", "bias", "slices", "verdict", "report")
@@ -25,20 +26,28 @@ def audits(s3: Any) -> None:
 
 
 def shown(kfp: KfpServer, name: str) -> list[tuple[str, ...]]:
-    """The lines of a recorded run: state, step, and what stands behind it."""
-    code, out, err = scotoma("pipeline", "status", kfp.store.serve(name))
+    """The title of a recorded run, and its lines: state, step, and what stands behind it."""
+    run_id = kfp.store.serve(name)
+    code, out, err = scotoma("kubeflow", "status", run_id)
     assert code == 0
     assert not err or "has not started for" in err or "the run failed at train shard 1;" in err
-    lines = out.splitlines()
-    return [(line[:10].strip(), line[12:36].strip(), line[36:].strip()) for line in lines]
+    title, _, head, *lines = out.splitlines()
+    time = head.index("time")
+    return [
+        tuple(title.split(": ")),
+        *(
+            (row["state"], row["step"], " ".join(line[time - 4 :].split()))
+            for row, line in zip(status_rows(run_id), lines, strict=True)
+        ),
+    ]
 
 
 def test_a_finished_run_has_a_line_a_step_and_shard_in_the_tables_order(kfp: KfpServer) -> None:
     head, *steps = shown(kfp, "run-succeeded")
-    assert head == ("SUCCEEDED", "shipped 2fe1f3d4  s3://a", "udits/run-off")
+    assert head == ("SUCCEEDED", "shipped 2fe1f3d4 in s3://audits/run-off")
     assert [step for _, step, _ in steps] == ["prepare", *SHARDED, *MEASURED, "log"]
     assert {state for state, _, _ in steps} == {"SUCCEEDED"}
-    assert steps[0][2] == "33 s"
+    assert steps[0][2] == "33 s 1"
     head, *steps = shown(kfp, "run-training-succeeded")
     order = [list(STEPS).index(step.partition(" ")[0]) for _, step, _ in steps]
     assert len(order) == 16
@@ -52,7 +61,7 @@ def test_a_failed_step_is_told_from_what_never_ran(kfp: KfpServer) -> None:
     assert {states[step] for step in MEASURED} == {"NOT RUN"}
     assert {behind for state, _, behind in steps if state == "NOT RUN"} == {""}
     _, *steps = shown(kfp, "run-retried")
-    assert ("SUCCEEDED", SHARDED[1], "10 s") in steps
+    assert ("SUCCEEDED", SHARDED[1], "10 s 1") in steps
     assert shown(kfp, "run-canceled")[0][0] == "CANCELED"
 
 
@@ -60,7 +69,7 @@ def test_what_runs_has_lasted_until_now(kfp: KfpServer) -> None:
     """Kubeflow gives the year 1 for an end that has not come."""
     _, step = shown(kfp, "run-pod-cannot-start")
     assert step[:2] == ("PENDING", "prepare")
-    values = json.loads(scotoma("pipeline", "status", *kfp.store.runs, "--json")[1])
+    values = json.loads(scotoma("kubeflow", "status", *kfp.store.runs, "--json")[1])
     (task,) = values["tasks"]
     assert task["seconds"] > 3600
     assert task["pending_s"] == pytest.approx(task["seconds"], abs=5)

@@ -15,7 +15,7 @@ import pytest
 from scotoma.run import step_logs as step_logs_module
 from scotoma.run.step_logs import MOST_BYTES, StepLog, Try, step_logs, tries_of
 from scotoma.storage import read_bytes
-from tests.pipelines.test_cluster import CONFIG
+from tests.pipelines.test_client import CONFIG
 
 # A task as KFP runs it, with a step `prepare` of the test's own.
 TASK = """

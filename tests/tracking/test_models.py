@@ -12,7 +12,7 @@ import pytest
 from scotoma.config import Config, Kubeflow, parse_config
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError, ScotomaError
-from scotoma.pipelines.placing import check_for_cluster
+from scotoma.pipelines.placing import check_for_kubeflow
 from scotoma.run import Run, portable, read_json, shareable
 from scotoma.run.shards import shards
 from scotoma.steps.external_models import fetch_models, models_here
@@ -214,4 +214,4 @@ def test_an_address_is_no_path(tmp_path: Path) -> None:
     assert "models:/our faces@champion" in portable(shareable(found))
     table = {"attributes": "s3://bucket/table.csv"}
     distant = found.model_copy(update={"source": found.source.model_copy(update=table)})
-    check_for_cluster(distant, Kubeflow())
+    check_for_kubeflow(distant, Kubeflow())

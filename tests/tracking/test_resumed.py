@@ -134,8 +134,8 @@ def test_an_audit_whose_files_are_not_whole_has_failed_although_kubeflow_says_co
     cluster.exit_task("COMPLETE")
     step = "log" if damage == "not sealed" else "slices"
     assert cluster.error()["message"] == (
-        f"the step {step} ended without saying why; see scotoma pipeline logs {JOB} --step "
-        f"{step}, then scotoma pipeline retry {JOB}"
+        f"the step {step} ended without saying why; see scotoma kubeflow logs {JOB} --step "
+        f"{step}, then scotoma kubeflow submit --resume {JOB}"
     )
     assert logged(server, cluster) == {"failed": "FAILED"}
 
@@ -170,8 +170,8 @@ def test_a_cancelled_audit_is_killed_in_mlflow_until_it_is_resumed(
     cluster.exit_task("RUNNING")
     assert cluster.error() == {
         "exit_code": 5,
-        "message": "the audit was cancelled: the step log had not ended; scotoma pipeline "
-        f"retry {JOB} resumes it",
+        "message": "the audit was cancelled: the step log had not ended; scotoma kubeflow "
+        f"submit --resume {JOB} resumes it",
     }
     assert logged(server, cluster) == {"cancelled": "KILLED"}
     cluster.tasks(first="verdict")

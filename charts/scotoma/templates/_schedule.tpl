@@ -27,7 +27,7 @@ spec:
           image: {{ include "scotoma.image" (list .root "core") | quote }}
           imagePullPolicy: {{ $values.images.pullPolicy }}
           {{- include "scotoma.container" .root | nindent 10 }}
-          command: [scotoma, pipeline, {{ .verb }}]
+          command: [scotoma, kubeflow, {{ .verb }}]
           args:
             {{- if eq .verb "unschedule" }}
             - {{ .name | quote }}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scotoma.steps.cluster.kubernetes_api import TIMEOUTS_S, kubernetes_api
+from scotoma.steps.kubeflow.kubernetes_api import TIMEOUTS_S, kubernetes_api
 from scotoma.steps.table import HEAVY
 
 __all__ = ["UNEXPLAINED", "Pod", "pods_of", "why_ended"]
@@ -63,7 +63,7 @@ def why_ended(run_id: str, step: str, namespace: str = "") -> str:
         return ""
     reason = max(ended, key=lambda pod: pod.began).ended
     limit = next(key for pattern, key in LIMITS.items() if re.search(pattern, reason))
-    advice = f"scotoma pipeline retry {run_id} resumes it"
+    advice = f"scotoma kubeflow submit --resume {run_id} resumes it"
     if limit:  # a retry keeps what the pipeline was compiled with
         limit = limit.format(section="training" if step in HEAVY else "others")
         advice = f"raise {limit}, and send the audit again with the same --out"

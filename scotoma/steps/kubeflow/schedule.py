@@ -21,8 +21,8 @@ from scotoma.run.judging import Judging
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import Sources, read_sources, write_sources
 from scotoma.run.step_logs import step_log
-from scotoma.steps.cluster.begin import begin_run, read_configuration, read_rules
 from scotoma.steps.inputs import look, resolved
+from scotoma.steps.kubeflow.begin import begin_run, read_configuration, read_rules
 from scotoma.steps.runner import error_recorded
 
 __all__ = ["NOTHING", "SKIPPED", "begin", "place_of", "remember"]

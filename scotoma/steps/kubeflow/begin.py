@@ -1,4 +1,4 @@
-"""The begin of a run on a cluster: its configuration, its gate file and its newest input."""
+"""The begin of a run on Kubeflow: its configuration, its gate file and its newest input."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from scotoma import storage
 from scotoma.config import Kubeflow
 from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.extras import needs
 from scotoma.pipelines.ending import end_at_once
 from scotoma.pipelines.faults import NotThere, patiently
 from scotoma.pipelines.login import client_of
@@ -44,6 +45,7 @@ OLDEST = (2, 17)
 PIPELINE = "scotoma-audit"
 PREFLIGHT = "scotoma-preflight"
 PIPELINES = (PIPELINE, "scotoma-scheduled", PREFLIGHT)
+PAGE = 20  # runs an answer; each tells of all its nodes
 UNREAD_S = 60.0  # until files that could not be read are asked for again
 
 
@@ -54,7 +56,7 @@ class KfpClient:
         endpoint: Its address, without credentials.
         namespace: Of a team; empty where all share one.
         settings: The section `kubeflow` of the configuration.
-        client: The client of KFP's API.
+        api: The client of KFP's API, and its requests for runs and pipelines.
     """
 
     def __init__(self, settings: Kubeflow, endpoint: str | None, namespace: str | None) -> None:
@@ -70,7 +72,10 @@ class KfpClient:
         self.endpoint = address.rstrip("/")
         self.namespace = namespace or settings.namespace or ""
         self.settings = settings
-        self.client = client_of(self.endpoint)
+        api = needs("kfp_server_api", "kubeflow", "Kubeflow")
+        self.api = client_of(self.endpoint)
+        self.runs = api.RunServiceApi(self.api)
+        self.pipelines = api.PipelineServiceApi(self.api)
         self._specs: dict[str, Any] = {}
         self._known: dict[tuple[StepLog, str], Try] = {}
         self._tries: list[Try] = []
@@ -108,19 +113,14 @@ class KfpClient:
             service_account=self.settings.service_account,
             plugins_input=mlflow_plugin(name) if pipeline == PIPELINE else None,
         )
-        runs = api.RunServiceApi(self.client)
 
         def started() -> Any:
-            answer = runs.run_service_list_runs(
+            answer = self.runs.run_service_list_runs(
                 experiment_id=in_experiment, filter=filter_by_name(unique)
             )
             return first(answer, "runs")
 
-        run = self.ask(
-            lambda: runs.run_service_create_run(run=body),
-            "start the run",
-            started,
-        )
+        run = self.ask(lambda: self.runs.run_service_create_run(run=body), "start the run", started)
         return self.progress(run.run_id)
 
     def progress(self, run_id: str) -> Progress:
@@ -129,13 +129,7 @@ class KfpClient:
         Raises:
             ConfigError: The run is no audit.
         """
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.client)
-        run = self.ask(
-            lambda: runs.run_service_get_run(run_id=_id(run_id)),
-            "show the run",
-        )
+        run = self.ask(lambda: self._run(run_id), "show the run")
         now = self.time()
         spec = self._pipeline_of(run)
         complete_run(run, spec)
@@ -143,7 +137,7 @@ class KfpClient:
         if not run_place(run) or (name and name not in PIPELINES):
             raise ConfigError(
                 f"the run {run_id} is no audit of Scotoma but of the pipeline "
-                f"{printable(name) or 'of somebody else'}; scotoma pipeline list shows the audits"
+                f"{printable(name) or 'of somebody else'}; scotoma kubeflow status shows the audits"
             )
         place = run_place(run)
         tries, unread = self._read(place)
@@ -176,12 +170,9 @@ class KfpClient:
 
     def retry(self, run_id: str) -> None:
         """Run the failed steps of an ended run again, and those after them."""
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.client)
         self.progress(run_id)  # refuses what is no audit
         self.ask(
-            lambda: runs.run_service_retry_run(run_id=_id(run_id)),
+            lambda: self.runs.run_service_retry_run(run_id=_id(run_id)),
             "retry the run",
             lambda: self._with_state(run_id, lambda state: state not in ENDED),
         )
@@ -194,9 +185,6 @@ class KfpClient:
         Raises:
             ConfigError: It has ended, or Kubernetes no longer has it, or may not be asked.
         """
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.client)
         if (run := self.progress(run_id)).ended:
             raise ConfigError(
                 f"the run {run_id} has ended ({run.state}); there is nothing to cancel"
@@ -205,10 +193,28 @@ class KfpClient:
             end_at_once(_id(run_id), self.namespace)
             return
         self.ask(
-            lambda: runs.run_service_terminate_run(run_id=_id(run_id)),
+            lambda: self.runs.run_service_terminate_run(run_id=_id(run_id)),
             "cancel the run",
             lambda: self._with_state(run_id, lambda state: state in (*ENDED, "CANCELING")),
         )
+
+    def newest_runs(self, what: str, **query: str) -> Iterator[Any]:
+        """Yield runs, the newest first, page by page.
+
+        Args:
+            what: Their purpose, as the end of "cannot ...".
+            query: Which runs, as parameters of the request.
+        """
+        token: str | None = ""
+        while token is not None:
+            page = self.ask(
+                lambda token=token: self.runs.run_service_list_runs(  # type: ignore[misc]
+                    page_size=PAGE, page_token=token, sort_by="created_at desc", **query
+                ),
+                what,
+            )
+            yield from page.runs or ()
+            token = page.next_page_token or None
 
     def completed(self, run: Any) -> Any:
         """A run of a list, with the name and the place that its compiled pipeline gives it."""
@@ -217,25 +223,22 @@ class KfpClient:
 
     def _with_state(self, run_id: str, wanted: Callable[[str], bool]) -> Any:
         """The run, if it has a state that is wanted."""
-        import kfp_server_api as api
-
-        runs = api.RunServiceApi(self.client)
-        run = runs.run_service_get_run(run_id=_id(run_id))
+        run = self._run(run_id)
         return run if wanted(run.state) else None
+
+    def _run(self, run_id: str) -> Any:
+        return self.runs.run_service_get_run(run_id=_id(run_id))
 
     def _pipeline_of(self, run: Any) -> Any:
         """The compiled pipeline of a run; empty if Kubeflow no longer has it."""
-        import kfp_server_api as api
-
         reference = run.pipeline_version_reference
         if reference is None or not reference.pipeline_version_id:
             return _inner(run.pipeline_spec or {})
         key = reference.pipeline_version_id
         if key not in self._specs:
-            pipelines = api.PipelineServiceApi(self.client)
             try:
                 version = self.ask(
-                    lambda: pipelines.pipeline_service_get_pipeline_version(
+                    lambda: self.pipelines.pipeline_service_get_pipeline_version(
                         pipeline_id=reference.pipeline_id, pipeline_version_id=key
                     ),
                     "show the pipeline of the run",
@@ -249,11 +252,11 @@ class KfpClient:
     @property
     def renewable(self) -> bool:
         """Whether its token is read again for each request, so that a refusal may pass."""
-        return self.client.configuration.refresh_api_key_hook is not None
+        return self.api.configuration.refresh_api_key_hook is not None
 
     def time(self) -> datetime.datetime:
         """The server's time of its last answer, or this machine's."""
-        date = self.client.last_response.getheader("Date")
+        date = self.api.last_response.getheader("Date")
         if date:
             with contextlib.suppress(ValueError):
                 return email.utils.parsedate_to_datetime(date)
@@ -269,7 +272,7 @@ class KfpClient:
         """
         try:
             answer = patiently(
-                lambda: self.client.call_api(
+                lambda: self.api.call_api(
                     "/apis/v1beta1/healthz", "GET", header_params={"Accept": "application/json"},
                     response_type="object", auth_settings=["Bearer"], _return_http_data_only=True,
                 ),
@@ -297,7 +300,7 @@ class KfpClient:
         def read(request: Callable[[], Any]) -> Callable[[], Any]:
             def once() -> Any:
                 answer = request()
-                json.loads(self.client.last_response.data)
+                json.loads(self.api.last_response.data)
                 return answer
 
             return once
@@ -321,5 +324,5 @@ def _id(text: str) -> str:
         return str(uuid.UUID(text))
     raise ConfigError(
         f"the id of a run is letters and digits such as {uuid.UUID(int=0)}, got {text!r}; "
-        "`scotoma pipeline submit` prints it"
+        "`scotoma kubeflow submit` prints it"
     )

@@ -1,4 +1,4 @@
-"""What an audit on a cluster needs from its pods, tried before hours depend on it."""
+"""What an audit on Kubeflow needs from its pods, tried before hours depend on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scotoma.processes.gpu import missing_gpus
 from scotoma.run import Run, code_digest, write_json
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
-from scotoma.steps.cluster.begin import read_configuration
+from scotoma.steps.kubeflow.begin import read_configuration
 
 __all__ = ["preflight", "record_of"]
 

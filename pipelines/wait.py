@@ -1,4 +1,4 @@
-"""How an audit on a cluster goes on, and how it ends: its steps, its verdict, its error."""
+"""How an audit on Kubeflow goes on, and how it ends: its steps, its verdict, its error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
@@ -15,49 +16,47 @@ from rich.text import Text
 
 from scotoma import storage
 from scotoma.audit import parse_gate
-from scotoma.commands.pipeline.pending import PATIENCE_S, pending_lines, pending_steps
 from scotoma.errors import UNLOGGED, ConfigError, DataError, NotLogged, ScotomaError
+from scotoma.pipelines.pending import PATIENCE_S, pending_lines, pending_steps
 from scotoma.printable import printable
-from scotoma.steps.cluster.pods import UNEXPLAINED, why_ended
+from scotoma.steps.kubeflow.pods import UNEXPLAINED, why_ended
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import KfpClient
+    from scotoma.pipelines.client import KfpClient
     from scotoma.pipelines.progress import Progress
 
-__all__ = ["end_of", "nothing_new", "state_lines", "watch"]
+__all__ = ["End", "end_of", "nothing_new", "say_line", "state_lines", "watch"]
 
 POLL_S = 5.0
 OUTAGE_S = 600.0  # a rolling update of Kubeflow's API server takes minutes
 STYLES = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "bold", "SKIPPED": "dim"}
 
 
-def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> Progress:
+def watch(client: KfpClient, run_id: str, console: Console, *, known: bool) -> Progress:
     """Show the steps of a run until it has ended.
 
     Args:
-        cluster: Where it runs.
+        client: The Kubeflow that runs it.
         run_id: Its id.
         console: Shows the current states; one line for each change if it is no terminal.
-        known: Whether the cluster has answered before, so that no answer is an outage.
+        known: Whether the client has answered before, so that no answer is an outage.
 
     Returns:
         The run after its end.
 
     Raises:
-        ScotomaError: The cluster does not answer for ten minutes; the run goes on.
+        ScotomaError: The client does not answer for ten minutes; the run goes on.
     """
     printed: dict[str, str] = {}
     told: set[str] = set()
     longest, unread = 0.0, ""
     with Live(console=console, transient=True, auto_refresh=False) as live:
-
-        def say(text: str) -> None:
-            console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
-
         while True:
-            run = _ask_through_outages(cluster, run_id, say) if known else cluster.progress(run_id)
+            run = (
+                _ask_through_outages(client, run_id, console) if known else client.progress(run_id)
+            )
             if run.unread and not unread and storage.is_remote(run.run_uri):
-                say(_unread(run))
+                say_line(console, _unread(run))
             known, unread = True, run.unread
             steps = _steps(run)
             if console.is_terminal:
@@ -69,44 +68,49 @@ def watch(cluster: KfpClient, run_id: str, console: Console, *, known: bool) -> 
             printed = steps
             late = {task.name for task in pending_steps(run)}
             if late - told or (run.pending_s or 0.0) >= PATIENCE_S > longest:
-                for line in pending_lines(run, cluster):
-                    say(line)
+                for line in pending_lines(run, client):
+                    say_line(console, line)
             told, longest = told | late, run.pending_s or 0.0
             if run.ended:
                 return run
             time.sleep(POLL_S)
 
 
-def _ask_through_outages(cluster: KfpClient, run_id: str, say: Callable[[str], None]) -> Progress:
+def say_line(console: Console, text: str) -> None:
+    """Print a line as it is, so that commands and addresses in it can be copied."""
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _ask_through_outages(client: KfpClient, run_id: str, console: Console) -> Progress:
     """Ask until there is an answer, for ten minutes, and say so."""
     from scotoma.pipelines.faults import Away, NoKubeflow, Unknown
 
     until = None
     while True:
         try:
-            run = cluster.progress(run_id)
+            run = client.progress(run_id)
         except (Away, NoKubeflow, Unknown) as error:
-            passes = cluster.renewable or not isinstance(error, Unknown)
+            passes = client.renewable or not isinstance(error, Unknown)
             if until is None and passes:
                 until = time.monotonic() + OUTAGE_S
-                say(f"{error}; waiting for it, up to {OUTAGE_S / 60:.0f} minutes")
+                say_line(console, f"{error}; waiting for it, up to {OUTAGE_S / 60:.0f} minutes")
             if not passes or time.monotonic() >= (until or 0.0):
                 raise type(error)(
-                    f"{error}; the run continues: scotoma pipeline status {run_id} --wait"
+                    f"{error}; the run continues: scotoma kubeflow status {run_id} --wait"
                 ) from error
             time.sleep(POLL_S)
         else:
             if until is not None:
-                say("Kubeflow answers again")
+                say_line(console, "Kubeflow answers again")
             return run
 
 
-def state_lines(run: Progress, cluster: KfpClient) -> list[str]:
+def state_lines(run: Progress, client: KfpClient) -> list[str]:
     """Say what a table of steps does not: why steps have not started, why the run failed."""
     lines = [_unread(run)] if run.unread and storage.is_remote(run.run_uri) else []
     if run.state == "FAILED":
-        return [*lines, not_logged(run) or str(_failure(run, cluster.namespace))]
-    return [*lines, *pending_lines(run, cluster)]
+        return [*lines, not_logged(run) or str(_failure(run, client.namespace))]
+    return [*lines, *pending_lines(run, client)]
 
 
 def nothing_new(run: Progress) -> str:
@@ -114,25 +118,36 @@ def nothing_new(run: Progress) -> str:
     return f"nothing new since {printable(run.nothing_new)}"
 
 
-def end_of(run: Progress, namespace: str, *, as_json: bool) -> tuple[int, str, str]:
+@dataclass(frozen=True)
+class End:
+    """How an audit has ended.
+
+    Attributes:
+        exit_code: That of its gate; that of `NotLogged` where all is done but to log the audit to
+            MLflow, and 0 where there was nothing new.
+        text: The summary of its verdict (Markdown).
+        content: Its gate.json.
+        notes: Why MLflow does not have it.
+    """
+
+    exit_code: int
+    text: str
+    content: dict[str, Any]
+    notes: Sequence[str] = ()
+
+
+def end_of(run: Progress, namespace: str) -> End:
     """Read how a run that has ended has ended.
 
     Args:
         run: The run.
         namespace: Of its pods, which may say why they ended.
-        as_json: Return gate.json instead of the summary.
-
-    Returns:
-        The exit code of its gate, the text to print, and a note. The code is that of `NotLogged`
-        where all is done but to log the audit to MLflow, and 0 where there was nothing new.
 
     Raises:
         ScotomaError: The run failed: the failed step's sentence, with its exit code.
     """
     if run.nothing_new:
-        values = {"nothing_new_since": run.nothing_new}
-        text = json.dumps(values) if as_json else nothing_new(run)
-        return 0, f"{text}\n", ""
+        return End(0, nothing_new(run), {"nothing_new_since": run.nothing_new})
     note = not_logged(run)
     if run.state != "SUCCEEDED" and not note:
         raise _failure(run, namespace)
@@ -142,10 +157,10 @@ def end_of(run: Progress, namespace: str, *, as_json: bool) -> tuple[int, str, s
             "gate.json there"
         )
     address = storage.join(run.run_uri, "gate.json")
-    gate = parse_gate(storage.read_bytes(address), address)
-    name = "gate.json" if as_json else "summary.md"
-    text = storage.read_bytes(storage.join(run.run_uri, name)).decode()
-    return NotLogged.exit_code if note else gate.exit_code, text, note
+    content = storage.read_bytes(address)
+    code = NotLogged.exit_code if note else parse_gate(content, address).exit_code
+    text = storage.read_bytes(storage.join(run.run_uri, "summary.md")).decode()
+    return End(code, text, json.loads(content), [note] if note else [])
 
 
 def not_logged(run: Progress) -> str:
@@ -157,7 +172,7 @@ def not_logged(run: Progress) -> str:
     reason = record.get("message") or states["log"].error or "the step log failed"
     if record.get("exit_code") != NotLogged.exit_code:
         reason = f"{UNLOGGED}: {reason}"
-    return f"{printable(reason)}; scotoma pipeline retry {run.run_id} logs it"
+    return f"{printable(reason)}; scotoma kubeflow submit --resume {run.run_id} logs it"
 
 
 def _recorded(run: Progress) -> dict[str, Any]:
@@ -174,7 +189,7 @@ def _failure(run: Progress, namespace: str) -> ScotomaError:
     """Why a run failed: the failed step's own sentence, or what Kubernetes says of its pod."""
     if run.state == "CANCELED":
         return ScotomaError(
-            f"the run was cancelled; scotoma pipeline retry {run.run_id} resumes it"
+            f"the run was cancelled; scotoma kubeflow submit --resume {run.run_id} resumes it"
         )
     error = _recorded(run) if run.state == "FAILED" else {}
     task = next((task for task in run.tasks if task.state == "FAILED"), None)
@@ -191,7 +206,7 @@ def _failure(run: Progress, namespace: str) -> ScotomaError:
     step = f" at {task.label}" if task else ""
     return ScotomaError(
         f"the run {run.state.lower()}{step}{f' ({reason})' if reason else ''}; see scotoma "
-        f"pipeline logs {run.run_id}, then scotoma pipeline retry {run.run_id}"
+        f"kubeflow logs {run.run_id}, then scotoma kubeflow submit --resume {run.run_id}"
     )
 
 

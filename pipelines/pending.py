@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from scotoma.document import show
 
 if TYPE_CHECKING:
-    from scotoma.pipelines.cluster import KfpClient
+    from scotoma.pipelines.client import KfpClient
     from scotoma.pipelines.progress import Progress, Task
 
-__all__ = ["PATIENCE_S", "pending_lines", "pending_steps"]
+__all__ = ["PATIENCE_S", "kubectl", "pending_lines", "pending_steps"]
 
 PATIENCE_S = 120.0
 CAUSES = (
@@ -25,28 +25,27 @@ def pending_steps(run: Progress) -> list[Task]:
     return list({task.name: task for task in reversed(late)}.values())[::-1]
 
 
-def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
+def pending_lines(run: Progress, client: KfpClient) -> list[str]:
     """Say why pods have not started, and the command that tells more.
 
     Args:
         run: The run.
-        cluster: The Kubeflow; its namespace is where the pods are.
+        client: The Kubeflow; its namespace is where the pods are.
 
     Returns:
         Lines for people; none while everything starts.
     """
-    from scotoma.steps.cluster.pods import pods_of
+    from scotoma.steps.kubeflow.pods import pods_of
 
-    where = f"-n {cluster.namespace} " if cluster.namespace else ""
     if (run.pending_s or 0.0) >= PATIENCE_S:
         return [
             f"the run has not begun for {show(run.pending_s, 'duration').value}; see "
-            f"kubectl describe workflows {where}-l pipeline/runid={run.run_id}"
+            + kubectl("describe workflows", client, run.run_id)
         ]
     late = pending_steps(run)
     if not late:
         return []
-    pods = [pod for pod in pods_of(run.run_id, cluster.namespace) if pod.pending]
+    pods = [pod for pod in pods_of(run.run_id, client.namespace) if pod.pending]
     lines = []
     for task in late:
         waits = f"{task.name} has not started for {show(task.pending_s, 'duration').value}"
@@ -55,7 +54,13 @@ def pending_lines(run: Progress, cluster: KfpClient) -> list[str]:
         if reasons:
             lines += [f"{waits}: {reason}" for reason in reasons]
             continue
-        label = f",scotoma/step={step}" if step else ""
-        command = f"kubectl describe pods {where}-l pipeline/runid={run.run_id}{label}"
+        command = kubectl("describe pods", client, run.run_id, step)
         lines += [f"{waits}; {CAUSES}", f"this command says which: {command}"]
     return lines
+
+
+def kubectl(verb: str, client: KfpClient, run_id: str, step: str = "") -> str:
+    """The command that asks Kubernetes about a run, or about the pods of one step."""
+    where = f"-n {client.namespace} " if client.namespace else ""
+    label = f",scotoma/step={step}" if step else ""
+    return f"kubectl {verb} {where}-l pipeline/runid={run_id}{label}"

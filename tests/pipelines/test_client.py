@@ -13,7 +13,7 @@ import pytest
 from scotoma.config import Kubeflow, parse_config
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.pipelines import compile_pipeline, faults
-from scotoma.pipelines.cluster import KfpClient
+from scotoma.pipelines.client import KfpClient
 from scotoma.pipelines.progress import Progress
 from tests.kfp_server.server import KfpServer
 
@@ -275,7 +275,7 @@ def test_the_stand_in_keeps_recurring_runs(kfp: KfpServer, definition: Path) -> 
     sent(definition)
     (experiment,) = kfp.store.experiments
     (pipeline,), (version, *_) = kfp.store.pipelines, kfp.store.versions
-    recurring = api.RecurringRunServiceApi(client().client)
+    recurring = api.RecurringRunServiceApi(client().api)
     schedule = recurring.recurring_run_service_create_recurring_run(
         recurring_run=api.V2beta1RecurringRun(
             display_name="weekly",

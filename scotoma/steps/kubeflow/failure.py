@@ -12,10 +12,10 @@ from scotoma import storage
 from scotoma.errors import UNLOGGED, ScotomaError
 from scotoma.run import Run, read_json
 from scotoma.run.mirror import Mirror, local_folder
-from scotoma.steps.cluster.begin import read_configuration
-from scotoma.steps.cluster.completeness import first_unfinished
-from scotoma.steps.cluster.pods import UNEXPLAINED, why_ended
-from scotoma.steps.cluster.schedule import SKIPPED, place_of
+from scotoma.steps.kubeflow.begin import read_configuration
+from scotoma.steps.kubeflow.completeness import first_unfinished
+from scotoma.steps.kubeflow.pods import UNEXPLAINED, why_ended
+from scotoma.steps.kubeflow.schedule import SKIPPED, place_of
 from scotoma.steps.runner import leave_error
 from scotoma.steps.table import STEPS
 
@@ -59,12 +59,12 @@ def record_failure(
         step = "begin-scheduled" if scheduled else "prepare"
     cancelled = state == CANCELLED
     if cancelled:
-        why = f"the step {step} had not ended; scotoma pipeline retry {job} resumes it"
+        why = f"the step {step} had not ended; scotoma kubeflow submit --resume {job} resumes it"
     else:
         shown = f" --step {step}" if step in STEPS else ""
         why = refused or (
-            f"the step {step} {UNEXPLAINED}; see scotoma pipeline logs {job}{shown}, then scotoma "
-            f"pipeline retry {job}"
+            f"the step {step} {UNEXPLAINED}; see scotoma kubeflow logs {job}{shown}, then scotoma "
+            f"kubeflow submit --resume {job}"
         )
         if not refused or "SIGTERM" in refused:  # which says no more than that the pod was ended
             why = why_ended(job, step) or why

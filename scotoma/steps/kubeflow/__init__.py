@@ -1,0 +1,1 @@
+"""Steps around an audit on Kubeflow: its begin, its schedule, its end."""
