@@ -1,4 +1,4 @@
-"""The steps of the pipeline, one folder a Kubeflow component."""
+"""The steps of the pipeline, one file a Kubeflow component."""
 
 from __future__ import annotations
 

@@ -1,3 +1,0 @@
-from scotoma.components.begin_scheduled.component import begin_scheduled
-
-__all__ = ["begin_scheduled"]

@@ -1,3 +1,0 @@
-from scotoma.components.gather_shards.component import gather_shards
-
-__all__ = ["gather_shards"]

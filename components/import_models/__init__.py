@@ -1,3 +1,0 @@
-from scotoma.components.import_models.component import import_models
-
-__all__ = ["import_models"]

@@ -1,3 +1,0 @@
-from scotoma.components.train_dense.component import train_dense
-
-__all__ = ["train_dense"]

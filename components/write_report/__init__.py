@@ -1,3 +1,0 @@
-from scotoma.components.write_report.component import write_report
-
-__all__ = ["write_report"]
