@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from scotoma.errors import ConfigError, DataError, MissingExtra, ScotomaError
 from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import Shard, shards
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest
@@ -117,6 +118,40 @@ def test_a_fanned_out_step_gets_its_shard(
     stage(note)
     execute("make", str(run.root), str(tmp_path / "pointer"), shard="1:4-6")
     assert seen == [Shard(1, range(4, 7))]
+
+
+def test_a_step_works_while_it_is_due_and_tells_later_steps_of_its_files(run: Run) -> None:
+    worked, source = [], run.path("source.txt")
+
+    @when_due
+    def copy(run: Run) -> Iterator[Leaves]:
+        target, beside = run.path("copy.txt"), run.path("beside.txt")
+        yield Leaves([target], [source], "by hand", [target, beside])
+        worked.append(source.read_text())
+        target.write_text(source.read_text())
+
+    for content in ("a", "a", "b"):
+        source.write_text(content)
+        assert copy(run) == [run.path("copy.txt"), run.path("beside.txt")]
+    assert worked == ["a", "b"]
+    record = read_json(run.path("steps", "copy.json"))
+    assert record["outputs"] == {"copy.txt": file_digest(run.path("copy.txt"))}
+
+
+def test_a_shard_has_a_record_of_its_own_and_refuses_a_run_without_examples(run: Run) -> None:
+    @when_due
+    def make(run: Run, shard: Shard) -> Iterator[Leaves]:
+        path = run.path(f"made-{shard.members.start}.txt")
+        yield Leaves([path])
+        path.write_text("made")
+
+    with pytest.raises(DataError, match=r"examples\.parquet.*is missing"):
+        make(run, Shard(0, range(4)))
+    run.examples.write_text("")
+    for shard in (Shard(0, range(4)), Shard(1, range(4, 7))):
+        assert make(run, shard) == [run.path(f"made-{shard.members.start}.txt")]
+    names = sorted(path.name for path in run.path("steps").iterdir())
+    assert names == ["make-000.json", "make-001.json"]
 
 
 @pytest.mark.parametrize("damage", ["removed", "changed"])

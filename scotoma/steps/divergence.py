@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.measures.gallery import gallery_pairs
 from scotoma.steps.measures.pairs import (
     PopulationPair,
@@ -28,39 +29,39 @@ __all__ = ["divergence", "score_divergence"]
 PERCENTILES = (90.0, 95.0, 99.0)
 
 
-def divergence(run: Run) -> list[Path]:
+@when_due
+def divergence(run: Run) -> Iterator[Leaves]:
     """Score every example, sum the scores up, choose the gallery and check exported models."""
     table, section = run.path("divergence.parquet"), run.section("divergence")
-    with run.step("divergence", [table, section], measure_inputs(run) + parity_inputs(run)) as due:
-        if due and is_scored(run):
-            ranked, first = changed_scores(run, read_test_examples(run))
-            with written(table) as temporary:
-                ranked.write_parquet(temporary)
-            write_json(section, jsonable(first), indent=None)
-        elif due:
-            examples, seed = read_test_examples(run), run.config.population.seed
-            shares = _training_shares(run)
-            dense = read_predictions(run, "dense", examples)
+    yield Leaves([table, section], measure_inputs(run) + parity_inputs(run))
+    if is_scored(run):
+        ranked, first = changed_scores(run, read_test_examples(run))
+        with written(table) as temporary:
+            ranked.write_parquet(temporary)
+        write_json(section, jsonable(first), indent=None)
+        return
+    examples, seed = read_test_examples(run), run.config.population.seed
+    shares = _training_shares(run)
+    dense = read_predictions(run, "dense", examples)
 
-            def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
-                scores, summary = score_divergence(comparison, examples, shares, seed)
-                return scores, {
-                    "divergence": summary,
-                    "gallery": gallery_pairs(scores, examples, seed),
-                    "parity": parity(run, examples, comparison.compressed),
-                }
+    def measure(comparison: PopulationPair) -> tuple[pl.DataFrame, dict[str, Any]]:
+        scores, summary = score_divergence(comparison, examples, shares, seed)
+        return scores, {
+            "divergence": summary,
+            "gallery": gallery_pairs(scores, examples, seed),
+            "parity": parity(run, examples, comparison.compressed),
+        }
 
-            variants = measure_variants(run, examples, "score divergence", measure, dense)
-            with written(table) as temporary:
-                pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
-            sections = {
-                part: {name: measures[part] for name, (_, measures) in variants.items()}
-                for part in ("divergence", "gallery", "parity")
-            }
-            sections["parity"]["dense"] = parity(run, examples, dense)
-            sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
-            write_json(section, jsonable(sections), indent=None)
-    return [table, section]
+    variants = measure_variants(run, examples, "score divergence", measure, dense)
+    with written(table) as temporary:
+        pl.concat([scores for scores, _ in variants.values()]).write_parquet(temporary)
+    sections = {
+        part: {name: measures[part] for name, (_, measures) in variants.items()}
+        for part in ("divergence", "gallery", "parity")
+    }
+    sections["parity"]["dense"] = parity(run, examples, dense)
+    sections["parity"] = {k: v for k, v in sections["parity"].items() if v is not None}
+    write_json(section, jsonable(sections), indent=None)
 
 
 def score_divergence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ from scotoma.config import Variant
 from scotoma.inference.members import member_files
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["gather", "population_facts"]
 
 
-def gather(run: Run) -> list[Path]:
+@when_due
+def gather(run: Run) -> Iterator[Leaves]:
     """Put the shards of every variant together: one file of predictions, one manifest."""
     names = [variant.name for variant in run.config.resolved_variants]
     manifests = [run.population(name) / "manifest.json" for name in names]
@@ -24,18 +27,16 @@ def gather(run: Run) -> list[Path]:
     (every,) = shards(run.config.most_models, 1)
     records = [path for path in member_files(run, names, every) if path.suffix == ".json"]
     inputs = [run.examples, *records, *(path for paths in parts.values() for path in paths)]
-    with run.step("gather", outputs, inputs) as due:
-        if due:
-            from scotoma.predictions import Predictions
+    yield Leaves(outputs, inputs)
+    from scotoma.predictions import Predictions
 
-            for name, manifest in zip(names, manifests, strict=True):
-                predictions = Predictions.gather(
-                    [Predictions.read(path, top5=True) for path in parts[name]]
-                )
-                with written(run.predictions(name)) as temporary:
-                    predictions.write(temporary)
-                write_json(manifest, population_facts(run, name))
-    return outputs
+    for name, manifest in zip(names, manifests, strict=True):
+        predictions = Predictions.gather(
+            [Predictions.read(path, top5=True) for path in parts[name]]
+        )
+        with written(run.predictions(name)) as temporary:
+            predictions.write(temporary)
+        write_json(manifest, population_facts(run, name))
 
 
 def _parts(run: Run, name: str) -> list[Path]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from scotoma import progress
 from scotoma.datasets import AuditedExamples, decode_images
@@ -18,6 +18,7 @@ from scotoma.run.copies import folder_here
 from scotoma.run.shards import Shard
 from scotoma.run.sources import confirmed, read_sources
 from scotoma.steps.external_models import facts_of_model, models_here, refuse_other_order
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 __all__ = ["copy_models", "import_models"]
@@ -84,7 +85,8 @@ def copy_models(run: Run, shard: Shard) -> None:
                 progress.advance("import models")
 
 
-def import_models(run: Run, shard: Shard) -> list[Path]:
+@when_due
+def import_models(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Check the external models of a shard, of all variants, and copy them."""
     needs("onnxruntime", "train", "source.kind onnx")
     from scotoma.steps.external_models import models_here
@@ -95,14 +97,6 @@ def import_models(run: Run, shard: Shard) -> list[Path]:
     models = config.source.files_of_models(config, lambda name: members_of(config, name, shard))
     seen = confirmed(models, read_sources(run.mirror))
     made_with = f"{seen.key('models')}/{part_digest(run, 'shown')}"
-    with run.step(
-        f"import_models-{shard.index:03d}",
-        outputs,
-        made_with=made_with,
-        opens=[run.examples],
-        measures=False,
-    ) as due:
-        if due:
-            copy_models(run, shard)
-            confirmed(models, seen)
-    return outputs
+    yield Leaves(outputs, made_with=made_with)
+    copy_models(run, shard)
+    confirmed(models, seen)

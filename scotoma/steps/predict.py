@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 from scotoma.datasets.parts import part_digest
 from scotoma.inference.members import graph_files, members_of, score_files
 from scotoma.processes.machine import versions
 from scotoma.run import Run
 from scotoma.run.shards import Shard
+from scotoma.steps.leaves import Leaves, when_due
 
 __all__ = ["predict"]
 
 
-def predict(run: Run, shard: Shard) -> list[Path]:
+@when_due
+def predict(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Run every member of a shard on the test examples."""
     members = {v.name: members_of(run.config, v.name, shard) for v in run.config.resolved_variants}
     outputs = [run.predictions(name, shard.index) for name, own in members.items() if own]
@@ -26,19 +28,10 @@ def predict(run: Run, shard: Shard) -> list[Path]:
     every = [p for name, own in members.items() for p in score_files(run, name, own)]
     leaves = [*outputs, *every, *([run.costs] if shard.index == 0 else [])]
     made_with = f"{versions()}{part_digest(run, 'shown')}{_decided_with(run)}"
-    with run.step(
-        f"predict-{shard.index:03d}",
-        leaves,
-        inputs,
-        made_with=made_with,
-        opens=[run.examples],
-        measures=False,
-    ) as due:
-        if due:
-            from scotoma.steps.predict_shard import predict_shard
+    yield Leaves(leaves, inputs, made_with, outputs)
+    from scotoma.steps.predict_shard import predict_shard
 
-            predict_shard(run, shard, *graphs)
-    return outputs
+    predict_shard(run, shard, *graphs)
 
 
 def _decided_with(run: Run) -> str:

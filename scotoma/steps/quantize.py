@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.run import Run, read_json
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ WORTH_S = 3.0  # of work left, for more workers than one
 TRIED = 4  # images that the first member of a variant is run on
 
 
-def quantize(run: Run, shard: Shard) -> list[Path]:
+@when_due
+def quantize(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Compress the trained members of a shard in every way that needs no training."""
     variants = quantized_variants(run)
     graphs = graph_files(run, shard)
@@ -47,23 +50,15 @@ def quantize(run: Run, shard: Shard) -> list[Path]:
     bases = list(dict.fromkeys(variant.derived_from for variant in variants))
     inputs = member_files(run, bases, shard)
     made_with = f"{versions()}{calibration_digest(run, variants)}"
-    with run.step(
-        f"quantize-{shard.index:03d}",
-        outputs,
-        inputs,
-        made_with=made_with,
-        opens=[run.examples],
-        measures=False,
-    ) as due:
-        if due and variants:
-            home_of("torch", "train", "quantization")  # which the workers import
-            home_of("onnxruntime", "train", "quantization")
-            run.fetch(*outputs)  # of members that an earlier try has finished
-            used = Workers()
-            quantize_shard(run, variants, shard, *graphs, used=used)
-            say("quantize", used.kinds.values())
-            leave_workers(run, "quantize", shard.index, used)
-    return outputs
+    yield Leaves(outputs, inputs, made_with)
+    if variants:
+        home_of("torch", "train", "quantization")  # which the workers import
+        home_of("onnxruntime", "train", "quantization")
+        run.fetch(*outputs)  # of members that an earlier try has finished
+        used = Workers()
+        quantize_shard(run, variants, shard, *graphs, used=used)
+        say("quantize", used.kinds.values())
+        leave_workers(run, "quantize", shard.index, used)
 
 
 def quantize_shard(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.judging.frontier import frontier_rows
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
 if TYPE_CHECKING:
@@ -34,24 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["draw", "images_of", "page_document", "report", "write_gallery"]
 
 
-def report(run: Run) -> list[Path]:
+@when_due
+def report(run: Run) -> Iterator[Leaves]:
     """Put every number and the verdict onto one page, and leave the images that it shows."""
     audit, gate, page = run.path("audit.json"), run.section("verdict"), run.path("report.html")
     kept = _kept(run)
     inputs = [run.examples, audit, gate, run.path(NUMBERS)]
     robustness = run.config.robustness
     inputs += [strip_file(run)] if robustness and robustness.profile is not None else []
-    with run.step("report", [page, kept], inputs, made_with=_pictures(run)) as due:
-        if due:
-            progress.start("write report", 1)
-            content = _with_rates(run, read_audit(audit))
-            judged = read_part(gate, GateResult)
-            _keep(kept, images_of(run, _in_gallery(content)))
-            run.publish(*write_layers(run, judged))
-            document = _document(run, content, judged, versions(), blur=False, images=True)
-            run.publish(*_write(run, page, document))
-            progress.advance("write report")
-    return [page, kept]
+    yield Leaves([page, kept], inputs, _pictures(run))
+    progress.start("write report", 1)
+    content = _with_rates(run, read_audit(audit))
+    judged = read_part(gate, GateResult)
+    _keep(kept, images_of(run, _in_gallery(content)))
+    run.publish(*write_layers(run, judged))
+    document = _document(run, content, judged, versions(), blur=False, images=True)
+    run.publish(*_write(run, page, document))
+    progress.advance("write report")
 
 
 def draw(run: Run, *, images: bool = True, blur: bool = False) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from scotoma.robustness.predict import (
     write,
 )
 from scotoma.run import Run, write_json
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import written
 
 __all__ = ["robustness"]
@@ -41,7 +43,8 @@ FLOWER = 24  # pixels from which a flower can be told
 SHOWN = 112  # pixels of an image of the strip
 
 
-def robustness(run: Run) -> list[Path]:
+@when_due
+def robustness(run: Run) -> Iterator[Leaves]:
     """Run members on corrupted pictures, one condition after the other, and measure the losses.
 
     A condition that has ended is kept: a killed step goes on with the next one, and another
@@ -68,16 +71,14 @@ def robustness(run: Run) -> list[Path]:
     section = run.section("robustness")
     made_with = json.dumps([config.deciding(), plan.kinds, plan.left_out, plan.checkpoints])
     outputs = [section] if plan.profile is None else [section, strip_file(run)]
-    with run.step("robustness", outputs, [*inputs, *files], made_with=made_with) as due:
-        if due:
-            from scotoma.robustness.answers import open_seen, open_sets
-            from scotoma.robustness.measure import measure_robustness
+    yield Leaves(outputs, [*inputs, *files], made_with, [*outputs, *files])
+    from scotoma.robustness.answers import open_seen, open_sets
+    from scotoma.robustness.measure import measure_robustness
 
-            seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
-            write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
-            if plan.profile is not None:
-                _draw(strip_file(run), plan, plan.profile)
-    return [*outputs, *files]
+    seen, sets = open_seen(run, plan, examples), open_sets(run, plan, examples)
+    write_json(section, measure_robustness(plan, len(examples.ids), seen, list(sets)))
+    if plan.profile is not None:
+        _draw(strip_file(run), plan, plan.profile)
 
 
 def _draw(path: Path, plan: RobustnessPlan, profile: Profile) -> None:

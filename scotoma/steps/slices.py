@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.document.jsonable import jsonable
 from scotoma.run import Run, write_json
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.measures.pairs import (
     PopulationPair,
     measure_inputs,
@@ -35,35 +36,30 @@ POINTS = 200  # candidates of the lattice view
 SHUFFLED = 10  # searches of shuffled outcomes, each of which takes as long as the search itself
 
 
-def slices(run: Run) -> list[Path]:
+@when_due
+def slices(run: Run) -> Iterator[Leaves]:
     """Measure the images, then find the slices on which each compressed population fell."""
     section = run.section("slices")
     looks = _measured(run)
-    with run.step("slices", [section], [*measure_inputs(run), *looks]) as due:
-        if due:
-            from scotoma.slices.features import features_of
+    yield Leaves([section], [*measure_inputs(run), *looks], told=[section, *looks])
+    from scotoma.slices.features import features_of
 
-            examples = read_test_examples(run)
-            if is_scored(run):
-                write_json(section, jsonable(_of_scores(run, examples)))
-                return [section, *looks]
-            dense = read_predictions(run, "dense", examples)
-            statistics = pl.read_parquet(looks[0]) if looks else None
-            features = features_of(
-                examples, statistics, run.config.slices.features, dense.predicted
-            )
-            asked, seed = run.config.slices, run.config.population.seed
-            reports = measure_variants(
-                run,
-                examples,
-                "find slices",
-                lambda comparison: _search(
-                    _outcome(comparison, examples), examples, features, asked, seed
-                ),
-                dense,
-            )
-            write_json(section, jsonable(reports))
-    return [section, *looks]
+    examples = read_test_examples(run)
+    if is_scored(run):
+        write_json(section, jsonable(_of_scores(run, examples)))
+        return
+    dense = read_predictions(run, "dense", examples)
+    statistics = pl.read_parquet(looks[0]) if looks else None
+    features = features_of(examples, statistics, run.config.slices.features, dense.predicted)
+    asked, seed = run.config.slices, run.config.population.seed
+    reports = measure_variants(
+        run,
+        examples,
+        "find slices",
+        lambda comparison: _search(_outcome(comparison, examples), examples, features, asked, seed),
+        dense,
+    )
+    write_json(section, jsonable(reports))
 
 
 def harmed_slices(

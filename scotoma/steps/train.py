@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 from scotoma.config.own_code import is_code, module_digest
 from scotoma.extras import home_of
@@ -13,17 +13,19 @@ from scotoma.processes.used import Workers
 from scotoma.run import Run
 from scotoma.run.shards import Shard
 from scotoma.run.workers import leave_workers, say
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.training.mitigated import training_digest
 
 __all__ = ["prune", "train", "train_variants"]
 
 
-def train(run: Run, shard: Shard) -> list[Path]:
+@when_due
+def train(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Train the dense members of a shard."""
     return train_variants(run, "train", ["dense"], shard)
 
 
-def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> list[Path]:
+def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> Iterator[Leaves]:
     """Train the members of some variants, as a step.
 
     Args:
@@ -39,28 +41,22 @@ def train_variants(run: Run, step: str, variants: list[str], shard: Shard) -> li
     model = run.config.source.model if variants else ""  # an external model has none
     code = module_digest(model) if is_code(model) else ""
     made_with = f"{versions()}{code}{training_digest(run)}"
-    with run.step(
-        f"{step}-{shard.index:03d}",
-        outputs,
-        made_with=made_with,
-        opens=[run.examples],
-        measures=False,
-    ) as due:
-        if due and variants:
-            home_of("torch", "train", "training")  # which the workers import
-            from scotoma.training.population import train_populations
+    yield Leaves(outputs, made_with=made_with)
+    if variants:
+        home_of("torch", "train", "training")  # which the workers import
+        from scotoma.training.population import train_populations
 
-            run.fetch(*outputs)  # of members that an earlier try has finished
-            used = Workers()
-            with machine_sampled() as samples:
-                train_populations(run, variants, shard.members, used)
-            say(step, used.kinds.values())
-            machine = {"members": list(shard.members), "samples": samples}
-            leave_workers(run, step, shard.index, used, {"machine": machine})
-    return outputs
+        run.fetch(*outputs)  # of members that an earlier try has finished
+        used = Workers()
+        with machine_sampled() as samples:
+            train_populations(run, variants, shard.members, used)
+        say(step, used.kinds.values())
+        machine = {"members": list(shard.members), "samples": samples}
+        leave_workers(run, step, shard.index, used, {"machine": machine})
 
 
-def prune(run: Run, shard: Shard) -> list[Path]:
+@when_due
+def prune(run: Run, shard: Shard) -> Iterator[Leaves]:
     """Train the pruned members of a shard, every sparsity from the start on its own seeds."""
     variants = [v.name for v in run.config.resolved_variants if v.kind == "prune"]
     return train_variants(run, "prune", variants, shard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from scotoma.run.mirror import Mirror
 from scotoma.run.sources import read_sources
 from scotoma.steps.external_models import manifests
 from scotoma.steps.judging.previous import leave_previous, read_previous, with_previous
+from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.table import named, skipped_steps
 from scotoma.storage.files import file_digest, written
 
@@ -28,7 +30,8 @@ __all__ = ["Judged", "give_verdict", "judge_folder", "verdict"]
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
 
-def verdict(run: Run) -> list[Path]:
+@when_due
+def verdict(run: Run) -> Iterator[Leaves]:
     """Put every number into audit.json and judge it; the page and MLflow show this verdict.
 
     `scotoma gate` may judge again by other rules: gate.json, junit.xml and summary.md then change,
@@ -50,21 +53,19 @@ def verdict(run: Run) -> list[Path]:
     inputs += manifests(run)
     sources = read_sources(run.mirror)
     made_with = "/".join([judging.digest, *(key + sources.digest(key) for key in sources.files)])
-    with run.step("verdict", [audit, section, numbers], inputs, made_with=made_with) as due:
-        if due:
-            from scotoma.datasets import AuditedExamples
-            from scotoma.steps.judging.assemble import assemble
-            from scotoma.steps.measures.rates import write_numbers
+    yield Leaves([audit, section, numbers], inputs, made_with)
+    from scotoma.datasets import AuditedExamples
+    from scotoma.steps.judging.assemble import assemble
+    from scotoma.steps.measures.rates import write_numbers
 
-            progress.start("judge", 1)
-            content = assemble(run, AuditedExamples.read(run.examples, images=False))
-            write_part(audit, write_numbers(numbers, content, run.class_rates))
-            run.publish(numbers, audit)
-            judged = give_verdict(run.mirror, judging.rules, judging.as_of)
-            own = {name: getattr(judged.gate, name) for name in GateResult.model_fields}
-            write_part(section, GateResult.model_construct(**own))
-            progress.advance("judge")
-    return [audit, section, numbers]
+    progress.start("judge", 1)
+    content = assemble(run, AuditedExamples.read(run.examples, images=False))
+    write_part(audit, write_numbers(numbers, content, run.class_rates))
+    run.publish(numbers, audit)
+    judged = give_verdict(run.mirror, judging.rules, judging.as_of)
+    own = {name: getattr(judged.gate, name) for name in GateResult.model_fields}
+    write_part(section, GateResult.model_construct(**own))
+    progress.advance("judge")
 
 
 @dataclass(frozen=True)
