@@ -1,4 +1,4 @@
-"""Write tables of predictions to try `scotoma bias` on: 4,000 faces, 5 dense and 5 int8 models.
+"""Write tables of predictions to try `scotoma compare` on: 4,000 faces, 5 dense and 5 int8 models.
 
     python examples/faces.py
 

@@ -1,4 +1,4 @@
-"""What does `scotoma bias` conclude: who is worse off, by how much, how sure, what disagrees?"""
+"""What does a table of predictions show: who is worse off, by how much, what disagrees?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scotoma bias --four-fifths`: how often each group is selected beside the one selected most."""
+"""How often is each group selected beside the group selected most: the four-fifths rule?"""
 
 from __future__ import annotations
 

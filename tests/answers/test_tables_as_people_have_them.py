@@ -52,7 +52,7 @@ def changes(rows: pl.DataFrame) -> float:
 
 
 def error(bias: dict[str, Any], group: str = "all") -> dict[str, Any]:
-    """The row of a group's error among what `scotoma bias --json` prints."""
+    """The row of a group's error among what `scotoma compare --json` prints."""
     rows = bias["subgroups"]
     return next(one for one in rows if (one["group"], one["metric"]) == (group, "error"))
 
