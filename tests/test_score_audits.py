@@ -412,9 +412,9 @@ def test_commands_read_scores(tmp_path: Path, run: Run) -> None:
         assert groups["all"]["predicted"]["value"] == pytest.approx(after.mean())
         code, out, err = scotoma(*asked, "--score", "absolute_error", "--label", "minutes")
         assert "surely gets worse for 'region=rural'" in " ".join(out.split())
-        code, _, err = scotoma(*asked, "--score", "up")
-        assert code == 2
-        assert "--label is missing" in " ".join(err.split())
+        for score, sentence in (("up", "must be one of lower"), ("absolute_error", "--label is")):
+            code, _, err = scotoma(*asked, "--score", score)
+            assert (code, sentence in err) == (2, True)
         code, _, err = scotoma("show", run.root, "examples", "--percentile", "95")
         assert "this command reads classes" in " ".join(err.split())
         code, _, err = scotoma("gate", str(run.root), "--previous", str(run.root))
