@@ -72,7 +72,7 @@ def test_tables_of_several_models_keep_their_names_in_csv(tables: tuple[Path, Pa
     ("arguments", "sentence"),
     [
         ((), "compare takes evaluation logs or tables, one a model; "),
-        (("{both}", "--label", "label", "--predicted", "int8"), "--group is missing; name the columns"),
+        (("{both}", "--label", "label", "--predicted", "int8"), "--group is missing; name"),
         (("{both}", "--label", "label", "--group", "sex"), "--predicted must name at least one"),
         (("{both}", "--predicted", "int8", "--gate"), "--gate is for evaluation logs or tables"),
         (("{fp32}", "{int8}", "--all"), "--all is for one table of predictions, and these are"),
