@@ -60,7 +60,7 @@ def _table(
     return {
         "columns": list(names),
         "models": population,
-        "groups": [vars(row) for row in rows],
+        "groups": rows,
         "unknown": {
             "examples": int(unknown.sum()),
             "selected": float(hits[unknown].mean(axis=1).sum()),
@@ -87,7 +87,7 @@ def four_fifths_document(name: str, measures: dict[str, Any]) -> Document:
 
 def _shown(table: dict[str, Any]) -> Table:
     whose = "" if table["models"] == "predicted" else ", baseline models"
-    rows = [_row(ImpactRatio(**row)) for row in table["groups"]]
+    rows = [_row(row) for row in table["groups"]]
     n, selected = table["unknown"]["examples"], table["unknown"]["selected"]
     unknown = {"group": "unknown", "n": n, "selected": selected}
     unknown |= {"rate": selected / n, "standing": "in no ratio"} if n else {}

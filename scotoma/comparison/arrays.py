@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ from scotoma.comparison.effects import GroupScoreEffect, affected, group_effects
 from scotoma.comparison.flips import Flip, flips
 from scotoma.comparison.means import MeanChange, score_table
 from scotoma.comparison.reruns import RerunFloor, align_reruns, rerun_floor
-from scotoma.comparison.result import as_html, estimate_columns, frame
 from scotoma.errors import DataError
+from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Ints
 
 __all__ = ["Comparison", "compare"]
 
 MOST_GROUPS = 200
+NUMBERS = ("value", "low", "high")
 ESTIMATE = {"": pl.Float64, "_low": pl.Float64, "_high": pl.Float64}
 
 
@@ -56,9 +58,9 @@ class Comparison:
             "recovery": self.accuracy.recovery,
         }
         schema = {"number": pl.String, "n": pl.Int64, "value": pl.Float64, "low": pl.Float64}
-        return frame(
+        return _frame(
             (
-                {"number": name, "n": self.accuracy.n} | estimate_columns(estimate)
+                {"number": name, "n": self.accuracy.n} | _estimate_columns(estimate)
                 for name, estimate in rows.items()
             ),
             schema | {"high": pl.Float64},
@@ -68,10 +70,10 @@ class Comparison:
     def flips(self) -> pl.DataFrame:
         """Changed answers by kind: count, share and its interval."""
         schema = {"kind": pl.String, "n": pl.Int64, "count": pl.Float64}
-        return frame(
+        return _frame(
             (
                 {"kind": one.kind, "n": self.error.n, "count": one.count}
-                | estimate_columns(one.share, "share")
+                | _estimate_columns(one.share, "share")
                 for one in self.flip_counts
             ),
             schema | {f"share{part}": kind for part, kind in ESTIMATE.items()},
@@ -81,7 +83,7 @@ class Comparison:
     def groups(self) -> pl.DataFrame:
         """Error of each group before and after, its rise with interval and adjusted p-value."""
         schema = {"group": pl.String, "n": pl.Int64, "before": pl.Float64, "after": pl.Float64}
-        return frame(
+        return _frame(
             (
                 {
                     "group": one.group,
@@ -89,7 +91,7 @@ class Comparison:
                     "before": one.score.before.value,
                     "after": one.score.after.value,
                 }
-                | estimate_columns(one.score.change, "rise")
+                | _estimate_columns(one.score.change, "rise")
                 | {"p_adjusted": one.p_adjusted}
                 for one in self.effects
             ),
@@ -113,10 +115,14 @@ class Comparison:
         return "\n".join(self._sentences())
 
     def _repr_html_(self) -> str:
-        tables = {"All examples": self.overall, "Changed answers": self.flips}
-        return as_html(
-            "Compressed against dense", tables | {"Error by group": self.groups}, self._sentences()
-        )
+        from scotoma.comparison.section import effect_table
+        from scotoma.document import Document, Section
+        from scotoma.document.html import fragment
+
+        table = effect_table("group", self.effects, binary=True, lower_is_better=True)
+        sections = [Section("answer", "", self._sentences())]
+        sections += [Section("groups", "Error by group", parts=[table])] if self.effects else []
+        return fragment(Document("Compressed against dense", sections=sections))
 
     def _sentences(self) -> list[str]:
         change, recovery = self.accuracy.change, self.accuracy.recovery
@@ -241,3 +247,23 @@ def _notes(models: int, *, reruns: bool) -> tuple[str, ...]:
     if reruns or models == 1:
         return ("One model a side: another training run may differ.",)
     return ()
+
+
+def _estimate_columns(estimate: Estimate, name: str = "") -> dict[str, float | str | None]:
+    """An estimate as cells of a table, its name before each but the bare value; nan is null.
+
+    >>> _estimate_columns(Estimate(0.5, 0.4, 0.6, 9, 1, 3.0, 8.0), "change")
+    {'change': 0.5, 'change_low': 0.4, 'change_high': 0.6}
+    """
+    cells = {part: getattr(estimate, part) for part in NUMBERS}
+    return {
+        (name if part == "value" else f"{name}_{part}") if name else part: None
+        if value != value
+        else value
+        for part, value in cells.items()
+    }
+
+
+def _frame(rows: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows as a polars frame with these columns, also where there is no row."""
+    return pl.DataFrame(list(rows), schema=dict(schema), orient="row")
