@@ -21,7 +21,7 @@ from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
-    "slices": "slices.command", "variance": "variance.command", "corrupt": "corrupt",
+    "variance": "variance.command", "corrupt": "corrupt",
     "review": "review.command", "init": "init.command", "diff": "diff.command",
     "mitigate": "mitigate.command", "repair": "repair.command", "tournament": "tournament.command",
 }  # fmt: skip

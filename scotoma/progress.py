@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PROGRESS_VARIABLE", "advance", "note", "read_events", "start"]
+__all__ = ["PROGRESS_VARIABLE", "advance", "bars", "note", "read_events", "start"]
 
 PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
 
@@ -51,3 +53,40 @@ def read_events(path: Path, offset: int) -> tuple[list[dict[str, object]], int]:
 def _parse(lines: bytes) -> Iterator[dict[str, object]]:
     for line in lines.splitlines():
         yield json.loads(line)
+
+
+@contextmanager
+def bars(
+    *, quiet: bool, after_s: float = 0.0
+) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Show bars on stderr while something in this process takes its time; none of them stays.
+
+    Args:
+        quiet: Show none.
+        after_s: Seconds to wait before the first is shown.
+
+    Yields:
+        A function that begins a bar and returns another: told how many are done, and of how many.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, quiet=quiet)
+    shown = Progress(
+        TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), console=console, disable=not console.is_terminal, transient=True,
+    )  # fmt: skip
+
+    def begin(name: str) -> Callable[[int, int], None]:
+        task = shown.add_task(name, total=None)
+        return lambda done, total: shown.update(task, completed=done, total=total)
+
+    late = threading.Timer(after_s, shown.start)
+    late.daemon = True
+    late.start()
+    try:
+        yield begin
+    finally:
+        late.cancel()
+        late.join()
+        shown.stop()

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from rich.cells import cell_len
 
+from scotoma import progress
 from scotoma.answers.values import infer_type
-from scotoma.commands.slices import search as command
-from tests.commands import measured, scotoma
+from tests.slices.asking import measured, scotoma, with_settings
 from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
@@ -212,8 +212,8 @@ def test_losses_of_five_digits_are_printed(case, shared):
     assert (code, err) == (0, "")
     assert "region = south" in out
     south = pl.read_csv(table).filter(region="south")[asked[1]].mean()
-    row = next(line.split() for line in out.splitlines() if re.match(r" +\d[\d,]+  ", line))
-    assert float(row[1].replace(",", "")) == pytest.approx(south, rel=0.1)  # half of the examples
+    row = next(line.split() for line in out.splitlines() if re.match(r"1 +\d[\d,]+  ", line))
+    assert float(row[2].replace(",", "")) == pytest.approx(south, rel=0.1)  # half of the examples
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-9, 1e-3, 1e3, 1e5, 1e9, 1e60])
@@ -241,7 +241,8 @@ def test_losses_whose_powers_leave_double_precision_are_refused_in_a_sentence(un
 
 def test_json_and_csv_hold_every_slice_with_n_and_interval_in_full_precision(table, tmp_path):
     asked = (*ERRORS, "--mode", "batch", "--alpha", "0.9", "--limit", "1")
-    found = measured("slices", table, *asked, "--csv", tmp_path / "s.csv")
+    found = measured("slices", table, *asked)
+    (tmp_path / "s.csv").write_text(scotoma("slices", table, *asked, "--csv")[1])
     assert len(found["slices"]) == found["slice_count"] > 1
     rows = pl.read_csv(tmp_path / "s.csv").to_dicts()
     assert len(rows) == found["slice_count"]
@@ -282,7 +283,7 @@ SEARCHES = {  # options of the command, and the same arguments of the function
         {"mode": "batch", "bins": 5, "max_categories": 2, "bootstrap": 40},
     ),
     "priority": (
-        ("--mode", "priority", "--max-candidates", "9", "--iterations", "3", "--order", "random"),
+        ("--mode", "priority", "--budget", "9", "--iterations", "3", "--order", "random"),
         {"mode": "priority", "budget": 9, "iterations": 3, "order": "random"},
     ),
 }
@@ -372,7 +373,7 @@ def test_a_page_without_slices_does_not_say_that_there_are_none(tmp_path):
 
 def test_a_limit_says_how_many_it_leaves_out(table):
     out = scotoma("slices", table, *ERRORS, "--mode", "batch", "--alpha", "0.9", "--limit", "1")[1]
-    assert re.search(r"and \d+ more: raise --limit to see them", out)
+    assert re.search(r"And \d+ more: raise limit in --settings to see them", out)
 
 
 def test_leakage_and_columns_that_define_nothing_are_noted(tmp_path):
@@ -429,8 +430,9 @@ def test_truth_values_are_outcomes(tmp_path):
 
 
 def test_the_csv_holds_what_the_json_holds(table, tmp_path):
-    found = measured("slices", table, *ERRORS, "--csv", tmp_path / "new" / "slices.csv")
-    rows = pl.read_csv(tmp_path / "new" / "slices.csv").to_dicts()
+    found = measured("slices", table, *ERRORS)
+    (tmp_path / "slices.csv").write_text(scotoma("slices", table, *ERRORS, "--csv")[1])
+    rows = pl.read_csv(tmp_path / "slices.csv").to_dicts()
     assert [row["slice"] for row in rows] == [one["text"] for one in found["slices"]]
     for row, one in zip(rows, found["slices"], strict=True):
         assert row["effect"] == pytest.approx(one["effect"]["value"])
@@ -441,11 +443,9 @@ def test_the_csv_holds_what_the_json_holds(table, tmp_path):
 def test_cells_that_a_spreadsheet_would_run_are_made_harmless(first, tmp_path):
     people().rename({"job": f"{first}cmd|' /C calc'!A0"}).write_csv(tmp_path / "t.csv")
     asked = ("--outcome", "wrong", "--feature", "*calc*", "--permutations", "0", "--feature")
-    code, _, err = scotoma(
-        "slices", tmp_path / "t.csv", *asked, "shift", "--csv", tmp_path / "s.csv"
-    )
+    code, out, err = scotoma("slices", tmp_path / "t.csv", *asked, "shift", "--csv")
     assert code == 0, err
-    assert pl.read_csv(tmp_path / "s.csv")["slice"][0].startswith(f"'{first}cmd|")
+    assert pl.read_csv(io.StringIO(out))["slice"][0].startswith(f"'{first}cmd|")
 
 
 def test_hostile_names_cannot_steer_the_terminal(tmp_path):
@@ -470,10 +470,11 @@ def test_a_bar_is_shown_to_people_who_wait_and_to_nobody_else(table, monkeypatch
     monkeypatch.setenv("TERM", "xterm")
     expected = scotoma("slices", table, *ERRORS)
     assert expected[2] == ""  # stderr is no terminal
-    monkeypatch.setattr(command, "PATIENCE_S", 60.0)
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    shown = progress.bars
+    monkeypatch.setattr(progress, "bars", lambda *, quiet, after_s: shown(quiet=quiet, after_s=60))
     assert scotoma("slices", table, *ERRORS)[2] == ""  # it took less than that
-    monkeypatch.setattr(command, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(progress, "bars", lambda *, quiet, after_s: shown(quiet=quiet))
     code, out, err = scotoma("slices", table, *ERRORS)
     assert (code, out) == expected[:2]
     assert "searching" in err
@@ -488,7 +489,7 @@ def test_the_command_needs_no_torch(table):
         "print(sorted({'torch', 'mlflow', 'kfp', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "slices", table, *ERRORS, "--permutations", "0"],
+        [sys.executable, "-c", code, *with_settings("slices", table, *ERRORS)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "[]"
@@ -511,22 +512,26 @@ SMALL = (*ERRORS, "--permutations", "0")
 BAD = {
     "column": (people, ("--outcome", "Wrong"), 2, "--outcome names column 'Wrong', which is not in "
                "the table; did you mean 'wrong'?"),
-    "metric": (people, (*SMALL, "--metric", "eror"), 2, "--metric must be one of error, accuracy,"),
-    "mode": (people, (*SMALL, "--mode", "best"), 2, "--mode must be one of cover, batch,"),
-    "correction": (people, (*SMALL, "--correction", "fdr"), 2, "--correction must be one of bh,"),
-    "alpha": (people, (*SMALL, "--alpha", "5"), 2, "--alpha must be a fraction in (0, 1), got 5"),
-    "iterations": (people, (*SMALL, "--iterations", "3"), 2, "--iterations is for --mode priority, "
-                   "got --mode cover: leave it out"),
-    "order": (people, (*SMALL, "--mode", "batch", "--order", "random"), 2, "--order is for --mode "
-              "priority, got --mode batch: leave it out"),
-    "order's name": (people, (*SMALL, "--mode", "priority", "--order", "depth"), 2, "--order must "
+    "metric": (people, (*SMALL, "--metric", "eror"), 2, "--metric should be 'error', 'accuracy',"),
+    "mode": (people, (*SMALL, "--mode", "best"), 2,
+             "settings.yaml:1 mode must be one of cover, batch,"),
+    "correction": (people, (*SMALL, "--correction", "fdr"), 2,
+                   "settings.yaml:1 correction must be one of bh,"),
+    "alpha": (people, (*SMALL, "--alpha", "5"), 2,
+              "settings.yaml:1 alpha must be less than 1.0, got 5"),
+    "iterations": (people, (*SMALL, "--iterations", "3"), 2, "settings.yaml:1 iterations is for "
+                   "mode: priority, got mode: cover; leave it out"),
+    "order": (people, (*SMALL, "--mode", "batch", "--order", "random"), 2, "settings.yaml:1 order "
+              "is for mode: priority, got mode: batch; leave it out"),
+    "order's name": (people, (*SMALL, "--mode", "priority", "--order", "depth"), 2,
+                     "settings.yaml:2 order must "
                      "be one of p-value, breadth-first, random, got 'depth'"),
-    "bootstrap": (people, (*SMALL, "--bootstrap", "50"), 2, "--bootstrap is for p-values from a "
-                  "bootstrap, got --metric error with --protocol sound, which has none: leave it"),
+    "bootstrap": (people, (*SMALL, "--bootstrap", "50"), 2, "bootstrap is for p-values from a "
+                  "bootstrap, got --metric error with protocol: sound, which has none: leave it"),
     "fewer candidates": (people, (*SMALL, "--max-candidates", "30"), 4, "the search must stay "
-                         "within 30 candidates, got 219 candidate slices: use --mode priority, "
-                         "lower --max-cross, name fewer with --feature, or raise --max-candidates"),
-    "reference": (people, (*SMALL, "--reference", "baseline"), 2, "--reference baseline needs a "
+                         "within 30 candidates, got 219 candidate slices: use mode: priority, "
+                         "lower max_cross, name fewer with --feature, or raise max_candidates"),
+    "reference": (people, (*SMALL, "--reference", "baseline"), 2, "reference: baseline needs a "
                   "baseline, got none"),
     "twice": (people, ("--outcome", "int8_*", "--baseline", "*_0"), 2, "label, baseline and "
               "outcome must be different columns, got 'int8_0' twice: narrow the pattern"),
@@ -577,14 +582,7 @@ def test_bad_input_gets_one_sentence_and_no_data(name, tmp_path):
 def test_too_many_candidates_lead_to_the_mode_that_takes_them(tmp_path):
     many().write_csv(tmp_path / "many.csv")
     err = scotoma("slices", tmp_path / "many.csv", "--outcome", "wrong")[2]
-    assert "use --mode priority, lower --max-cross, name fewer with --feature" in err
-
-
-def test_the_table_is_not_overwritten(table):
-    before = table.read_bytes()
-    code, _, err = scotoma("slices", table, *ERRORS, "--csv", table)
-    assert (code, table.read_bytes()) == (2, before)
-    assert "--csv must name a file of its own" in err
+    assert "use mode: priority, lower max_cross, name fewer with --feature" in err
 
 
 # --- the page about it ----------------------------------------------------------------------------
@@ -596,6 +594,9 @@ def test_the_page_shows_what_its_commands_print(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "slices.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for kind, text in blocks:
+        if kind == "yaml" and (name := re.match(r"# (\S+\.yaml)\n", text)):
+            (tmp_path / name[1]).write_text(text)
     shown = 0
     for (kind, code), (after, printed) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
         if after != "text":

@@ -14,6 +14,7 @@ import pytest
 
 from scotoma.config import Config, parse_config
 from scotoma.config.gate import GateRules, Minimum, Waiver, parse_rules
+from scotoma.slices.settings import parse_settings
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -73,6 +74,8 @@ def test_commands_in_the_documents_run(
 def test_configurations_in_the_documents_are_valid(page: Path) -> None:
     for text in blocks(page, "yaml"):
         read = parse_rules if re.search(r"^rules:", text, re.M) else parse_config
+        if re.match(r"# \S+\n(protocol|reference|runner):", text):
+            read = parse_settings
         read(text, page.name)
 
 

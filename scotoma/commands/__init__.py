@@ -7,6 +7,7 @@ __all__ = ["COMMANDS", "GROUPS", "RENAMED"]
 COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "audit": "Train, compress, predict, compare and report; --plan says first what that will be.",
     "compare": "Compare models by logs, tables or boxes, and judge the change.",
+    "slices": "Find slices on which a model is worse, or which compression harms more.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
     "gate": "Judge a finished audit: PASS, UNSURE or FAIL for every variant.",
     "evidence": "Write what others accept as evidence about one model, bound to its SHA-256.",

@@ -162,6 +162,7 @@ LOOKS: Mapping[str, _Look] = {
     "score_change": _Look(1.0, "+", "", None),
     "seconds": _Look(1.0, "", " s", None),
 }
+SMALL, LARGE = 1e-6, 1e9  # scores beyond are written with an exponent
 NUMERIC = frozenset({"count", "p", "bytes", "duration", "printed", *LOOKS})
 DURATIONS = ((31557600.0, "years"), (86400.0, "days"), (3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
@@ -236,6 +237,8 @@ def _decimals(values: list[float], fewest: int | None) -> int:
     """More decimals where the number and its interval are small, so that two digits are seen."""
     if fewest is None:
         largest = max((x for x in map(abs, values) if 0 < x < math.inf), default=1.0)
+        if not SMALL <= largest < LARGE:
+            return -1  # with an exponent
         return min(max(3 - math.floor(math.log10(largest)), 0), 8)
     largest = max(map(abs, values))
     if largest < ROUNDING or largest >= 0.05:
@@ -247,7 +250,9 @@ def _text(value: float, digits: int, sign: str) -> str:
     if math.isinf(value):
         return ("+" if value > 0 else MINUS) + "∞"
     if value == 0:
-        return f"{0.0:.{digits}f}"
+        return f"{0.0:.{max(digits, 0)}f}"
+    if digits < 0:
+        return f"{value:{sign}.3e}".replace("-", MINUS)
     # The sign of what rounds to zero stays: it says on which side of zero an interval ends.
     return f"{value:{sign},.{digits}f}".replace("-", MINUS)
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import StatisticsProtocol
@@ -13,39 +22,64 @@ from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.evidence import Direction
 from scotoma.slices.outcomes import SliceMetric, metric_named
 
-__all__ = ["CHOICES", "Mode", "Order", "Reference", "SearchSettings"]
+__all__ = [
+    "Mode",
+    "Order",
+    "Reference",
+    "SearchFile",
+    "SearchSettings",
+    "load_settings",
+    "parse_settings",
+]
 
 Mode = Literal["cover", "batch", "iterative", "priority"]
 Order = Literal["p-value", "breadth-first", "random"]
 Reference = Literal["rest", "whole", "baseline"]
 
 PUBLISHED: dict[str, Any] = {"min_size": 1, "alpha": 0.01, "correction": "none", "bootstrap": 20}
-CHOICES: dict[str, tuple[str, ...]] = {
-    "mode": get_args(Mode),
-    "protocol": get_args(StatisticsProtocol),
-    "direction": get_args(Direction),
-    "reference": get_args(Reference),
-    "correction": get_args(Correction),
-    "order": get_args(Order),
-}
-RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "max_cross": ("between 1 and 4", lambda x: 1 <= x <= 4),
-    "min_size": ("at least 1", lambda x: x >= 1),
-    "alpha": ("a fraction in (0, 1)", lambda x: 0 < x < 1),
-    "level": ("a fraction in (0, 1)", lambda x: 0 < x < 1),
-    "bootstrap": ("at least 2", lambda x: x >= 2),
-    "permutations": ("at least 0", lambda x: x >= 0),
-    "budget": ("at least 1", lambda x: x is None or x >= 1),
-    "iterations": ("at least 1", lambda x: x >= 1),
-    "limit": ("at least 1", lambda x: x >= 1),
-    "memory_gib": ("above 0", lambda x: x > 0),
-    "threads": ("at least 1", lambda x: x is None or x >= 1),
-}
-UNTOLD = ("budget", "iterations", "order", "limit", "max_candidates", "memory_gib", "threads")
+UNTOLD = {"budget", "iterations", "order", "limit", "max_candidates", "memory_gib", "threads"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchSettings:
+class SearchRules(BaseModel):
+    """The keys of a search: their values, bounds and defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    mode: Mode = "cover"
+    metric: str = "error"
+    direction: Direction | None = None
+    reference: Reference | None = None
+    paired: bool = False
+    protocol: StatisticsProtocol = "sound"
+    max_cross: int = Field(3, ge=1, le=4)
+    min_size: int = Field(30, ge=1)
+    alpha: float = Field(0.05, gt=0, lt=1)
+    correction: Correction = "bh"
+    bootstrap: int = Field(200, ge=2)
+    level: float = Field(0.95, gt=0, lt=1)
+    confirm: bool = True
+    permutations: int = Field(20, ge=0)
+    seed: int = Field(0, ge=0)
+    max_categories: int = Field(100, ge=1, le=250)
+    bins: int = Field(10, ge=2, le=250)
+    budget: int | None = Field(None, ge=1)
+    iterations: int = Field(5, ge=1)
+    order: Order = "p-value"
+    limit: int = Field(1000, ge=1)
+    max_candidates: int = Field(10**8, ge=1)
+    memory_gib: float = Field(1.0, gt=0)
+    threads: int | None = Field(None, ge=1)
+
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            return metric_named(name).name
+        except DataError as error:
+            raise ValueError(str(error)) from error
+
+
+class SearchSettings(SearchRules):
     """All that decides a search but its data.
 
     Attributes:
@@ -93,46 +127,16 @@ class SearchSettings:
     (30, 0.01)
     """
 
-    mode: Mode = "cover"
-    metric: str = "error"
-    direction: Direction | None = None
-    reference: Reference | None = None
-    paired: bool = False
-    protocol: StatisticsProtocol = "sound"
-    max_cross: int = 3
-    min_size: int = 30
-    alpha: float = 0.05
-    correction: Correction = "bh"
-    bootstrap: int = 200
-    level: float = 0.95
-    confirm: bool = True
-    permutations: int = 20
-    seed: int = 0
-    max_categories: int = 100
-    bins: int = 10
-    budget: int | None = None
-    iterations: int = 5
-    order: Order = "p-value"
-    limit: int = 1000
-    max_candidates: int = 10**8
-    memory_gib: float = 1.0
-    threads: int | None = None
+    def __init__(self, **values: Any) -> None:
+        from scotoma.config.sheet import sentence
 
-    def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise DataError(
-                    f"{name} must be one of {', '.join(choices)}, got {value!r}"
-                    f"{nearest(str(value), choices)}"
-                )
-        metric_named(self.metric)
-        for name, (rule, holds) in RULES.items():
-            if not holds(getattr(self, name)):
-                raise DataError(
-                    f"{name} must be {rule}, got {getattr(self, name)}: leave it out for the "
-                    "default"
-                )
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            faults: list[dict[str, Any]] = [{**one} for one in error.errors()]
+            told = [(".".join(map(str, fault["loc"])), fault) for fault in faults]
+            said = [_of_choices(path, fault) or sentence(path, fault) for path, fault in told]
+            raise DataError("; ".join(dict.fromkeys(said))) from error
 
     @classmethod
     def of(cls, **options: Any) -> SearchSettings:
@@ -194,6 +198,64 @@ class SearchSettings:
         >>> SearchSettings().as_dict(baseline=True)["reference"]
         'baseline'
         """
-        told = {name: value for name, value in asdict(self).items() if name not in UNTOLD}
+        told = self.model_dump(exclude=UNTOLD)
         decided = {"direction": self.side, "reference": self.compares_with(baseline)}
         return told | decided | {"confirm": self.confirms}
+
+
+class SearchFile(SearchRules):
+    """What `scotoma slices --settings` reads: the settings, and where the search runs.
+
+    Attributes:
+        runner: `beam` for tables that no machine holds; None for this machine.
+        beam_options: Options of Apache Beam, such as `--runner=FlinkRunner`.
+    """
+
+    runner: Literal["beam"] | None = None
+    beam_options: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        idle = {"iterations", "order", "budget"} & self.model_fields_set
+        if idle and self.mode != "priority":
+            raise ValueError(
+                f"{min(idle)} is for mode: priority, got mode: {self.mode}; leave it out"
+            )
+        if self.beam_options and self.runner is None:
+            raise ValueError("beam_options needs runner: beam; add it")
+        return self
+
+
+def load_settings(path: Path | None) -> SearchFile:
+    """Read the file of a search; the defaults without one.
+
+    Raises:
+        ConfigError: The file cannot be read or breaks a rule; every fault is named with its line.
+    """
+    from scotoma.config.sheet import file_text
+
+    return SearchFile() if path is None else parse_settings(file_text(path, "settings"), str(path))
+
+
+def parse_settings(text: str, origin: str) -> SearchFile:
+    r"""Check the text of such a file; `origin` is what messages call it.
+
+    >>> parse_settings("mode: batch\nalpha: 5", "search.yaml")
+    Traceback (most recent call last):
+    ...
+    scotoma.errors.ConfigError: search.yaml:2 alpha must be less than 1.0, got 5
+    """
+    from scotoma.config.sheet import Sheet
+
+    return Sheet.read(text, origin).checked(
+        SearchFile, "the settings", {}, lambda key, _, fault: _of_choices(key, fault)
+    )
+
+
+def _of_choices(path: str, fault: Mapping[str, Any]) -> str:
+    """What is wrong with a word that is none of those known; empty for other faults."""
+    if fault["type"] != "literal_error":
+        return ""
+    known = [one.strip("'") for one in fault["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+    value = fault["input"]
+    return f"{path} must be one of {', '.join(known)}, got {value!r}{nearest(str(value), known)}"

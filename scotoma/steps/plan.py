@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scotoma import storage
 from scotoma.config import Config
@@ -29,6 +26,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs
 from scotoma.power.groups import forecast_groups
+from scotoma.progress import bars
 from scotoma.run.copies import folder_here
 from scotoma.sources.reading import Survey, survey_examples
 from scotoma.steps.inputs import looked_at
@@ -112,22 +110,21 @@ def _plan(
         assumed = ASSUMED
     error: float | NDArray[np.float64] | None = assumed
     cost, steps, groups = NetworkCost(reason="left out: the data cannot be audited"), {}, []
-    with _bars(quiet=quiet) as bars:
+    with bars(quiet=quiet) as begin:
         if assumed is None and has_answers:
             from scotoma.sources.answers import baseline_errors
 
-            bars.add_task("read predictions", total=None)
+            begin("read predictions")
             error = baseline_errors(config, test)
         if whole:
-            bar = bars.add_task("what groups can show", total=None)
             groups = forecast_groups(
                 config, survey.examples, ASSUMED if error is None else error,
-                tick=lambda done, total: bars.update(bar, completed=done, total=total),
+                tick=begin("what groups can show"),
             )  # fmt: skip
         if has_answers:
             cost = NetworkCost(reason=NOT_RUN)
         elif not complaint and network:
-            bars.add_task("time a few steps", total=None)
+            begin("time a few steps")
             cost = _network_cost(config, size, images, files, seconds)
             steps = step_costs(config, size, images.encoded_bytes, cost)
         wrong = None if error is None else float(np.mean(error))
@@ -202,14 +199,3 @@ def _size(config: Config, survey: Survey, files: Mapping[str, Sequence[str]]) ->
         outputs=network_outputs(config, survey.examples),
         rows_an_image=survey.examples.rows_an_image,
     )
-
-
-@contextmanager
-def _bars(*, quiet: bool) -> Iterator[Progress]:
-    """Show bars on stderr while something takes its time; none of them stays."""
-    console = Console(stderr=True, quiet=quiet)
-    columns = TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn()
-    with Progress(
-        *columns, console=console, disable=not console.is_terminal, transient=True
-    ) as bars:
-        yield bars

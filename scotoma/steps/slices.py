@@ -141,7 +141,7 @@ def _search(
         ids=np.array(examples.ids),
         clusters=examples.clusters,
     )
-    option = "scotoma slices --reference rest"
+    option = "reference: rest of scotoma slices --settings"
     notes = [note.replace("reference='rest'", option) for note in report.notes]
     if together < 3 and asked.max_cross is None:
         notes.append(

@@ -47,7 +47,7 @@ NUMBERS: list[tuple[Any, float, str]] = [
     ("score", 0.00031, "0.0003100"),
     ("score", 314159.0, "314,159"),
     ("score", 0.0, "0.000"),
-    ("score", 1e-12, "0.00000000"),
+    ("score", 1e-12, "1.000e−12"),
     ("score_change", 3.14159, "+3.142"),
     ("seconds", 12.345, "12.35 s"),
     ("rate", math.inf, "+∞%"),

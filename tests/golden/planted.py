@@ -18,6 +18,7 @@ import polars as pl
 
 from tests.commands import measured, scotoma
 from tests.comparison.logs import write_bbq, write_generation
+from tests.slices.asking import with_settings
 from tests.steps import steps_in_this_process
 
 __all__ = ["PLANTED", "Documents"]
@@ -414,7 +415,8 @@ def searched(
     features = ("--feature", "sex", "--feature", "age", "--feature", "site", "--max-cross", "2")
     features += ("--alpha", "0.4", "--min-size", "20")
     by = ("--cluster", "person") if clusters else ()
-    return {"slices": measured("slices", home / "table.csv", *features, *by, *options)}
+    asked = with_settings("slices", home / "table.csv", *features, *by, *options, folder=home)
+    return {"slices": measured(*asked)}
 
 
 def table_of_answers(

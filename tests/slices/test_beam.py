@@ -22,7 +22,7 @@ from scotoma.slices.judging.bootstrap import BootstrapLane, member_draws
 from scotoma.slices.search.findings import flag_rows
 from scotoma.slices.search.predicates import codings
 from scotoma.slices.weights import poisson_weights
-from tests.commands import measured, scotoma
+from tests.slices.asking import measured, scotoma
 from tests.slices.searching import find_slices
 
 pytestmark = pytest.mark.slow
@@ -204,11 +204,11 @@ def test_the_command_finds_the_same_in_several_processes_of_beam_as_without(shar
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--metric", "auc"), "with --runner beam --metric must be one of error, accuracy, flip, "
+        (("--metric", "auc"), "on Beam metric must be one of error, accuracy, flip, "
          "loss, taxicab, mean, fpr, fnr, recall, got 'auc'"),
-        (("--mode", "priority"), "with --runner beam --mode must be one of cover, batch"),
-        (("--cluster", "job"), "--cluster works on one machine only, got --runner beam too"),
-        (("--runner", "spark"), "--runner must be beam, got 'spark'"),
+        (("--mode", "priority"), "on Beam mode must be one of cover, batch"),
+        (("--cluster", "job"), "--cluster works on one machine only, got runner: beam too"),
+        (("--runner", "spark"), "settings.yaml:1 runner must be one of beam, got 'spark'"),
         (("--outcome", "int9_*"), "--outcome names column 'int9_*', which is not in the table"),
         (("--label", "job"), "column 'job' must hold a value in every row, got an empty one"),
     ],
@@ -223,8 +223,8 @@ def test_what_the_command_cannot_search_on_beam_is_one_sentence(shards, options,
 
 def test_options_that_need_another_say_so(shards):
     for options, sentence in {
-        ("--runner", "beam"): "--runner beam needs ids, got none: name their column with --id",
-        ("--beam-options", "--x"): "--beam-options needs --runner beam, got none: add it",
+        ("--runner", "beam"): "runner: beam needs ids, got none: name their column with --id",
+        ("--beam-options", "--x"): "settings.yaml:1 beam_options needs runner: beam; add it",
     }.items():
         code, out, err = scotoma("slices", f"{shards}/*.parquet", *NAMED[:-2], *options)
         assert (code, out, err) == (2, "", f"scotoma: {sentence}\n")
@@ -325,7 +325,7 @@ def test_counts_of_every_slice_and_replicate_are_those_of_the_rows():
         ({"baseline": ["dense_9"]}, "every file must hold the column 'dense_9'"),
         ({"identifier": "job"}, "column 'job' must hold a value in every row"),
         ({"identifier": "shift"}, "example ids must be unique over all files, got 1,198 that"),
-        ({"max_cross": 5}, "max_cross must be between 1 and 4, got 5"),
+        ({"max_cross": 5}, "max_cross must be at most 4, got 5"),
         ({"options": ["--runner=FlinkRunner"]}, "runner FlinkRunner must share a folder"),
     ],
 )  # fmt: skip

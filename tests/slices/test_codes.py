@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.commands import measured, scotoma
+from tests.slices.asking import measured, scotoma
 
 pytestmark = pytest.mark.slow
 

@@ -40,9 +40,9 @@ BAD = {
     "'sound' and metric 'error': use reference='rest'": (TWO, WRONG, {"reference": "whole"}),
     "mode must be one of cover, batch, iterative, priority, got 'bach'; did you mean 'batch'?": (
         TWO, WRONG, {"mode": "bach"}),
-    "max_cross must be between 1 and 4, got 5: leave it out for the default": (
+    "max_cross must be at most 4, got 5": (
         TWO, WRONG, {"max_cross": 5}),
-    "alpha must be a fraction in (0, 1), got 5: leave it out for the default": (
+    "alpha must be less than 1.0, got 5": (
         TWO, WRONG, {"alpha": 5}),
     "ids must be unique, got '0' 2 times: give every row an id of its own": (
         TWO, WRONG, {"ids": [0, *range(99)]}),
