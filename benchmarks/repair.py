@@ -121,7 +121,7 @@ class Measured:
         return max(float(change[digits.ink == ink].mean()) for ink in (0, 1))
 
     def by_harm(self, half: planting.Digits) -> frozenset[int]:
-        """What `scotoma repair` chooses on half of the digits."""
+        """What `scotoma fix --by layers` chooses on half of the digits."""
         masks = np.stack([half.ink == ink for ink in (0, 1)])
         own = self.wrong(half, NONE)
         harm = Harm.of(planting.INKS, masks, self.float32(half), own, half.cluster)

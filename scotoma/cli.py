@@ -23,7 +23,7 @@ HELP = "Find the blind spots that pruning and int8 quantization open in a model.
 LEGACY = {
     "variance": "variance.command", "corrupt": "corrupt",
     "review": "review.command", "init": "init.command", "diff": "diff.command",
-    "mitigate": "mitigate.command", "repair": "repair.command", "tournament": "tournament.command",
+    "tournament": "tournament.command",
 }  # fmt: skip
 LEGACY_GROUPS = {"study": "study.cli"}
 

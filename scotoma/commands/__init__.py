@@ -10,6 +10,7 @@ COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "slices": "Find slices on which a model is worse, or which compression harms more.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
     "gate": "Judge a finished audit: PASS, UNSURE or FAIL for every variant.",
+    "fix": "Fix a variant without training it again, and judge it beside the others.",
     "evidence": "Write what others accept as evidence about one model, bound to its SHA-256.",
     "tidy": "Delete models and predictions of old audits, as retraining.keep says.",
     "verify": "Check that the files of a run are those that its audit wrote.",
@@ -39,5 +40,7 @@ RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it i
     "tables": "show RUN paper:NAME",
     "trend": "show trend",
     "schema": "show schema",
+    "mitigate": "fix RUN --by dfr",
+    "repair": "fix RUN --by layers",
     "bias": "compare",
 }

@@ -282,7 +282,8 @@ class ExternalLayers:
             most = MOST_BYTES / (2 * len(self.names) + 1) / 1e6
             raise DataError(
                 f"dense models must have at most {most:.0f} MB for {len(self.names)} layers, got "
-                f"{size / 1e6:.0f} MB; take scotoma repair RUN --variant {self.variant.name}"
+                f"{size / 1e6:.0f} MB; take scotoma fix RUN --by layers --variant "
+                f"{self.variant.name}"
             )
         return min(self.run.config.models_of(self.variant.name), MOST_BYTES // each)
 

@@ -71,8 +71,8 @@ def repairable(run: Run, name: str | None) -> Variant:
     variant = compressed_variant(run, name)
     if variant.kind == "prune":
         raise ConfigError(
-            f"repair leaves layers of int8 in float32, and {name} is pruned; take scotoma mitigate "
-            f"RUN --variant {name}"
+            f"repair leaves layers of int8 in float32, and {name} is pruned; take scotoma fix RUN "
+            f"--by dfr --variant {name}"
         )
     if name not in fit:
         raise ConfigError(
@@ -86,7 +86,7 @@ def repairable(run: Run, name: str | None) -> Variant:
         raise ConfigError(
             f"--variant must be a variant of ONNX int8 models, got {name}, whose graphs have no "
             "quantized node; name the variant of the int8 models, or for pruned ones take scotoma "
-            f"mitigate RUN --variant {name}"
+            f"fix RUN --by dfr --variant {name}"
         )
     return variant.model_copy(update={"mode": mode})
 
@@ -127,7 +127,7 @@ def refuse_run(run: Run, examples: AuditedExamples) -> None:
         run: The audit.
         examples: Its test examples, without images.
     """
-    refuse_heads(run.config, "repair")
+    refuse_heads(run.config, "fix")
     if not examples.labelled:
         raise DataError(
             "layers are chosen by error rates, and this audit has no labels; add label.column"

@@ -15,7 +15,6 @@ import yaml
 from scotoma import progress
 from scotoma.config import Config
 from scotoma.config.label import threshold_classes
-from scotoma.config.techniques import AFTERWARDS
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.fix.outputs import member_outputs
@@ -94,14 +93,14 @@ def apply_technique(
         ConfigError: No such technique, variant or attribute, or too few members.
         DataError: The audit lacks what the technique needs.
     """
-    _refuse_unknown(run, technique, variant)
+    _refuse_unknown(run, variant)
     examples = AuditedExamples.read(run.examples, images=False, split="test")
     if not examples.labelled:
         raise DataError("a rule is fitted on labels, and this audit has none; add label.column")
     if technique == "thresholds" and len(examples.classes) != 2:
         raise ConfigError(
             f"thresholds decide between two classes, and this audit has {len(examples.classes)}; "
-            "take --technique offsets"
+            "take --by offsets"
         )
     needs = decide.rule_needs(technique)
     by = _attributes(examples, attribute, technique) if needs.attributes != "never" else []
@@ -192,13 +191,8 @@ def _fit_member(
     return rule, rule(*judged)
 
 
-def _refuse_unknown(run: Run, technique: str, variant: str) -> None:
-    if technique not in AFTERWARDS:
-        raise ConfigError(
-            f"--technique must be one of {', '.join(AFTERWARDS)}, got {printable(technique)!r}"
-            f"{nearest(technique, AFTERWARDS)}"
-        )
-    refuse_heads(run.config, "mitigate")
+def _refuse_unknown(run: Run, variant: str) -> None:
+    refuse_heads(run.config, "fix")
     compressed_variant(run, variant)
 
 
@@ -207,7 +201,7 @@ def _attributes(examples: AuditedExamples, asked: str | None, technique: str) ->
     if not known:
         raise ConfigError(
             f"{technique} needs groups, and this audit has none; name an attribute under groups "
-            "and audit again, or take --technique ensemble"
+            "and audit again, or take --by ensemble"
         )
     if asked is None and len(known) > 1:
         raise ConfigError(f"--attribute must name one of {', '.join(known)}; several by commas")

@@ -32,9 +32,9 @@ def mitigations(audit: Audit, failed: Collection[str]) -> str:
     external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
     text = ""
     if ways:
-        text = f"Without training again: scotoma mitigate RUN --technique {' or '.join(ways)}."
+        text = f"Without training again: scotoma fix RUN --by {' or '.join(ways)}."
     if static and grouped and trained:
         text += " For int8-static, try calibration: group-balanced."
     if audit.labelled and ((int8 and trained) or external):
-        text += " To leave layers of int8 in float32: scotoma repair RUN."
+        text += " To leave layers of int8 in float32: scotoma fix RUN --by layers."
     return text.strip()

@@ -1,4 +1,4 @@
-"""`scotoma mitigate` on predictions with scores, and on members that are run again."""
+"""`scotoma fix` on predictions with scores, and on members that are run again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from scotoma.audit import read_audit
-from scotoma.commands.mitigate.run import shown_table
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
@@ -26,6 +25,7 @@ from scotoma.predictions import PredictionFile, Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
 from scotoma.run.shards import shards
+from scotoma.steps.fix import rules_text
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize
@@ -101,7 +101,7 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(run: Run, tmp_path: Path) 
     files = {p: file_digest(p) for p in sorted(run.root.rglob("*")) if p.is_file()}
     with steps_in_this_process(tmp_path):  # the new folder is named from there
         found = measured(
-            "mitigate", run.root, "--technique", "offsets", "--attribute", "sex", "--out", "fair/er"
+            "fix", run.root, "--by", "offsets", "--attribute", "sex", "--out", "fair/er"
         )
     assert found["mitigated"] == "int8+offsets"
     assert found["needs"]["attributes"] == "each example"
@@ -116,7 +116,7 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(run: Run, tmp_path: Path) 
     assert {p: file_digest(p) for p in sorted(run.root.rglob("*")) if p.is_file()} == files
 
     folder = tmp_path / "fair" / "er"
-    assert json.loads((folder / "mitigation.json").read_text()) == found
+    assert json.loads((folder / "fix.json").read_text()) == found
     audit = read_audit(folder / "audit" / "audit.json")
     assert [variant.name for variant in audit.variants] == ["dense", "int8", "int8+offsets"]
     assert audit.examples.test == found["judged_on"]["examples"]
@@ -126,7 +126,7 @@ def test_offsets_mend_what_a_shift_of_one_group_broke(run: Run, tmp_path: Path) 
     assert len(again) == 6
     # the shift of two logits against women (sex=f is group 0), in their sharper scores
     assert all(rule.offsets[0][1] - rule.offsets[1][1] > 0.3 for rule in again)  # type: ignore[attr-defined]
-    code, out, _ = scotoma("mitigate", run.root, "--technique", "offsets", "--out", folder)
+    code, out, _ = scotoma("fix", run.root, "--by", "offsets", "--out", folder)
     assert (code, out) == (2, "")  # a folder is never written twice
 
 
@@ -146,7 +146,7 @@ def test_the_table_says_needs_sizes_and_both_verdicts() -> None:
         "after": side | {"verdict": "PASS", "because": []},
     }
     assert (
-        shown_table(content)
+        rules_text(content)
         == """\
 offsets by sex: It needs.
 Fitted on 1,000 test examples (500 clusters), judged on the other 998 (499 clusters).
@@ -205,18 +205,18 @@ def test_the_judging_half_does_not_decide_the_rules(run: Run, mended: Mitigated)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--technique", "dfr"], "--attribute must name one of sex, region; several by commas"),
-        (["--technique", "dfr", "--attribute", "sex"], "dfr needs the last layer's inputs"),
-        (["--technique", "drf"], "--technique must be one of dfr, thresholds"),
-        (["--technique", "offsets", "--attribute", "age"], "got 'age'"),
-        (["--technique", "offsets", "--variant", "dense"], "--variant must be one of"),
-        (["--technique", "ensemble", "--together", "9"], "number of members, 6, got 9"),
+        (["--by", "dfr"], "--attribute must name one of sex, region; several by commas"),
+        (["--by", "dfr", "--attribute", "sex"], "dfr needs the last layer's inputs"),
+        (["--by", "drf"], "--by should be 'offsets', 'thresholds'"),
+        (["--by", "offsets", "--attribute", "age"], "got 'age'"),
+        (["--by", "offsets", "--variant", "dense"], "--variant must be one of"),
+        (["--by", "ensemble", "--together", "9"], "number of members, 6, got 9"),
     ],
 )
 def test_what_a_technique_lacks_is_one_sentence(
     run: Run, tmp_path: Path, options: list[str], sentence: str
 ) -> None:
-    code, out, err = scotoma("mitigate", run.root, *options, "--out", tmp_path / "new")
+    code, out, err = scotoma("fix", run.root, *options, "--out", tmp_path / "new")
     assert code in (2, 4)
     assert (out, err.count("\n")) == ("", 1)
     assert sentence in err
@@ -339,7 +339,7 @@ def test_dfr_gives_untrained_members_a_head_that_knows_digits(trained: Run) -> N
 
 
 def test_two_classes_are_asked_for_before_anything_runs(trained: Run) -> None:
-    with pytest.raises(ConfigError, match="this audit has 10; take --technique offsets"):
+    with pytest.raises(ConfigError, match="this audit has 10; take --by offsets"):
         apply_technique(trained, "thresholds", "int8-static", None, together=2)
 
 

@@ -35,8 +35,8 @@ def test_thresholds_close_the_gap_of_members_that_were_trained(tmp_path: Path) -
     with steps_in_this_process(tmp_path):
         code, _, err = scotoma("audit", "two.yaml", "--out", "runs/two")
         assert code in (0, 1), err
-        asked = ("--technique", "thresholds", "--variant", "int8-static", "--json")
-        code, out, err = scotoma("mitigate", "runs/two", *asked)
+        asked = ("--by", "thresholds", "--variant", "int8-static", "--json")
+        code, out, err = scotoma("fix", "runs/two", *asked)
     assert code == 0, err
     content = json.loads(out)
     assert content["needs"]["attributes"] == "each example"

@@ -1,4 +1,4 @@
-"""`scotoma repair` on models in which one layer harms one group, known in advance."""
+"""`scotoma fix --by layers` on models in which one layer harms one group, known in advance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def repaired(home: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((home / "repaired" / "repair.json").read_text())
+    content: dict[str, Any] = json.loads((home / "repaired" / "fix.json").read_text())
     return content
 
 
@@ -209,7 +209,7 @@ def test_what_is_misspelt_is_one_sentence(
     home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, err = scotoma("repair", "shipped", *options)
+    code, out, err = scotoma("fix", "shipped", "--by", "layers", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert not (home / "shipped-int8+repair").exists()
@@ -219,7 +219,7 @@ def test_within_too_few_bytes_nothing_is_repaired(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    code, out, _ = scotoma("repair", "shipped", "--max-size-increase", "0%")
+    code, out, _ = scotoma("fix", "shipped", "--by", "layers", "--max-size-increase", "0%")
     assert code == 0
     assert out.startswith("No ranges, and no layer in float32 within 0%, lower the harm of int8:")
     assert not (home / "shipped-int8+repair").exists()
@@ -234,7 +234,7 @@ tracking: {uri: "off"}
 @pytest.mark.parametrize(
     ("variant", "sentence"),
     [
-        ("prune-0.9", "prune-0.9 is pruned; take scotoma mitigate RUN --variant prune-0.9"),
+        ("prune-0.9", "prune-0.9 is pruned; take scotoma fix RUN --by dfr --variant prune-0.9"),
         ("float16", "got float16, which is float16; take prune-0.9+int8-static, int8-dynamic"),
         ("dense", "--variant must be one of prune-0.9, prune-0.9+int8-static, "),
     ],
@@ -358,7 +358,7 @@ def test_layers_of_external_pruned_models_are_those_of_their_files(
     [
         ("dense", "models of int8 must be int8 or pruned, got neither a quantized node nor"),
         ("cut", "Not compared: ONNX Runtime must compress the layers of int8/"),
-        ("large", "dense models must have at most 0 MB for 4 layers, got 0 MB; take scotoma re"),
+        ("large", "dense models must have at most 0 MB for 4 layers, got 0 MB; take scotoma fix"),
     ],
 )
 def test_why_layers_are_not_compared_is_one_line(

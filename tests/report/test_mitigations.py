@@ -30,34 +30,34 @@ def whole_audit(kind: str, mode: str = "", *, classes: int = 3, groups: bool = T
     [
         (
             whole_audit("prune"),
-            "Without training again: scotoma mitigate RUN --technique dfr (no groups when it "
+            "Without training again: scotoma fix RUN --by dfr (no groups when it "
             "decides) or offsets (groups at each decision).",
         ),
         (
             whole_audit("int8", "static", classes=2),
-            "Without training again: scotoma mitigate RUN --technique dfr (no groups when it "
+            "Without training again: scotoma fix RUN --by dfr (no groups when it "
             "decides) or thresholds (groups at each decision). For int8-static, try calibration: "
-            "group-balanced. To leave layers of int8 in float32: scotoma repair RUN.",
+            "group-balanced. To leave layers of int8 in float32: scotoma fix RUN --by layers.",
         ),
         (
             whole_audit("predictions", classes=2),
-            "Without training again: scotoma mitigate RUN --technique thresholds (keep_scores: "
+            "Without training again: scotoma fix RUN --by thresholds (keep_scores: "
             "true; groups at each decision).",
         ),
         (
             whole_audit("predictions"),
-            "Without training again: scotoma mitigate RUN --technique offsets (keep_scores: full; "
+            "Without training again: scotoma fix RUN --by offsets (keep_scores: full; "
             "groups at each decision).",
         ),
         (
             whole_audit("onnx"),
-            "Without training again: scotoma mitigate RUN --technique dfr (no groups when it "
+            "Without training again: scotoma fix RUN --by dfr (no groups when it "
             "decides) or offsets (keep_scores: full; groups at each decision).",
         ),
         (whole_audit("predictions", groups=False), ""),
         (
             whole_audit("int8", "static", groups=False),
-            "To leave layers of int8 in float32: scotoma repair RUN.",
+            "To leave layers of int8 in float32: scotoma fix RUN --by layers.",
         ),
     ],
     ids=[

@@ -1,99 +1,194 @@
-"""Repair an int8 variant, audit it beside the others, and say before and after."""
+"""Fix a variant, audit the new one on the half that did not choose it, and say before and after."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from scotoma.audit import read_gate
-from scotoma.commands.asking import print_out
-from scotoma.commands.shared.judged_half import (
+from scotoma.audit import GateResult, read_audit, read_gate
+from scotoma.config import load_config
+from scotoma.config.gate import load_rules
+from scotoma.errors import ConfigError
+from scotoma.extras import home_of
+from scotoma.fix.before_after import (
     JudgedNumber,
-    audit_half,
     change_of,
     new_folder,
     rows_before_and_after,
     sides,
 )
-from scotoma.errors import ConfigError
-from scotoma.extras import home_of
 from scotoma.fix.refusals import repairable
-from scotoma.fix.rules import Decided, as_audited, write_tables
+from scotoma.fix.rules import (
+    Decided,
+    Mitigated,
+    apply_technique,
+    as_audited,
+    write_mitigated,
+    write_tables,
+)
+from scotoma.mitigation import decide
 from scotoma.printable import printable
 from scotoma.run import Run
-from scotoma.run.finished import open_run
+from scotoma.run.judging import Judging
+from scotoma.steps.audit import run_audit
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
     from scotoma.fix.repair import Repaired
 
-__all__ = ["fraction", "repair_sentence", "repair_table", "run_repair"]
+__all__ = ["Wanted", "fix_variant", "fraction", "repair_sentence", "repair_table", "rules_text"]
 
-MOST_SHOWN = 12  # layers in the table; repair.json has all
+MOST_SHOWN = 12  # layers in the table; fix.json has all
+WORST_FIRST = ("FAIL", "UNSURE", "PASS")
 
 
-def run_repair(
-    place: str,
-    variant: str | None,
-    max_size_increase: str,
-    *,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Choose ranges and layers, write a new folder, audit it and print before and after.
+@dataclass(frozen=True)
+class Wanted:
+    """How a variant is to be fixed.
+
+    Attributes:
+        by: One of `AFTERWARDS`, which change how members decide, or `layers` of int8.
+        variant: None for the first of the worst verdict; of layers the only one of int8, or the
+            only static one.
+        attribute: Whose groups count; None where there is one attribute.
+        together: Members of one ensemble.
+        growth: By how much the int8 file may grow, a fraction.
+        out: The new folder; None for a name beside the run.
+    """
+
+    by: str
+    variant: str | None
+    attribute: str | None
+    together: int
+    growth: float
+    out: Path | None
+
+
+def fix_variant(
+    run: Run, place: str, wanted: Wanted, *, quiet: bool
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Choose on one half of the test examples, write a new folder, and audit it on the other.
 
     Args:
-        place: The finished audit; nothing in it changes.
-        variant: A variant of int8; None for the only one, or the only static one.
-        max_size_increase: By how much the file may grow, such as `10%`.
-        out: The new folder; None for a name beside the run.
-        as_json: Print JSON instead of the table.
-        quiet: Write nothing to stderr.
+        run: The finished audit; nothing in it changes.
+        place: How it was named.
+        wanted: What is done.
+        quiet: Show no progress.
+
+    Returns:
+        Before and after as lines for a terminal, as fix.json holds it, and notes.
 
     Raises:
-        ScotomaError: The run lacks what a repair needs, or the folder is not new.
+        ScotomaError: The run lacks what this needs, or the folder is not new.
     """
-    most = fraction(max_size_increase)
-    run = open_run(place)
     run.fetch(run.examples)
     if not run.examples.is_file():
         raise ConfigError(f"run {place} is not finished, got no examples; repeat its audit")
-    chosen = repairable(run, variant)
-    folder = new_folder(place, chosen.name, "repair", out)
+    if wanted.by == "layers":
+        return _repaired(run, place, wanted, quiet=quiet)
+    chosen = wanted.variant or _worst(run)
+    folder = new_folder(place, chosen, wanted.by, wanted.out)
+    mitigated = apply_technique(
+        run, wanted.by, chosen, wanted.attribute, together=wanted.together
+    )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    config, rules = write_mitigated(run, mitigated, folder)
+    audit, gate = _audit_half(run, config, rules, folder, quiet=quiet)
+    content = _mitigated(place, mitigated, audit, gate)
+    _write(folder, content)
+    return rules_text(content), content, [f"report  {folder / 'audit' / 'report.html'}"]
+
+
+def _repaired(
+    run: Run, place: str, wanted: Wanted, *, quiet: bool
+) -> tuple[str, dict[str, Any], list[str]]:
+    chosen = repairable(run, wanted.variant)
+    folder = new_folder(place, chosen.name, "repair", wanted.out)
     for module in ("onnx", "onnxruntime", "safetensors"):
         home_of(module, "train", "quantization")
     from scotoma.fix.repair import repair_variant
 
     repaired = repair_variant(
-        run, chosen, most, folder / "populations" / f"{chosen.name}+repair",
-        passes=_passes(run, chosen.name),
+        run, chosen, wanted.growth, folder / "populations" / f"{chosen.name}+repair",
+        passes=_verdicts(run).get(chosen.name) == "PASS",
     )  # fmt: skip
-    content = _chosen(place, repaired, most)
-    if repaired.members:
-        decided = as_audited(run, repaired.judged)
-        decided[repaired.name] = Decided(repaired.predicted, repaired.paired)
-        config, rules = write_tables(run, repaired.judged, decided, (), folder)
-        audit, gate = audit_half(run, config, rules, folder, quiet=quiet)
-        content |= sides(audit, gate, repaired.variant, repaired.name)
-        content["worst_group"] = _worst_group(audit, repaired)
+    content = _chosen(place, repaired, wanted.growth)
+    if not repaired.members:
+        content["sentence"] = repair_sentence(content)
+        return repair_table(content), content, []
+    decided = as_audited(run, repaired.judged)
+    decided[repaired.name] = Decided(repaired.predicted, repaired.paired)
+    config, rules = write_tables(run, repaired.judged, decided, (), folder)
+    audit, gate = _audit_half(run, config, rules, folder, quiet=quiet)
+    content |= sides(audit, gate, repaired.variant, repaired.name)
+    content["worst_group"] = _worst_group(audit, repaired)
     content["sentence"] = repair_sentence(content)
-    text = json.dumps(content, indent=1) + "\n"
-    if repaired.members:
-        with written(folder / "repair.json") as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    print_out(text if as_json else repair_table(content), sys.stdout)
-    if repaired.members:
-        Console(stderr=True, quiet=quiet).print(
-            f"report  {folder / 'audit' / 'report.html'}\nmodels  {repaired.members[0].parent}",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+    _write(folder, content)
+    report, models = folder / "audit" / "report.html", repaired.members[0].parent
+    return repair_table(content), content, [f"report  {report}", f"models  {models}"]
+
+
+def _write(folder: Path, content: dict[str, Any]) -> None:
+    with written(folder / "fix.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _verdicts(run: Run) -> dict[str, str]:
+    """The verdict on each variant; none without gate.json."""
+    path = run.path("gate.json")
+    run.fetch(path)
+    return {one.name: one.verdict for one in read_gate(path).variants} if path.is_file() else {}
+
+
+def _worst(run: Run) -> str:
+    """The first variant of the worst verdict; without a verdict the last one."""
+    if not (verdicts := _verdicts(run)):
+        return run.config.resolved_variants[-1].name
+    return min(verdicts, key=lambda name: WORST_FIRST.index(verdicts[name]))
+
+
+def _mitigated(place: str, mitigated: Mitigated, audit: Audit, gate: GateResult) -> dict[str, Any]:
+    """What was done and what came of it, as fix.json holds it."""
+    needs = decide.rule_needs(mitigated.technique)
+    judged = int(mitigated.judged.sum())
+    return {
+        "version": 1,
+        "run": place,
+        "technique": mitigated.technique,
+        "variant": mitigated.variant,
+        "mitigated": mitigated.name,
+        "attribute": mitigated.attribute or None,
+        "needs": {
+            "attributes": needs.attributes,
+            "transductive": needs.transductive,
+            "sentence": needs.sentence,
+        },
+        "fitted_on": {
+            "examples": len(mitigated.judged) - judged,
+            "clusters": mitigated.clusters[0],
+        },
+        "judged_on": {"examples": judged, "clusters": mitigated.clusters[1]},
+        **sides(audit, gate, mitigated.variant, mitigated.name),
+    }
+
+
+def rules_text(content: dict[str, Any]) -> str:
+    """What fix.json holds of fitted rules, as lines for a terminal."""
+    fitted, judged = content["fitted_on"], content["judged_on"]
+    by = f" by {content['attribute']}" if content["attribute"] else ""
+    lines = [
+        f"{content['technique']}{by}: {content['needs']['sentence']}",
+        f"Fitted on {fitted['examples']:,} test examples ({fitted['clusters']:,} clusters), judged "
+        f"on the other {judged['examples']:,} ({judged['clusters']:,} clusters).",
+        f"before is {content['variant']}, after {content['mitigated']}; rises are against dense",
+        "",
+    ]
+    lines += rows_before_and_after(content)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def fraction(text: str) -> float:
@@ -111,17 +206,8 @@ def fraction(text: str) -> float:
     return float(match[1]) / 100
 
 
-def _passes(run: Run, variant: str) -> bool:
-    """Whether the audit's verdict on a variant is PASS; without a verdict it is not known to."""
-    path = run.path("gate.json")
-    run.fetch(path)
-    if not path.is_file():
-        return False
-    return any(one.name == variant and one.verdict == "PASS" for one in read_gate(path).variants)
-
-
 def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
-    """What the half that chooses says, as repair.json holds it."""
+    """What the half that chooses says, as fix.json holds it."""
     judged = int(repaired.judged.sum())
     before, after = repaired.measured
     return {
@@ -155,6 +241,24 @@ def _chosen(place: str, repaired: Repaired, most: float) -> dict[str, Any]:
             for one in repaired.sensitivities
         ],
     }  # fmt: skip
+
+
+def _audit_half(
+    run: Run, config: Path, rules: Path | None, folder: Path, *, quiet: bool
+) -> tuple[Audit, GateResult]:
+    """Audit what `write_tables` wrote, on the terms of the run, into `folder / "audit"`.
+
+    Args:
+        run: The audit that the variant was made from.
+        config: The configuration of the new one.
+        rules: Its gate file, or None.
+        folder: The new folder.
+        quiet: Write nothing to stderr.
+    """
+    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
+    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
+    run_audit(made, str(folder / "audit"), judging, quiet=quiet)
+    return read_audit(folder / "audit" / "audit.json"), read_gate(folder / "audit" / "gate.json")
 
 
 def _worst_group(audit: Audit, repaired: Repaired) -> dict[str, Any]:
@@ -219,7 +323,7 @@ def _increase(content: dict[str, Any]) -> tuple[str, str]:
 
 
 def repair_table(content: dict[str, Any]) -> str:
-    """What repair.json holds, as lines for a terminal."""
+    """What fix.json holds of a repair, as lines for a terminal."""
     chosen, judged = content["chosen_on"], content["judged_on"]
     lines = [content["sentence"], ""]
     if content["repaired"]:
@@ -262,7 +366,7 @@ def _layers(content: dict[str, Any]) -> list[str]:
         rise = JudgedNumber(**{**row["rise"], "group": "all"}).shown("worst_rise")
         lines.append(f"{row['layer']:<{wide}}{rise}; {row['size']:+.1%}")
     if len(rows) > MOST_SHOWN:
-        lines.append(f"and {len(rows) - MOST_SHOWN} more in repair.json")
+        lines.append(f"and {len(rows) - MOST_SHOWN} more in fix.json")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Audit a new variant beside the others, on the half of the examples that did not choose it."""
+"""What do a fixed variant and the one before it lose, on the half that did not choose?"""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scotoma import storage
-from scotoma.audit import GateResult, read_audit, read_gate
-from scotoma.config import load_config
-from scotoma.config.gate import load_rules
+from scotoma.audit import GateResult
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
-from scotoma.run import Run
-from scotoma.run.judging import Judging
-from scotoma.steps.audit import run_audit
 
 if TYPE_CHECKING:
     from scotoma.audit import Audit
 
 __all__ = [
     "JudgedNumber",
-    "audit_half",
     "change_of",
     "new_folder",
     "rows_before_and_after",
@@ -85,24 +79,6 @@ def new_folder(place: str, variant: str, technique: str, out: Path | None) -> Pa
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out must be a new folder, got {folder}; remove it or name another")
     return folder
-
-
-def audit_half(
-    run: Run, config: Path, rules: Path | None, folder: Path, *, quiet: bool
-) -> tuple[Audit, GateResult]:
-    """Audit what `write_tables` wrote, on the terms of the run, into `folder / "audit"`.
-
-    Args:
-        run: The audit that the variant was made from.
-        config: The configuration of the new one.
-        rules: Its gate file, or None.
-        folder: The new folder.
-        quiet: Write nothing to stderr.
-    """
-    made = load_config(config).model_copy(update={"deterministic": run.config.deterministic})
-    judging = Judging(load_rules(rules) if rules else None, Judging.of(run).as_of)
-    run_audit(made, str(folder / "audit"), judging, quiet=quiet)
-    return read_audit(folder / "audit" / "audit.json"), read_gate(folder / "audit" / "gate.json")
 
 
 def sides(audit: Audit, gate: GateResult, before: str, after: str) -> dict[str, Any]:
