@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, TextIO, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TextIO, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,7 +23,7 @@ from scotoma.errors import ConfigError, ScotomaError
 
 __all__ = ["Answer", "Options", "argument", "option", "print_out", "spelling", "typed_command"]
 
-NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH"}
+NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH", str: "TEXT"}
 UNPRINTABLE = r"[^\x20-\x7e\n]"  # what may be: letters of other scripts stay
 LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
@@ -52,9 +52,13 @@ def option(default: Any, shown: str, *, name: str = "", **rules: Any) -> Any:
 
 
 class Options(BaseModel):
-    """What a command can be told; those of all commands are here."""
+    """What a command can be told; those of all commands are here.
+
+    `panels` parts a long `--help`: the field with which a panel begins, and the panel's title.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    panels: ClassVar[dict[str, str]] = {}
 
     json_: bool = option(False, "Print JSON, every number unrounded.", name="--json")
     csv: bool = option(False, "Print the tables as CSV, every number unrounded.")
@@ -166,13 +170,15 @@ def typed_command(function: Callable[[Any], Answer]) -> Callable[..., None]:
         if answer.exit_code:
             raise typer.Exit(answer.exit_code)
 
-    parameters = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(name, field),
+    parameters, panel = [], None
+    for name, field in fields.items():
+        panel = model.panels.get(name, None if name in Options.model_fields else panel)
+        parameters.append(inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(name, field, panel),
             default=inspect.Parameter.empty if field.is_required() else _default(field),
-        )
-        for name, field in fields.items()
-    ]  # fmt: skip
+        ))  # fmt: skip
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join(" ".join(lines.split()) for lines in paragraphs)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
@@ -188,23 +194,22 @@ def print_out(text: str, stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _annotation(name: str, field: FieldInfo) -> Any:
+def _annotation(name: str, field: FieldInfo, panel: str | None) -> Any:
     """The type of a parameter and what typer is told of it; a pydantic model checks its values."""
     kinds = _kinds(field.annotation)
     is_list = any(get_origin(one) in (list, tuple) for one in kinds)
     kind = kinds[0]
     if is_list:
         kind = get_args(next(one for one in kinds if get_origin(one) in (list, tuple)))[0]
-    told: dict[str, Any] = {"help": _help(field), "metavar": None}
-    if kind is not bool:
-        told["metavar"] = NAMES.get(kind)
+    told: dict[str, Any] = {"help": _help(field), "metavar": NAMES.get(kind)}
     plain: Any = bool if kind is bool else Path if kind is Path else str
     plain = list[plain] if is_list else plain
     if not field.is_required() and kind is not bool:
         plain = plain | None
     if _extra(field).get("argument"):
-        return Annotated[plain, typer.Argument(**told)]
-    return Annotated[plain, typer.Option(spelling(name, field), **told)]
+        return Annotated[plain, typer.Argument(**told | {"metavar": name.upper()})]
+    shown = typer.Option(spelling(name, field), rich_help_panel=panel, **told)
+    return Annotated[plain, shown]
 
 
 def _default(field: FieldInfo) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import signature
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
@@ -16,12 +16,15 @@ Asked = TypeVar("Asked")
 class CompareOptions(Options):
     """What is compared; `scotoma/commands/kinds.py` says which kind reads which option."""
 
+    panels: ClassVar[dict[str, str]] = {
+        "label": "Columns and groups", "out": "The verdict", "listed": "Of logs",
+        "truth": "Of boxes", "baseline": "Of one table",
+    }  # fmt: skip
     paths: tuple[str, ...] = argument(
         "Logs, tables, boxes or folders of them, here or in s3://: the original model first, then "
         "each compressed one. Or one table of the answers of all.",
         (),
     )
-    # columns and groups
     label: str = option("", "Column of the true answers, in tables.")
     predicted: tuple[str, ...] = option(
         (), "Column of the models' answers, in tables; of one table a column, or a pattern such as "
@@ -44,13 +47,11 @@ class CompareOptions(Options):
         "better, or the `absolute_error` or `squared_error` of predicted numbers.",
     )  # fmt: skip
     identifier: str = option("", "Column of ids, in tables.", name="--id")
-    # the verdict
     out: Path | None = option(None, "Folder for the audit: page, gate file, examples.")
     gate: bool = option(False, "Exit with the code of the verdict: 1 if it fails.")
     rules: Path | None = option(None, "Gate file (YAML). Default: the built-in rules.")
     as_of: str = option("", "Day on which waivers are judged, YYYY-MM-DD. Default: today.")
     tracking: str = option("", "MLflow server or database to log the audit to; needs --out.")
-    # logs
     listed: bool = option(False, "List tasks, scores and attributes of logs.", name="--list")
     task: tuple[str, ...] = option((), "Task to compare. Can be repeated. Default: all.")
     right_from: float | None = option(None, "Smallest score that counts as right.")
@@ -61,14 +62,12 @@ class CompareOptions(Options):
     )
     allow_different_prompts: bool = option(False, "Compare even if prompts differ.")
     allow_missing: bool = option(False, "Compare even if some examples are in only one log.")
-    # boxes
     truth: str = option(
         "", "The paths are a detector's results, and this is COCO's instances JSON, or data.yaml "
         "of a dataset in YOLO's layout.",
     )  # fmt: skip
     iou: float = option(0.5, "Smallest intersection over union of a found box.", gt=0, le=1)
     min_score: float = option(0.25, "Lowest score of a detection that is used.")
-    # one table
     baseline: tuple[str, ...] = option(
         (), "Column, or pattern, of the models to compare with. Can be repeated."
     )
