@@ -142,7 +142,7 @@ def question_of(
     ]
     examples = TestData.model_construct(clusters=len(women), unlabelled="")
     audit = Audit.model_construct(
-        clarify=outcomes, groups=tuple(sizes), run_to_run={}, examples=examples,
+        clarify=outcomes, groups=tuple(sizes), rows={}, examples=examples,
         variants=tuple(AuditedVariant.model_construct(name=name) for name in ("dense", "int8")),
     )  # fmt: skip
     (question,) = questions(AuditRows(audit, "int8"), rules)

@@ -14,9 +14,18 @@ from scotoma.audit.document import VERSION
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config.gate import GateRules, default_rules
 
-__all__ = ["filled", "gate_file", "judge", "previous", "whole"]
+__all__ = [
+    "addresses",
+    "class_rows",
+    "filled",
+    "gate_file",
+    "judge",
+    "previous",
+    "rows_at",
+    "whole",
+]
 
-BY_VARIANT = ("divergence", "classes", "subgroups", "gaps", "gallery")
+BY_VARIANT = ("divergence", "subgroups", "gaps", "gallery")
 
 
 def whole(content: dict[str, Any]) -> Audit:
@@ -47,6 +56,36 @@ def whole(content: dict[str, Any]) -> Audit:
         empty: Any = {} if part == "divergence" else []
         merged[part] = dict.fromkeys(names[1:], empty) | dict(content.get(part, {}))
     return Audit.model_validate(filled(Audit, merged))
+
+
+def rows_at(address: dict[str, Any], numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of one address, as audit.json has them: what each is, and an estimate or its value."""
+    whole = {
+        what: one if isinstance(one, dict) else {"value": one} for what, one in numbers.items()
+    }
+    return [address | {"what": what, "number": number} for what, number in whole.items()]
+
+
+def class_rows(
+    variant: str, name: str, numbers: dict[str, Any], variance: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of the recall of one class, whose loss has a variance."""
+    rows = rows_at({"variant": variant, "metric": "recall", "class": name}, numbers)
+    for row in rows:
+        if row["what"] == "beyond accuracy":
+            row["spread"] = variance
+    return rows
+
+
+def addresses(audit: Any, question: str, **known: Any) -> list[dict[str, Any]]:
+    """Rows of audit.json by what they are, address by address, those with what is known of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in audit["rows"].get(question, ()):
+        told = row | row.get("facts", {})
+        if all(told.get(name) == value for name, value in known.items()):
+            at = {key: row.get(key) for key in ("variant", "metric", "group", "class", "facts")}
+            found.setdefault(str(at), at | row.get("facts", {}))[row["what"]] = row
+    return list(found.values())
 
 
 def judge(

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from scotoma.run import read_json
+from tests.audits import addresses
 from tests.commands import scotoma
 from tests.steps import steps_in_this_process
 
@@ -160,9 +161,9 @@ def test_training_runs_are_compared_in_fairness_as_scipy_compares_them(tmp_path:
     config = (tmp_path / "audit.yaml").read_text().replace(CONFIG, with_positive)
     (tmp_path / "audit.yaml").write_text(config)
     audited(tmp_path)
-    runs = read_json(tmp_path / "run" / "audit.json")["run_to_run"]
-    (dense,) = (row for row in runs["dense"] if row["metric"] == "DP")
-    (int8,) = (row for row in runs["int8"] if row["metric"] == "DP")
+    audit = read_json(tmp_path / "run" / "audit.json")
+    dense, int8 = addresses(audit, "fairness", metric="DP")
+    assert (dense["variant"], int8["variant"]) == ("dense", "int8")
     examples = pl.read_csv(tmp_path / "examples.csv")
     men = (examples["sex"] == "m").to_numpy()
     for row, variant in ((dense, "dense"), (int8, "int8")):
@@ -170,17 +171,19 @@ def test_training_runs_are_compared_in_fairness_as_scipy_compares_them(tmp_path:
         for place in range(6):
             said = pl.read_csv(tmp_path / "preds" / variant / f"m{place}.csv")["predicted"] == "cat"
             wanted.append(abs(said.to_numpy()[men].mean() - said.to_numpy()[~men].mean()))
-        assert row["values"] == pytest.approx(wanted)
-        assert row["max_diff"] == pytest.approx(max(wanted) - min(wanted))
-        assert row["std"] == pytest.approx(np.std(wanted))
-    compared = int8["compared"]
-    pair = int8["values"], dense["values"]
-    assert compared["sound"]["u_p"] == pytest.approx(stats.mannwhitneyu(*pair).pvalue)
-    assert compared["sound"]["levene_p"] == pytest.approx(stats.levene(*pair).pvalue)
+        assert row["mean"]["models"] == pytest.approx(wanted)
+        assert row["MaxDiff"]["number"]["value"] == pytest.approx(max(wanted) - min(wanted))
+        assert row["STDEV"]["number"]["value"] == pytest.approx(np.std(wanted))
+    pair = int8["mean"]["models"], dense["mean"]["models"]
+    compared = {
+        "U p": stats.mannwhitneyu(*pair).pvalue, "raw Levene p": stats.levene(*pair).pvalue,
+    }  # fmt: skip
     one_sided = "greater" if np.mean(pair[0]) > np.mean(pair[1]) else "less"
     published = stats.mannwhitneyu(*pair, alternative=one_sided, method="asymptotic").pvalue
-    assert compared["published"]["u_p"] == pytest.approx(published)
-    assert dense["compared"] is None
+    compared["one-sided U p"] = published
+    for what, p in compared.items():
+        assert int8[what]["number"]["value"] == pytest.approx(p)
+    assert "difference" not in dense
     assert "Fairness of models that differ only in their seed" in (
         tmp_path / "run" / "report.html"
     ).read_text("utf-8")

@@ -32,11 +32,12 @@ from scotoma.audit.schemas import RESULTS, result_schema
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.verdict.evidence import read_estimate
-from tests.audits import whole
+from tests.audits import rows_at, whole
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "scotoma"
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+STRANGE = rows_at({"variant": "int8"}, {"p": Estimate(0.5, 0.4, 0.6, 7, 2, 5.0, 6.0).as_dict()})
 CONTENT = {
     "variants": [{"name": "dense", "members": 2}, {"name": "prune-0.9", "members": 2}],
     "subgroups": {"prune-0.9": [{"group": "sex=male", "metric": "error"}]},
@@ -65,10 +66,12 @@ def test_what_is_read_is_written_byte_for_byte(measured: Audit) -> None:
 def test_every_number_comes_back_as_it_was(numbers: list[float]) -> None:
     value, low, high, events, df, se = numbers
     estimate = Estimate(value, low, high, 7, 2, events, df, 0.9, "why", "note", se, "logit")
-    content = plain(whole({"accuracy": {"dense": {"top1": estimate.as_dict()}}}))
-    read = parse_audit(json.dumps(content).encode(), "audit.json").accuracy["dense"].top1
-    assert repr(read_estimate(read)) == repr(estimate)
-    assert Quantity.of(estimate) == read
+    rows = {"impact": rows_at({"variant": "dense"}, {"dense": estimate.as_dict()})}
+    content = plain(whole({"accuracy": {"dense": {"top1": estimate.as_dict()}}, "rows": rows}))
+    audit = parse_audit(json.dumps(content).encode(), "audit.json")
+    for read in (audit.accuracy["dense"].top1, audit.numbers("impact")[0].number):
+        assert repr(read_estimate(read)) == repr(estimate)
+        assert Quantity.of(estimate) == read
 
 
 def test_members_that_collapsed_are_a_key_only_where_there_are_some() -> None:
@@ -90,9 +93,9 @@ FAULTS = {
     "a tower of brackets": (b"[" * 99_999, "must be JSON that scotoma audit wrote"),
     "half a character": (b'{"project": "\\ud800"}', "must be JSON that scotoma audit wrote"),
     "another kind": (b"[]", "the content should be an object, got []"),
-    "no version": (b"{}", "must have version 2, got none"),
-    "an older version": (b'{"version": 1, "x": 0}', "must have version 2, got 1"),
-    "a newer version": (b'{"version": 3}', "must have version 2, got 3"),
+    "no version": (b"{}", "must have version 3, got none"),
+    "an older version": (b'{"version": 1, "x": 0}', "must have version 3, got 1"),
+    "a newer version": (b'{"version": 4}', "must have version 3, got 4"),
 }
 
 
@@ -116,7 +119,8 @@ def test_a_file_that_is_no_audit_gets_one_sentence(fault: str) -> None:
         ({"project": "x", "extra": 1}, "must not hold extra"),
         ({"scope": "all"}, "scope should be 'population' or 'shipped', got \"all\""),
         ({"accuracy": {}}, "accuracy must hold dense, prune-0.9, got nothing"),
-        ({"classes": {"int8": []}}, "classes must hold prune-0.9, got int8"),
+        ({"gaps": {"int8": []}}, "gaps must hold prune-0.9, got int8"),
+        ({"rows": {"impact": STRANGE}}, "rows must name variants of the audit, got int8"),
         ({"variants": []}, "variants should have at least 1 item"),
         ({"groups": [{"key": "all", "name": "all", "n": 1, "train": 1}]}, "got sex=male"),
     ],

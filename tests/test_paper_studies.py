@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from scotoma.audit import Audit
-from scotoma.audit.run_to_run import FairnessRuns
+from scotoma.audit.base import Row
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.member_fairness import MemberFairness
 from scotoma.config import load_config
@@ -91,34 +91,40 @@ def test_the_worked_example_in_the_tables_has_the_printed_values() -> None:
 # --- variance: the study's raw runs through the rows of an audit ----------------------------------
 
 
+def audit_of(rows: list[Row], **parts: Any) -> SimpleNamespace:
+    """What tables ask of an audit that has rows of fairness."""
+    audit = SimpleNamespace(rows={"fairness": rows}, **parts)
+    for name in ("numbers", "at"):
+        setattr(audit, name, MethodType(getattr(Audit, name), audit))
+    return audit
+
+
 def of_study(base: str, techniques: list[str]) -> Any:
     """The study as an audit: the baseline is dense, its techniques are variants."""
     runs = fairness_runs()
-    rows: dict[str, list[FairnessRuns]] = {}
+    rows: list[dict[str, Any]] = []
     classes = tuple(f"class {i}" for i in range(20))
     measure: Any = FairnessOfRuns(SimpleNamespace(classes=classes), None, None)  # type: ignore[arg-type]
     for technique in (base, *techniques):
         values = {metric: runs.values(technique, metric) for metric in variance.NAMES}
         pairs = {m: (runs.values(base, m)[:, -1], own[:, -1]) for m, own in values.items()}
         compared = compare_runs(pairs)
-        rows[technique] = [
-            FairnessRuns.model_validate(
-                jsonable(
-                    measure._row(
-                        ("group", metric),
-                        MemberFairness(own[:, -1], own[:, :-1], np.zeros(len(own))),
-                        None if technique == base else compared[metric],
-                    )
-                )
-            )
+        rows += [
+            {"variant": technique} | row
             for metric, own in values.items()
-        ]  # fmt: skip
-    variants = [SimpleNamespace(name=name, members=16, paired=False) for name in rows]
-    accuracy = {n: SimpleNamespace(members=runs.accuracy[n]) for n in rows}
-    examples = SimpleNamespace(positive=None)
-    audit = SimpleNamespace(
-        run_to_run=rows, variants=variants, compressed=variants[1:], dense=variants[0],
-        accuracy=accuracy, examples=examples,
+            for row in measure.rows(
+                ("group", metric),
+                MemberFairness(own[:, -1], own[:, :-1], np.zeros(len(own))),
+                None if technique == base else compared[metric],
+            )
+        ]
+    names = (base, *techniques)
+    variants = [SimpleNamespace(name=name, members=16, paired=False) for name in names]
+    audit = audit_of(
+        [Row.model_validate(row) for row in jsonable(rows)],
+        variants=variants, compressed=variants[1:], dense=variants[0],
+        accuracy={name: SimpleNamespace(members=runs.accuracy[name]) for name in names},
+        examples=SimpleNamespace(positive=None),
     )  # fmt: skip
     config = SimpleNamespace(population=SimpleNamespace(identical=True))
     return SimpleNamespace(
@@ -274,8 +280,8 @@ def test_what_a_run_lacks_is_named_with_the_way_to_get_it(finished: Run) -> None
     out = " ".join(scotoma("show", finished.root, "paper:clarify")[1].split())
     assert "CDDL needs a second attribute; add it to groups and audit again." in out
     assert "source.training names a table of them" in out
-    audit = SimpleNamespace(
-        run_to_run={}, compressed=(), dense=SimpleNamespace(name="dense"),
+    audit = audit_of(
+        [], compressed=(), dense=SimpleNamespace(name="dense"),
         accuracy={"dense": SimpleNamespace(members=(0.9,))},
     )  # fmt: skip
     empty: Any = SimpleNamespace(audit=audit, compressed=())

@@ -15,7 +15,7 @@ from scotoma.divergence.parity_section import parity_section
 from scotoma.document.charts import drawings, filled
 from scotoma.numbers import few_runs
 from tests.audits import filled as with_defaults
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.sections import chart, kept, table, texts
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
@@ -99,9 +99,10 @@ def test_exported_models_stand_beside_the_network_that_they_were_made_from() -> 
 
 
 def test_detectors_have_coco_numbers_of_the_variant_in_focus_first() -> None:
-    rows = [{"name": "AP50", "dense": number(0.6), "compressed": number(0.5),
-             "change": number(-0.1, 60)}]  # fmt: skip
-    content = CONTENT | {"precision": {"int8": rows, "pruned": rows}}
+    numbers = {"dense": number(0.6), "compressed": number(0.5), "change": number(-0.1, 60)}
+    rows = [row for name in ("int8", "pruned")
+            for row in rows_at({"variant": name, "metric": "AP50"}, numbers)]  # fmt: skip
+    content = CONTENT | {"rows": {"boxes": rows}}
     made = precision_section(Findings(whole(content), focus="pruned"))
     assert made is not None
     assert texts(table(made, "precision")) == [

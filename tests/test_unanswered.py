@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.audits import addresses
 from tests.commands import scotoma
 
 pytestmark = pytest.mark.slow
@@ -92,13 +93,15 @@ def test_no_answer_is_wrong(tmp_path: Path, kind: str) -> None:
     assert everyone["changed"]["value"] == pytest.approx(changed.mean())
     # It is no class: nobody asks for its recall.
     assert audit["examples"]["classes"] == ["a", "b", "c"]
-    assert [row["class"] for row in audit["classes"]["int8"]] == ["a", "b", "c"]
+    impact = addresses(audit, "impact", variant="int8")
+    assert [at["class"] for at in impact] == ["a", "b", "c"]
     assert "(no answer)" not in {row["class"] for row in audit["subgroups"]["int8"]}
     for c in "abc":  # of each class the examples of it that are missed
-        (row,) = [r for r in audit["classes"]["int8"] if r["class"] == c]
+        (at,) = [one for one in impact if one["class"] == c]
         of_class = rows["label"] == c
-        assert row["compressed_recall"] == pytest.approx(1 - wrong[of_class].mean())
-    assert all(v is not None for r in audit["run_to_run"]["int8"] for v in r["values"])
+        assert at["compressed"]["number"]["value"] == pytest.approx(1 - wrong[of_class].mean())
+    runs = addresses(audit, "fairness", variant="int8")
+    assert all(value is not None for at in runs for value in at["mean"]["models"])
     assert code == 1
     failed = {test["where"]: test["rule"] for test in variant["tests"] if test["verdict"] == "FAIL"}
     assert failed["share unanswered f"] == "unanswered"

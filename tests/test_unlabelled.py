@@ -82,7 +82,7 @@ def test_what_needs_labels_is_left_out_and_said_once(home: Path) -> None:
     audit = audit_of(home, "run")
     assert audit.accuracy == audit.classes == audit.subgroups == audit.gaps == {}
     assert audit.divergence["int8"].top1 == audit.clarify.data == ()
-    assert {row.metric for row in audit.run_to_run["int8"]} == {"DP", "DI", "SPSF"}
+    assert {row.metric for row in audit.numbers("fairness", "int8")} == {"DP", "DI", "SPSF"}
     assert audit.slices["int8"].settings["metric"] == "flip"
     assert content.count(audit.examples.unlabelled) == 1
     assert "needs label" not in content.replace(audit.examples.unlabelled, "")

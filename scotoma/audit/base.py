@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+)
 
-__all__ = ["Count", "Flag", "Fraction", "Level", "Number", "Part", "Quantity", "Real", "Spread"]
+__all__ = [
+    "At", "Count", "Flag", "Fraction", "Level", "Number", "Part", "Quantity", "Real", "Row",
+    "Spread", "by_address",
+]  # fmt: skip
 
 Count = Annotated[int, Field(strict=True, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
@@ -31,7 +42,10 @@ class Plain(Protocol):
 class Part(BaseModel):
     """A part of a file that a program writes: frozen, and without keys that nobody knows."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, defer_build=True,
+        ser_json_inf_nan="constants",
+    )  # fmt: skip
 
 
 class Quantity(Part):
@@ -95,3 +109,59 @@ class Spread(Part):
         "where no flips carry the number."
     )
     df: Real | None = Field(description="Satterthwaite's degrees of freedom of `total`.")
+
+
+class Row(Part):
+    """One number and its address: what it is of, and which of the numbers there it is."""
+
+    variant: str | None = Field(None, description="The variant; absent where it is of none.")
+    metric: str | None = Field(None, description="The metric; absent where there is one only.")
+    group: str | None = Field(None, description="Key of the group; absent where it is of none.")
+    class_name: str | None = Field(
+        None, alias="class", description="The class or label; absent where it is of none."
+    )
+    facts: dict[str, str | int | float] = Field(
+        default_factory=dict,
+        description="What else tells it apart, by name, such as `attribute`; absent where nothing "
+        "does.",
+    )
+    what: str = Field(description="Which number: `dense`, `compressed`, `change`, `p`, ...")
+    number: Quantity = Field(description="The number.")
+    spread: Spread | None = Field(
+        None, description="Its variance; absent where the parts are not kept."
+    )
+    models: tuple[Number | None, ...] = Field(
+        (),
+        description="The same number of every model, in the order of their seeds; absent where it "
+        "is not kept.",
+    )
+    models_se: tuple[Number | None, ...] = Field(
+        (),
+        description="Standard error over examples of each of them. Examples of a cluster count as "
+        "one that stands for all of them, which is cautious.",
+    )
+
+    def fact(self, name: str) -> Any:
+        """Look up what tells it apart; None where nothing is called so."""
+        return self.facts.get(name)
+
+    @property
+    def address(self) -> tuple[Any, ...]:
+        """What it shares with the other numbers of its address."""
+        own = (self.variant, self.metric, self.group, self.class_name)
+        return *own, *self.facts.items()
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value not in (None, {}, [])}
+
+
+At = Mapping[str, Row]  # the rows of one address, by what they are
+
+
+def by_address(rows: Iterable[Row]) -> list[At]:
+    """Put the rows of each address together."""
+    addresses: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        addresses.setdefault(row.address, {})[row.what] = row
+    return list(addresses.values())

@@ -7,14 +7,22 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.audit.base import Count, Flag, Fraction, Level, Number, Part, Quantity
+from scotoma.audit.base import (
+    At,
+    Count,
+    Flag,
+    Fraction,
+    Level,
+    Number,
+    Part,
+    Quantity,
+    Row,
+    by_address,
+)
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.groups import ClassRates, ClassRow, Gap, RateChange
-from scotoma.audit.labels import SeveralLabels
+from scotoma.audit.groups import ClassRates, Gap, RateChange
 from scotoma.audit.outcomes import Outcomes
-from scotoma.audit.precision import PrecisionRow
 from scotoma.audit.robustness import RobustnessReport
-from scotoma.audit.run_to_run import FairnessRuns
 from scotoma.audit.scores import ScoreReport
 from scotoma.audit.slices import SliceSearch
 
@@ -34,10 +42,11 @@ __all__ = [
     "GroupSize",
     "InputFiles",
     "LabelNames",
+    "SeveralLabels",
     "TestData",
 ]
 
-VERSION = 2
+VERSION = 3
 DENSE = "dense"
 
 
@@ -185,6 +194,14 @@ class FewModels(Part):
     variants: dict[str, tuple[FewModelsRow, ...]] = Field(description="Rows by variant.")
 
 
+class SeveralLabels(Part):
+    """Where an example has several labels, every (example, label) is a row of all other parts."""
+
+    names: tuple[str, ...] = Field(description="The labels, in the order of the configuration.")
+    attribute: str = Field(description="The attribute whose groups are the labels.")
+    examples: Count = Field(description="Test examples, each with a row for every label.")
+
+
 class GalleryCard(Part):
     """One example as the gallery shows it."""
 
@@ -240,7 +257,7 @@ class ExportedModel(Part):
 class Audit(Part):
     """Every number of an audit. Equal seeds on one machine give equal bytes."""
 
-    version: Literal[2] = Field(description="Version of this format.")
+    version: Literal[3] = Field(description="Version of this format.")
     scotoma: str = Field(description="Version of Scotoma that wrote it.")
     project: str = Field(description="Name of the project.")
     config_sha256: str = Field(description="SHA-256 of the configuration.")
@@ -271,14 +288,10 @@ class Audit(Part):
         min_length=1, description="The variants; the first is dense."
     )
     accuracy: dict[str, Accuracy] = Field(
-        description="Accuracy by variant; empty without labels, as are `classes`, `subgroups` and "
-        "`gaps`."
+        description="Accuracy by variant; empty without labels, as are `subgroups` and `gaps`."
     )
     divergence: dict[str, Divergence] = Field(
         description="Which examples change, by compressed variant."
-    )
-    classes: dict[str, tuple[ClassRow, ...]] = Field(
-        description="Recall of every class, by compressed variant."
     )
     subgroups: dict[str, tuple[RateChange, ...]] = Field(
         description="Error rates of every group, by compressed variant."
@@ -287,10 +300,15 @@ class Audit(Part):
         description="Gaps between groups, by compressed variant."
     )
     clarify: Outcomes = Field(description="Clarify's metrics.")
-    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
+    rows: dict[str, tuple[Row, ...]] = Field(
         default_factory=dict,
-        description="Fairness of every member by the seven metrics of the fixed-seed study, by "
-        "variant, dense too; empty without groups. Without labels DP, DI and SPSF only.",
+        description="Numbers by the question that they answer. "
+        "`impact`: the recall of each class (`dense`, `compressed`), and what it loses beyond "
+        "the accuracy that the model loses (`beyond accuracy`), above 0 where it loses more. "
+        "`fairness`: how far models of other seeds lie apart in the seven metrics of the "
+        "fixed-seed study, and whether compression moves that. "
+        "`labels`: whole examples that change in any of several labels, and average precision. "
+        "`boxes`: AP and AR of detectors, whose n are images.",
     )
     slices: dict[str, SliceSearch] = Field(
         description="Slices that nobody named, by compressed variant; empty without a search."
@@ -328,15 +346,7 @@ class Audit(Part):
     )
 
     labels: SeveralLabels | None = Field(
-        None,
-        description="Whole examples, where each has several labels and every other part counts "
-        "pairs of both; the key is absent where an example has one label.",
-    )
-
-    precision: dict[str, tuple[PrecisionRow, ...]] | None = Field(
-        None,
-        description="AP and AR by compressed variant, where examples are the boxes that detectors "
-        "find; the key is absent elsewhere.",
+        None, description="The key is absent where an example has one label."
     )
 
     scores: ScoreReport | None = Field(
@@ -357,7 +367,6 @@ class Audit(Part):
         for part, wanted in (
             ("accuracy", names if self.labelled else []),
             ("divergence", [] if self.scores else compressed),
-            ("classes", measured),
             ("subgroups", measured),
             ("gaps", measured),
             ("gallery", [] if self.scores else compressed),
@@ -373,13 +382,14 @@ class Audit(Part):
             ("parity", {name: row for name, row in self.parity.items() if name != DENSE}),
             ("one_model.variants", self.one_model.variants),
             ("clarify.variants", self.clarify.variants),
-            ("labels.changed", self.labels.changed if self.labels else {}),
-            ("precision", self.precision or {}),
             ("scores.means", self.scores.means if self.scores else {}),
             ("robustness.losses", self.robustness.losses if self.robustness else {}),
         ):
             if unknown := sorted(set(rows) - set(compressed)):
                 raise ValueError(f"{part} must name variants of the audit, got {unknown[0]}")
+        every = (row.variant for rows in self.rows.values() for row in rows)
+        if unknown := sorted({name for name in every if name is not None} - set(names)):
+            raise ValueError(f"rows must name variants of the audit, got {unknown[0]}")
         keys = {group.key for group in self.groups}
         rates = (rate for rows in self.subgroups.values() for rate in rows)
         if unknown := sorted({rate.group for rate in rates} - keys):
@@ -400,6 +410,20 @@ class Audit(Part):
     def compressed(self) -> tuple[AuditedVariant, ...]:
         """The variants that are compared with dense."""
         return self.variants[1:]
+
+    def numbers(self, question: str, variant: str | None = None) -> list[Row]:
+        """List the rows of a question; of variants those of one, or of all.
+
+        Args:
+            question: A key of `rows`; one that nobody asked has none.
+            variant: Name of a variant, dense too; None for all.
+        """
+        rows = self.rows.get(question, ())
+        return [row for row in rows if variant in (None, row.variant)]
+
+    def at(self, question: str, variant: str | None = None) -> list[At]:
+        """List the addresses of a question, each with its rows by what they are."""
+        return by_address(self.numbers(question, variant))
 
     @property
     def group_names(self) -> dict[str, str]:

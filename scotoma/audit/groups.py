@@ -6,12 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Spread
+from scotoma.audit.base import Count, Fraction, Part, Quantity, Spread
 
 __all__ = [
     "RATE_NAMES",
     "ClassRates",
-    "ClassRow",
     "Gap",
     "MeasuredGap",
     "Rate",
@@ -24,26 +23,6 @@ RATE_NAMES = {  # what readers call them
     "fnr": "FNR",
     "unanswered": "share unanswered",
 }
-
-
-class ClassRow(Part):
-    """The recall that one class loses, beyond the accuracy that the model loses."""
-
-    class_name: str = Field(alias="class", description="The class.")
-    dense_recall: Fraction | None = Field(description="Recall averaged over dense members.")
-    compressed_recall: Fraction | None = Field(
-        description="Recall averaged over compressed members."
-    )
-    loss: Quantity = Field(
-        description="Recall lost less accuracy lost, a fraction: 0 where the class changes as the "
-        "model does, above 0 where it loses more."
-    )
-    loss_variance: Spread = Field(description="Variance of the loss.")
-    p: Fraction | None = Field(description="Two-sided p-value of \u201cno loss\u201d.")
-    p_adjusted: Fraction | None = Field(
-        description="The same, adjusted over the classes by Benjamini and Hochberg."
-    )
-    significant: Flag = Field(description="Whether p_adjusted is at most 1 - level.")
 
 
 class Rate(Part):

@@ -31,7 +31,7 @@ __all__ = [
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"
 # Keys of an audit that are absent where there is nothing of the kind.
-ABSENT = ("unanswered", "class_rates", "robustness", "labels", "precision", "scores")
+ABSENT = ("unanswered", "class_rates", "robustness", "labels", "scores")
 SHOWN = 60  # characters of a value that a message quotes
 Content = TypeVar("Content")
 
@@ -63,7 +63,7 @@ def parse_audit(content: bytes, shown: str) -> Audit:
     >>> parse_audit(b'{"version": 1}', "run/audit.json")
     Traceback (most recent call last):
     ...
-    scotoma.errors.DataError: run/audit.json must have version 2, got 1; run the audit again \
+    scotoma.errors.DataError: run/audit.json must have version 3, got 1; run the audit again \
 with this version
     """
     try:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from scotoma.answers.note import AdmissionNote
-from scotoma.audit.base import Count, Part
+from scotoma.audit.base import Count, Part, Row
 from scotoma.audit.divergence import Divergence
-from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair
-from scotoma.audit.groups import ClassRow, MeasuredGap, RateChange
-from scotoma.audit.labels import SeveralLabels
+from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPair, SeveralLabels
+from scotoma.audit.groups import MeasuredGap, RateChange
 from scotoma.audit.outcomes import Outcomes
-from scotoma.audit.run_to_run import FairnessRuns
 
-__all__ = ["BiasSection", "DivergenceSection"]
+__all__ = ["BiasSection", "DivergenceSection", "MeasuredDetectors"]
 
 
 class DivergenceSection(Part):
@@ -27,13 +25,10 @@ class DivergenceSection(Part):
 class BiasSection(Part):
     """Which classes and groups are harmed, by compressed variant."""
 
-    classes: dict[str, tuple[ClassRow, ...]] = Field(description="Recall of every class.")
     subgroups: dict[str, tuple[RateChange, ...]] = Field(description="Error rates of groups.")
     gaps: dict[str, tuple[MeasuredGap, ...]] = Field(description="Gaps between groups.")
     clarify: Outcomes = Field(description="Clarify's metrics.")
-    run_to_run: dict[str, tuple[FairnessRuns, ...]] = Field(
-        description="Fairness of every member, by variant, dense too."
-    )
+    rows: dict[str, tuple[Row, ...]] = Field(description="Numbers by question.")
     accuracy: dict[str, Accuracy] = Field(description="Accuracy by variant, dense too.")
     one_model: FewModels = Field(description="How often a few models contradict all of them.")
     collapsed: tuple[str, ...] = Field(
@@ -52,3 +47,10 @@ class BiasSection(Part):
     labels: SeveralLabels | None = Field(
         None, description="Whole examples, where each has several labels."
     )
+
+
+class MeasuredDetectors(Part):
+    """What is measured and noted while files of detections are read."""
+
+    rows: tuple[Row, ...] = Field((), description="AP and AR, of question `boxes`.")
+    admission: tuple[AdmissionNote, ...] = Field((), description="What was guessed or noted.")

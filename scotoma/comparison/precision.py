@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,24 +10,7 @@ from scotoma.detection.average_precision import DetectionScores
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.inputs import Floats
 
-__all__ = ["PrecisionEstimates", "jackknife", "precision_estimates"]
-
-
-@dataclass(frozen=True)
-class PrecisionEstimates:
-    """One of COCO's numbers of two populations.
-
-    Attributes:
-        name: `AP`, `AP50` and so on.
-        dense: Mean over the dense detectors.
-        compressed: Mean over the compressed detectors.
-        change: compressed - dense.
-    """
-
-    name: str
-    dense: Estimate
-    compressed: Estimate
-    change: Estimate
+__all__ = ["jackknife", "precision_estimates"]
 
 
 def precision_estimates(
@@ -37,7 +19,7 @@ def precision_estimates(
     *,
     images: int,
     paired: bool = False,
-) -> list[PrecisionEstimates]:
+) -> dict[str, dict[str, Estimate]]:
     """Estimate COCO's numbers of two populations of detectors, and what changes.
 
     The variance is that of `jackknife` over groups of images plus, from five detectors a side, that
@@ -51,10 +33,11 @@ def precision_estimates(
         paired: Detector m of both derives from the same training run.
 
     Returns:
-        The numbers that have values without groups of images, in their order.
+        `AP`, `AP50` and so on, those that have values without groups of images: `dense` and
+        `compressed`, each a mean over its detectors, and their `change`.
     """
     members = min(len(dense), len(compressed))
-    rows = []
+    rows = {}
     for name in dense[0].without:
         sides = [
             (
@@ -65,20 +48,12 @@ def precision_estimates(
         ]
         (d, d_without), (c, c_without) = sides
         runs = [c - d] if paired else [d, c]
-        rows.append(
-            PrecisionEstimates(
-                name,
-                _estimate(d.mean(), d_without.mean(axis=1), [d], images, len(d)),
-                _estimate(c.mean(), c_without.mean(axis=1), [c], images, len(c)),
-                _estimate(
-                    c.mean() - d.mean(),
-                    c_without.mean(axis=1) - d_without.mean(axis=1),
-                    runs,
-                    images,
-                    members,
-                ),
-            )
-        )
+        lost = c_without.mean(axis=1) - d_without.mean(axis=1)
+        rows[name] = {
+            "dense": _estimate(d.mean(), d_without.mean(axis=1), [d], images, len(d)),
+            "compressed": _estimate(c.mean(), c_without.mean(axis=1), [c], images, len(c)),
+            "change": _estimate(c.mean() - d.mean(), lost, runs, images, members),
+        }
     return rows
 
 

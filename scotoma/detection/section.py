@@ -14,10 +14,9 @@ MOST_ROWS = 24
 def precision_section(findings: Findings) -> Section | None:
     """AP and AR of every variant, the one in focus first; None where examples are no boxes."""
     audit = findings.audit
-    if not audit.precision:
+    found = sorted(audit.at("boxes"), key=lambda at: at["change"].variant != findings.focus)
+    if not found:
         return None
-    names = [variant.name for variant in audit.compressed if variant.name in audit.precision]
-    names.sort(key=lambda name: name != findings.focus)
     runs = " and cover training runs" if audit.scope == "population" else ""
     return Section(
         "precision",
@@ -41,15 +40,12 @@ def precision_section(findings: Findings) -> Section | None:
                 ),
                 [
                     {
-                        "variant": name,
-                        "name": row.name,
-                        "n": row.change.n,
-                        "dense": row.dense,
-                        "compressed": row.compressed,
-                        "change": row.change,
+                        "variant": at["change"].variant,
+                        "name": at["change"].metric,
+                        "n": at["change"].number.n,
+                        **{what: row.number for what, row in at.items()},
                     }
-                    for name in names
-                    for row in audit.precision[name]
+                    for at in found
                 ],
                 stub=2,
                 known=FEW_RUNS,

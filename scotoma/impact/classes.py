@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,6 +57,20 @@ class ClassImpact:
     p: float
     p_adjusted: float
     significant: bool
+
+    @property
+    def numbers(self) -> dict[str, Estimate]:
+        """All of it by what it is, as an audit's rows have it; only the loss has an interval."""
+        n, members, level = self.loss.n, self.loss.members, self.loss.level
+        bare = undefined("only its change has an interval", n=n, members=members, level=level)
+        p = replace(bare, reason=self.loss.reason)
+        return {
+            "dense": replace(bare, value=self.dense_recall),
+            "compressed": replace(bare, value=self.compressed_recall),
+            "beyond accuracy": self.loss,
+            "p": replace(p, value=self.p),
+            "p, adjusted": replace(p, value=self.p_adjusted),
+        }
 
 
 def class_impact(

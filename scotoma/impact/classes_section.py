@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scotoma.audit import Audit
+from scotoma.audit.base import At
 from scotoma.audit.findings import Findings
-from scotoma.audit.groups import ClassRow
 from scotoma.document import Cell, Column, Interval, Section, Table
 from scotoma.document.cells import Ranged
 from scotoma.numbers import FEW_RUNS
@@ -41,7 +41,7 @@ def classes_section(findings: Findings) -> Section | None:
         f"{round(1 - audit.level, 4):g}.",
         stub=2,
         known=FEW_RUNS,
-        most=min(MOST_ROWS, len(audit.classes[names[0]])),
+        most=min(MOST_ROWS, len(audit.at("impact", names[0]))),
         marked=[place for place, row in enumerate(rows) if row["significant"] != "no"],
     )
     return Section(
@@ -62,42 +62,49 @@ def classes_section(findings: Findings) -> Section | None:
 
 def _rows(audit: Audit, variant: str) -> Iterator[dict[str, Cell]]:
     misses = _misses(audit, variant)
-    for row in _ordered(audit, variant):
-        p, value = row.p_adjusted, row.loss.value or 0.0
-        loses = "▼ loses more" if value > 0 else "▲ loses less"
+    for at in _ordered(audit, variant):
+        p, loss, name = at["p, adjusted"].number.value, at["beyond accuracy"].number, _class(at)
+        loses = "▼ loses more" if (loss.value or 0.0) > 0 else "▲ loses less"
         yield {
             "variant": variant,
-            "class": row.class_name,
-            "n": row.loss.n,
-            "beyond": row.loss,
-            "lost": misses.get(row.class_name) or _lost(row),
-            "p": (row.loss.reason or "undefined (no reason was recorded)") if p is None else p,
-            "significant": loses if row.significant else "no",
+            "class": name,
+            "n": loss.n,
+            "beyond": loss,
+            "lost": misses.get(name) or _lost(at),
+            "p": (loss.reason or "undefined (no reason was recorded)") if p is None else p,
+            "significant": loses if p is not None and p <= 1 - audit.level else "no",
         }
 
 
 def shown_classes(audit: Audit, variant: str) -> list[str]:
     """Name the classes whose recall is shown with its interval: of very many the extremes."""
-    names = [row.class_name for row in _ordered(audit, variant)]
+    names = [_class(at) for at in _ordered(audit, variant)]
     if len(names) <= MOST_CLASSES:
         return names
     return [*names[: MOST_CLASSES // 2], *names[-MOST_CLASSES // 2 :]]
 
 
-def _ordered(audit: Audit, variant: str) -> list[ClassRow]:
+def _ordered(audit: Audit, variant: str) -> list[At]:
     """Classes from the largest loss to the largest gain, those without a number last."""
-    return sorted(
-        audit.classes.get(variant, ()),
-        key=lambda row: (row.loss.value is None, -(row.loss.value or 0.0)),
-    )
+
+    def rank(at: At) -> tuple[bool, float]:
+        value = at["beyond accuracy"].number.value
+        return value is None, -(value or 0.0)
+
+    return sorted(audit.at("impact", variant), key=rank)
 
 
-def _lost(row: ClassRow) -> Interval:
-    """The recall that a class loses, of which its row has no interval."""
-    before, after = row.dense_recall, row.compressed_recall
-    value = None if before is None or after is None else before - after
-    reason = row.loss.reason or "no interval was computed"
-    return Interval(value, None, None, row.loss.n, reason, row.loss.note)
+def _class(at: At) -> str:
+    return str(at["beyond accuracy"].class_name)
+
+
+def _lost(at: At) -> Interval:
+    """The recall that a class loses, which has no interval."""
+    before, after = (at[side].number.value for side in ("dense", "compressed"))
+    loss, value = at["beyond accuracy"].number, None
+    if before is not None and after is not None:
+        value = before - after
+    return Interval(value, None, None, loss.n, loss.reason or "no interval was computed", loss.note)
 
 
 def _misses(audit: Audit, variant: str) -> dict[str, Ranged]:

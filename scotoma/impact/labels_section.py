@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
-from scotoma.audit.labels import SeveralLabels
 from scotoma.document import Cell, Column, Section, Table, show
 
 __all__ = ["labels_section"]
@@ -34,12 +34,14 @@ def labels_section(findings: Findings) -> Section | None:
         [
             {
                 "variant": variant.name,
-                "cies": labels.changed[variant.name].cie,
-                "differ": labels.changed[variant.name].disagreement,
-                "floor": labels.changed[variant.name].floor,
-                "excess": labels.changed[variant.name].excess,
+                "cies": at["CIEs"].number.value,
+                "differ": at["disagreement"].number,
+                "floor": at["floor"].number,
+                "excess": at["excess"].number,
             }
             for variant in audit.compressed
+            for at in audit.at("labels", variant.name)
+            if "CIEs" in at
         ],
         f"CIEs among {examples} test examples: a label's most frequent answer changes. The next "
         "columns compare the labels that single models give, over all pairs of models; seeds alone "
@@ -50,11 +52,11 @@ def labels_section(findings: Findings) -> Section | None:
         "pair of both: is this label in this example?",
         "Here an example changes if any of its labels does.",
     ]
-    precision = _precision(labels, [variant.name for variant in audit.compressed])
+    precision = _precision(audit)
     return Section(
         "labels",
         "Whole examples and labels",
-        answer if labels.average_precision else [*answer, NO_SCORES],
+        answer if audit.numbers("labels", audit.dense.name) else [*answer, NO_SCORES],
         [changed, *([precision] if precision.rows else [])],
         folded=True,
         about="any label changes; how scores rank",
@@ -62,7 +64,7 @@ def labels_section(findings: Findings) -> Section | None:
     )
 
 
-def _precision(labels: SeveralLabels, variants: list[str]) -> Table:
+def _precision(audit: Audit) -> Table:
     return Table(
         "average_precision",
         "Average precision of each label",
@@ -73,7 +75,7 @@ def _precision(labels: SeveralLabels, variants: list[str]) -> Table:
             Column("dense", "Dense", "rate"),
             Column("change", "Change, points", "points", drawn=True),
         ),
-        [row for name in variants for row in _rows(labels, name)],
+        [row for variant in audit.compressed for row in _rows(audit, variant.name)],
         "The mean, over examples that have the label, of the precision among all that score at "
         "least as much; the mean over labels is mAP.",
         stub=2,
@@ -81,21 +83,17 @@ def _precision(labels: SeveralLabels, variants: list[str]) -> Table:
     )
 
 
-def _rows(labels: SeveralLabels, variant: str) -> Iterator[dict[str, Cell]]:
-    if variant not in labels.average_precision:
-        return
-    dense, own = labels.average_precision["dense"], labels.average_precision[variant]
-    yield {
-        "variant": variant,
-        "label": "Mean over labels (mAP)",
-        "dense": dense.mean,
-        "change": own.change,
+def _rows(audit: Audit, variant: str) -> Iterator[dict[str, Cell]]:
+    dense = {
+        (row.class_name, row.what): row.number for row in audit.numbers("labels", audit.dense.name)
     }
-    for before, after in zip(dense.labels, own.labels, strict=True):
-        yield {
-            "variant": variant,
-            "label": before.label,
-            "positives": before.positives,
-            "dense": before.value,
-            "change": after.change,
-        }
+    for row in audit.numbers("labels", variant):
+        if row.what == "change":
+            positives = dense.get((row.class_name, "positives"))
+            yield {
+                "variant": variant,
+                "label": row.class_name or "Mean over labels (mAP)",
+                "positives": positives and int(positives.value or 0),
+                "dense": dense[row.class_name, "average precision"],
+                "change": row.number,
+            }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scotoma.audit.groups import ClassRow
+from scotoma.audit.base import At
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.document import complement
 from scotoma.errors import DataError
@@ -93,7 +93,7 @@ def _classes(
         (variant, _gain_of_accuracy(finished, variant), *_moves(impact, audit.examples.classes))
         for variant, impact in impacts.items()
     )
-    sound = {variant: _moved(audit.classes[variant]) for variant in impacts}
+    sound = {variant: _moved(audit.at("impact", variant), 1 - audit.level) for variant in impacts}
     return PaperTable(
         name=name,
         title=title,
@@ -138,16 +138,21 @@ def _corrected(impact: list[ClassImpact]) -> str:
     return f"{(significant & (losses < 0)).sum()} up and {(significant & (losses > 0)).sum()} down"
 
 
-def _moved(rows: tuple[ClassRow, ...]) -> str:
+def _moved(classes: list[At], alpha: float) -> str:
     """Say how many classes the sound protocol finds to move, and the one that moves most."""
-    moved = [(row.loss.value, row) for row in rows if row.significant and row.loss.value]
+    losses = [
+        at["beyond accuracy"]
+        for at in classes
+        if (p := at["p, adjusted"].number.value) is not None and p <= alpha
+    ]
+    moved = [(row.number.value, row) for row in losses if row.number.value]
     if not moved:
         return "none"
     up = sum(loss < 0 for loss, _ in moved)
     _, row = max(moved, key=lambda pair: abs(pair[0]))
     return (
         f"{up} up and {len(moved) - up} down, most of all {row.class_name}, "
-        f"{quantity_text(complement(row.loss), 'points')}"
+        f"{quantity_text(complement(row.number), 'points')}"
     )
 
 

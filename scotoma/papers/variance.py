@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scotoma.audit.run_to_run import FairnessRuns
+from scotoma.audit import Quantity
 from scotoma.bias.fairness import NAMES, fairness_metric
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
@@ -24,8 +24,8 @@ SEEDS = (
 NO_GROUPS = "no groups, so no fairness; name attributes as groups and audit again"
 NO_SPREAD = "one model of each variant has no spread; raise population.models and audit again"
 SPREADS = {
-    ("Overall", "MaxDiff"): "max_diff", ("Overall", "STDEV"): "std",
-    ("Per-class", "MaxDiff"): "class_max_diff", ("Per-class", "STDEV"): "class_std",
+    ("Overall", "MaxDiff"): "MaxDiff", ("Overall", "STDEV"): "STDEV",
+    ("Per-class", "MaxDiff"): "MaxDiff of class", ("Per-class", "STDEV"): "STDEV of class",
 }  # fmt: skip
 PRINTED = ("overall_maxdiff", "overall_std", "perclass_maxdiff", "perclass_std")
 
@@ -55,7 +55,7 @@ def _spreads(finished: FinishedAudit) -> PaperTable:
     rows: list[tuple[Cell, ...]] = []
     for attribute, variant, by_metric in _measured(finished):
         for (level, value), key in SPREADS.items():
-            cells = (in_percent(getattr(by_metric[metric], key)) for metric in NAMES)
+            cells = (_in_percent(by_metric[metric], key) for metric in NAMES)
             rows.append((attribute, variant, f"{level} {value}", *cells))
     if missing := _missing(finished, rows):
         return PaperTable.lacking(name, title, missing, published)
@@ -81,7 +81,7 @@ def _di(finished: FinishedAudit) -> PaperTable:
         )
     ]  # fmt: skip
     rows = tuple(
-        (attribute, variant, *(in_percent(getattr(own["DI"], key)) for key in SPREADS.values()))
+        (attribute, variant, *(_in_percent(own["DI"], key) for key in SPREADS.values()))
         for attribute, variant, own in _measured(finished)
     )
     if missing := _missing(finished, rows):
@@ -130,19 +130,25 @@ def _worked() -> PaperTable:
     )
 
 
-def _measured(
-    finished: FinishedAudit,
-) -> Iterator[tuple[str, str, dict[str, FairnessRuns]]]:
-    """Yield attribute and variant, and the rows of its metrics."""
-    measured = finished.audit.run_to_run
-    for attribute in dict.fromkeys(row.attribute for own in measured.values() for row in own):
-        for variant in (one.name for one in finished.audit.variants if one.name in measured):
-            own = (row for row in measured[variant] if row.attribute == attribute)
-            yield attribute, variant, {row.metric: row for row in own}
+Numbers = dict[str, Quantity]
+
+
+def _in_percent(numbers: Numbers, what: str) -> Cell:
+    return in_percent(numbers[what].value if what in numbers else None)
+
+
+def _measured(finished: FinishedAudit) -> Iterator[tuple[str, str, dict[str, Numbers]]]:
+    """Yield attribute and variant, and the numbers of its metrics by what they are."""
+    found: dict[tuple[str, str], dict[str, Numbers]] = {}
+    for row in finished.audit.numbers("fairness"):
+        own = found.setdefault((row.fact("attribute"), str(row.variant)), {})
+        own.setdefault(str(row.metric), {})[row.what] = row.number
+    for attribute in dict.fromkeys(attribute for attribute, _ in found):
+        yield from ((*at, own) for at, own in found.items() if at[0] == attribute)
 
 
 def _missing(finished: FinishedAudit, rows: Iterable[tuple[Cell, ...]]) -> str:
-    if not finished.audit.run_to_run:
+    if not finished.audit.numbers("fairness"):
         return NO_GROUPS
     known = any(isinstance(cell, float) for row in rows for cell in row)
     return "" if known else NO_SPREAD
@@ -151,9 +157,9 @@ def _missing(finished: FinishedAudit, rows: Iterable[tuple[Cell, ...]]) -> str:
 def _sigmas(finished: FinishedAudit, metric: str) -> str:
     """Put the standard deviation behind further runs: of dense, and of the widest variant."""
     measured = [
-        (f"{variant}, {code_span(attribute)}", own[metric].sigma)
+        (f"{variant}, {code_span(attribute)}", own[metric]["sigma"])
         for attribute, variant, own in _measured(finished)
-        if own[metric].sigma.value is not None
+        if own[metric]["sigma"].value is not None
     ]
     dense = [one for one in measured if one[0].startswith("dense,")]
     widest = max(measured, key=lambda one: one[1].value or 0.0, default=None)
@@ -173,10 +179,9 @@ def _notes(finished: FinishedAudit) -> Iterator[str]:
 
 def _reasons(finished: FinishedAudit) -> str:
     found = {
-        f"{row.metric} is {code_span(row.reason)}"
-        for own in finished.audit.run_to_run.values()
-        for row in own
-        if row.reason
+        f"{row.metric} is {code_span(row.number.reason)}"
+        for row in finished.audit.numbers("fairness")
+        if row.what == "mean" and row.number.reason
     }
     if finished.audit.examples.positive is not None:
         found.add("label.positive names the one class that is measured, so nothing is per class")

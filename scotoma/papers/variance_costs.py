@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,10 +10,8 @@ from typing import Literal
 import numpy as np
 
 from scotoma.audit import Quantity
-from scotoma.audit.run_to_run import FairnessComparison, RunTests
 from scotoma.bias.fairness import NAMES
 from scotoma.document import show
-from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
@@ -29,9 +26,9 @@ from scotoma.runs import (
     compare_techniques,
     count_totals,
 )
-from scotoma.runs.effects import bare
 from scotoma.runs.finding import SIGN_WORDS
 from scotoma.runs.techniques import costs_of
+from scotoma.verdict.evidence import read_estimate
 
 __all__ = ["cost_tables", "heatmaps"]
 
@@ -91,13 +88,13 @@ def heatmaps(finished: FinishedAudit) -> list[PaperTable]:
             "Figure 1", "Where mean bias moves, and how far", NAMES, _bias,
             f"adjusted for all metrics and attributes of a variant (Benjamini and Hochberg), bias "
             f"{_counted([one.moves('mean') for one in sound.cells])}"
-            f"{_clearest(finished, 'u_p_adjusted')}.",
+            f"{_clearest(finished, 'U')}.",
         ),
         figure(
             "Figure 2", "Where the variance of bias moves", NAMES, _variance,
             "adjusted, the variance of bias "
             f"{_counted([one.spread_moves for one in sound.cells])}"
-            f"{_clearest(finished, 'levene_p_adjusted')}.",
+            f"{_clearest(finished, 'raw Levene')}.",
         ),
         figure(
             "Figure 3", "Where accuracy and its variance move", ("accuracy", "variance"), _accuracy,
@@ -147,34 +144,22 @@ def _study() -> _Pairs:
 def _of_run(finished: FinishedAudit, protocol: StatisticsProtocol) -> _Pairs:
     """Read the tests of each variant, attribute and metric from a run."""
     audit = finished.audit
-    attributes = {row.attribute for own in audit.run_to_run.values() for row in own}
+    attributes = {row.fact("attribute") for row in audit.numbers("fairness")}
     cells: list[RunFinding] = []
     accuracy = {}
     for variant in finished.compressed:
-        for row in audit.run_to_run.get(variant, ()):
-            if row.compared is None:
+        for at in audit.at("fairness", variant):
+            if "difference" not in at:
                 continue
-            of = variant if len(attributes) == 1 else f"{variant}, {row.attribute}"
+            row = at["difference"]
+            of = variant if len(attributes) == 1 else f"{variant}, {row.fact('attribute')}"
             if of not in accuracy:
                 before, after = (_known(finished, name) for name in (audit.dense.name, variant))
                 accuracy[of] = _compared(before, after, protocol)
-            cell = RunFinding(of, row.metric, _numbers(row.compared, protocol), protocol=protocol)
+            numbers = {what: read_estimate(one.number) for what, one in at.items()}
+            cell = RunFinding(of, str(row.metric), numbers, protocol=protocol)
             cells.append(replace(cell, costs=costs_of(cell, accuracy[of])))
     return _Pairs(cells, accuracy)
-
-
-def _numbers(compared: FairnessComparison, protocol: StatisticsProtocol) -> dict[str, Estimate]:
-    tests: RunTests = getattr(compared, protocol)
-    form, u, levene = "raw", "U p, adjusted", "raw Levene p, adjusted"
-    if protocol == "published":
-        form, u, levene = "relative", "one-sided U p", "relative Levene p"
-    values = {
-        "difference": compared.difference.value, "Cohen's d": compared.cohens_d.value,
-        u: tests.u_p_adjusted, levene: tests.levene_p_adjusted,
-        f"{form} spread": tests.spread_ratio.value,
-    }  # fmt: skip
-    n = compared.difference.n
-    return {what: bare(math.nan if one is None else one, n) for what, one in values.items()}
 
 
 def _known(finished: FinishedAudit, variant: str) -> list[float]:
@@ -230,23 +215,21 @@ def _counted(signs: Sequence[str]) -> str:
     return f"moves in {up + down} of {len(signs)} pairs: {up} up, {down} down"
 
 
-def _clearest(finished: FinishedAudit, test: Literal["u_p_adjusted", "levene_p_adjusted"]) -> str:
+def _clearest(finished: FinishedAudit, test: Literal["U", "raw Levene"]) -> str:
     """Put the effect of the smallest adjusted p, with its interval over training runs."""
     tested = [
-        (p, f"{row.metric} of {code_span(row.attribute)} under {variant}", row.compared)
+        (p, f"{one.metric} of {code_span(one.fact('attribute'))} under {variant}", at)
         for variant in finished.compressed
-        for row in finished.audit.run_to_run.get(variant, ())
-        if row.compared is not None and (p := getattr(row.compared.sound, test)) is not None
+        for at in finished.audit.at("fairness", variant)
+        if (one := at.get(f"{test} p, adjusted")) and (p := one.number.value) is not None
     ]
     if not tested:
         return ""
-    p, where, compared = min(tested, key=lambda one: one[0])
-    if test == "u_p_adjusted":
-        effect = f"Cohen's d {quantity_text(compared.cohens_d, 'effect')}"
+    p, where, at = min(tested, key=lambda one: one[0])
+    if test == "U":
+        effect = "Cohen's d " + quantity_text(at["Cohen's d"].number, "effect")
     else:
-        effect = (
-            f"ratio of standard deviations {quantity_text(compared.sound.spread_ratio, 'ratio')}"
-        )
+        effect = f"ratio of standard deviations {quantity_text(at['raw spread'].number, 'ratio')}"
     return f"; smallest p {show(p, 'p').value}: {where}, {effect}"
 
 

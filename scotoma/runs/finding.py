@@ -106,14 +106,18 @@ def finding_rows(findings: Mapping[str, Iterable[RunFinding]]) -> pl.DataFrame:
         is null, and `reason` says why.
     """
     from scotoma.audit import Quantity  # costly to import
-    from scotoma.audit.rows import SCHEMA, VARIANCE, Row
+    from scotoma.audit.base import Row
+    from scotoma.audit.rows import SCHEMA, VARIANCE, cells
 
     rows = [
-        Row(
-            question, one.variant or None, one.metric, one.technique,
-            one.class_name if what.endswith(" of class") else None,
-            (("against", one.base),) if one.base else (), what, Quantity.of(of), None,
-        ).cells
+        cells(
+            question,
+            Row(
+                variant=one.variant or None, metric=one.metric, group=one.technique,
+                class_name=one.class_name if what.endswith(" of class") else None,
+                facts={"against": one.base} if one.base else {}, what=what, number=Quantity.of(of),
+            ),
+        )
         for question, every in findings.items() for one in every for what, of in one.numbers.items()
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=SCHEMA, orient="row").drop(VARIANCE)

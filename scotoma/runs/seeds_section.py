@@ -22,7 +22,7 @@ VARIANT = Column("variant", "Variant")
 def seeds_section(findings: Findings) -> Section | None:
     """What models of other seeds differ by; None without labels and without groups."""
     audit = findings.audit
-    if not audit.labelled and not audit.run_to_run:
+    if not audit.labelled and not audit.numbers("fairness"):
         return None
     members, trap, fairness = _members(findings), _trap(findings), _fairness(findings)
     several = [row for row in members.rows if row["deviation"] is not None]
@@ -170,34 +170,36 @@ def _fairness(findings: Findings) -> Table:
     audit = findings.audit
     order = [variant.name for variant in audit.variants]
     names = sorted(order, key=lambda name: name != findings.focus)
-    attributes = list(
-        dict.fromkeys(row.attribute for rows in audit.run_to_run.values() for row in rows)
-    )
+    attributes = [*dict.fromkeys(row.fact("attribute") for row in audit.numbers("fairness"))]
     rows: list[dict[str, Cell]] = []
     for name in names:
-        for row in audit.run_to_run.get(name, ()):
+        for at in audit.at("fairness", name):
+            if "mean" not in at:  # of the class that moves most
+                continue
+            one = at["mean"]
+            attribute, several = one.fact("attribute"), len(one.models) > 1
             cells: dict[str, Cell] = {
                 "variant": name,
-                "attribute": findings.name(row.attribute),
-                "metric": f"fairness.{row.metric}",
-                "members": row.members,
-                "mean": Interval(None, reason=row.reason) if row.mean is None else row.mean,
-                "max_diff": row.max_diff,
-                "sigma": row.sigma,
-                "values": _joined(row.values) if row.members > 1 else "",
-                "place": attributes.index(row.attribute) * len(order) + order.index(name),
+                "attribute": findings.name(str(attribute)),
+                "metric": f"fairness.{one.metric}",
+                "members": len(one.models),
+                "mean": one.number if one.number.value is None else one.number.value,
+                "max_diff": at["MaxDiff"].number.value,
+                "sigma": at["sigma"].number,
+                "values": _joined(one.models) if several else "",
+                "place": attributes.index(attribute) * len(order) + order.index(name),
             }
-            if row.compared is not None:
-                sound = row.compared.sound
+            if "difference" in at:
                 cells |= {
-                    "difference": row.compared.difference,
-                    "d": row.compared.cohens_d,
-                    "p": sound.u_p_adjusted,
-                    "ratio": sound.spread_ratio,
-                    "p_spread": sound.levene_p_adjusted,
+                    "difference": at["difference"].number,
+                    "d": at["Cohen's d"].number,
+                    "p": at["U p, adjusted"].number.value,
+                    "ratio": at["raw spread"].number,
+                    "p_spread": at["raw Levene p, adjusted"].number.value,
                 }
             elif name != audit.dense.name:
-                cells["difference"] = Interval(None, reason=row.reason or NOT_COMPARED)
+                reason = one.number.reason or NOT_COMPARED
+                cells["difference"] = Interval(None, reason=reason)
             rows.append(cells)
     drawn = _most_moved(rows)
     for cells in rows:

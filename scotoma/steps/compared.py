@@ -17,7 +17,7 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import as_text, read_audit, read_gate, write_part
-from scotoma.audit.precision import MeasuredDetectors
+from scotoma.audit.sections import MeasuredDetectors
 from scotoma.comparison.answers import RIGHT
 from scotoma.comparison.detectors import ComparedBoxes
 from scotoma.comparison.logs import ComparedLogs
@@ -26,7 +26,7 @@ from scotoma.config import load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
-from scotoma.config.sections import SliceSettings
+from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND, MEASURED, MISSED

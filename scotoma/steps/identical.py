@@ -152,14 +152,21 @@ def _finished(place: str) -> IdenticalRuns:
     run, audit = Run.open(place), read_audit(Path(place, "audit.json"))
     records = [read_json(run.member("dense", k).with_suffix(".json"))
                for k in range(audit.dense.members)]  # fmt: skip
-    rows = {f"{row.attribute} {row.metric}": row for row in audit.run_to_run["dense"]}
+    rows = {
+        f"{row.fact('attribute')} {row.metric}": row
+        for row in audit.numbers("fairness", "dense")
+        if row.models
+    }
     accuracy = np.array(audit.accuracy["dense"].members, float)
-    fair = {what: np.array(row.values, float) for what, row in rows.items() if not row.reason}
+    undefined = {what: row.number.reason for what, row in rows.items() if row.number.reason}
+    fair = {
+        what: np.array(row.models, float) for what, row in rows.items() if what not in undefined
+    }
     seconds = read_json(run.path("identical.json"))["seconds"]
     return IdenticalRuns(
         place,
         {ACCURACY: accuracy, **fair},
-        {what: row.reason for what, row in rows.items() if row.reason},
+        undefined,
         len({record["sha256"] for record in records}),
         records[0]["hardware"]["device"],
         [seconds.get(str(k), math.nan) for k in range(len(records))],

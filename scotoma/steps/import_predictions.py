@@ -14,7 +14,7 @@ from scotoma import progress
 from scotoma.answers.admission import NO_ANSWER, NO_LABEL, unanswered_note
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import read_part, write_part
-from scotoma.audit.precision import MeasuredDetectors
+from scotoma.audit.sections import MeasuredDetectors
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.parts import PartDigests, part_digest
 from scotoma.detection.average_precision import DetectionScores, detection_scores, image_groups
@@ -72,14 +72,16 @@ def detectors_of(
     from scotoma.comparison.precision import precision_estimates
 
     dense, *others = scores or [""]
-    rows = {
-        name: precision_estimates(
-            scores[dense], scores[name], images=images, paired=paired.get(name, False)
-        )
+    rows = [
+        {"variant": name, "metric": metric, "what": what, "number": number}
         for name in others
-    }
+        for metric, numbers in precision_estimates(
+            scores[dense], scores[name], images=images, paired=paired.get(name, False)
+        ).items()
+        for what, number in numbers.items()
+    ]
     told = [note.as_dict() for note in dict.fromkeys(notes)]
-    return MeasuredDetectors.model_validate(jsonable({"precision": rows, "admission": told}))
+    return MeasuredDetectors.model_validate(jsonable({"rows": rows, "admission": told}))
 
 
 def read_detectors(run: Run) -> MeasuredDetectors | None:

@@ -16,11 +16,10 @@ from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import NumberedClasses, Pair
 from scotoma.audit import Audit, GateFile, as_text
 from scotoma.audit.document import DENSE
-from scotoma.audit.precision import MeasuredDetectors
-from scotoma.audit.sections import BiasSection, DivergenceSection
+from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
-from scotoma.config.sections import SliceSettings
+from scotoma.config.measuring import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.document.jsonable import jsonable

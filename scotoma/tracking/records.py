@@ -54,7 +54,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f
 
 # Parts of audit.json without numbers of a variant, and tables of single classes, slices, members:
 # audit.json and numbers.parquet, which are attached, have them whole.
-WITHOUT = {"accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
+WITHOUT = {"rows", "accuracy", "classes", "class_rates", "gallery", "groups", "one_model", "parity"}
 TABLES = {"slices", "lattice", "members", "examples", "null"}
 # Texts of a row that are no part of its address.
 REMARKS = {"note", "reason", "sentence", "summary", "unlabelled", "variant", "unit"}
@@ -327,6 +327,11 @@ def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant |
         if part not in WITHOUT:
             for address, number in _numbers(getattr(audit, part), (part,), name, names):
                 numbers.setdefault(address, number)
+    for question in audit.rows:
+        for row in audit.numbers(question, name):
+            if row.class_name is None and (row.number.reason or row.number.low is not None):
+                words = (row.group, question, *row.facts.values(), row.metric, row.what)
+                numbers[tuple(f"{word}" for word in words if word is not None)] = row.number
     if divergence := audit.divergence.get(name):
         numbers["divergence", "cie", "count"] = divergence.cie.cie.count
     if search := audit.slices.get(name):
@@ -461,8 +466,9 @@ def _member(
     if audit.scores is not None:
         record.number("mean_score", audit.scores.variants[name].members[index])
     values: dict[tuple[str, ...], tuple[Any, str]] = {
-        ("fairness", row.attribute, row.metric): (row.values[index], row.reason)
-        for row in audit.run_to_run.get(name, ())
+        ("fairness", row.fact("attribute"), str(row.metric)): (row.models[index], row.number.reason)
+        for row in audit.numbers("fairness", name)
+        if row.models
     }
     for one in audit.clarify.members.get(name, ()):
         values["clarify", _about(one), one.metric] = (

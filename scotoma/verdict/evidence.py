@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from scotoma.audit import Audit, Quantity
-from scotoma.audit.rows import Row, estimate_rows
+from scotoma.audit.base import At, by_address
+from scotoma.audit.rows import estimate_rows
 from scotoma.numbers import Estimate, Variance
 
-__all__ = ["At", "AuditRows", "Rise", "by_address", "known", "null_if_nan", "read_estimate"]
-
-At = Mapping[str, Row]  # the rows of one address, by what they are
+__all__ = ["At", "AuditRows", "Rise", "known", "null_if_nan", "read_estimate"]
 
 
 @dataclass(frozen=True)
@@ -83,17 +82,10 @@ class AuditRows:
         """List the addresses that have a number, in the order of the audit."""
         if question not in self._questions:
             rows = estimate_rows(self.audit, question, self.variant)
-            own = (row for row in rows if row.variant in (None, self.variant))
-            self._questions[question] = by_address(own)
+            self._questions[question] = by_address(
+                row for row in rows if row.variant in (None, self.variant)
+            )
         return [at for at in self._questions[question] if what in at]
-
-
-def by_address(rows: Iterable[Row]) -> list[At]:
-    """Put the rows of each address together."""
-    addresses: dict[tuple[object, ...], dict[str, Row]] = {}
-    for row in rows:
-        addresses.setdefault(row[1:6], {})[row.what] = row
-    return list(addresses.values())
 
 
 def read_estimate(quantity: Quantity) -> Estimate:

@@ -18,13 +18,13 @@ import numpy as np
 
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, Quantity
+from scotoma.audit.base import At, Row
 from scotoma.audit.gate import LevelTest
-from scotoma.audit.rows import Row
 from scotoma.bias.member_fairness import MOST_GROUPS
 from scotoma.config.gate_levels import OF_LABELS, LevelRule, neutral
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.estimate import inverse_link, link
-from scotoma.verdict.evidence import At, AuditRows, known, read_estimate
+from scotoma.verdict.evidence import AuditRows, known, read_estimate
 from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
 
 __all__ = [
@@ -65,9 +65,11 @@ def level_rows(rows: AuditRows, metric: str) -> Iterator[At]:
                     known(value), error, max(n - 1, 1), n=n, members=1, scale=scale
                 )
             numbers[f"member {member}"] = Quantity.of(alone)
-        facts = ("attribute", attribute), ("where", where)
-        place = partial(Row, "levels", rows.variant, metric, group, None, facts)
-        yield {what: place(what, number, None) for what, number in numbers.items()}
+        place = partial(
+            Row, variant=rows.variant, metric=metric, group=group,
+            facts={"attribute": attribute, "where": where},
+        )  # fmt: skip
+        yield {what: place(what=what, number=number) for what, number in numbers.items()}
 
 
 def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
@@ -97,18 +99,19 @@ def _of_clarify(rows: AuditRows, metric: str) -> Iterator[Level]:
 def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
     audit, of_dense = rows.audit, {}
     for variant in ("dense", rows.variant):
-        for row in audit.run_to_run.get(variant, ()):
+        for at in audit.at("fairness", variant):
+            row, attribute = at["mean"], at["mean"].fact("attribute")
             if row.metric != metric.partition(".")[2]:
                 continue
-            values, se = ([known(one) for one in own] for own in (row.values, row.se))
-            reason = row.reason or _no_error(audit, metric, row.attribute)
+            values, se = ([known(one) for one in own] for own in (row.models, row.models_se))
+            reason = row.number.reason or _no_error(audit, metric, attribute)
             mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
             if variant == "dense":
-                of_dense[row.attribute] = {"dense": Quantity.of(mean)}
+                of_dense[attribute] = {"dense": Quantity.of(mean)}
                 continue
-            numbers = {"mean": Quantity.of(mean)} | of_dense.get(row.attribute, {})
+            numbers = {"mean": Quantity.of(mean)} | of_dense.get(attribute, {})
             own = zip(values, se, strict=True)
-            yield row.attribute, "all", f"{metric} of {row.attribute}", numbers, own
+            yield attribute, "all", f"{metric} of {attribute}", numbers, own
 
 
 def _no_error(audit: Audit, metric: str, attribute: str) -> str:

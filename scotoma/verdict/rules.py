@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scotoma.answers.group_keys import parse_group_key
+from scotoma.audit.base import At, Row
 from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.audit.rows import Row
 from scotoma.config.gate import (
     ChangedRule,
     ChangeRule,
@@ -26,16 +26,16 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.config.gate_changes import ScoreRule
 from scotoma.config.gate_groups import (
     refuse_rules_about_labels,
     refuse_rules_of_other_kind,
     refuse_unknown_groups,
 )
+from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
-from scotoma.verdict.evidence import At, AuditRows, Rise, known
+from scotoma.verdict.evidence import AuditRows, Rise, known
 from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions, level_rows
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question, rise_question, unanswered

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from scotoma.audit import Audit, Quantity
+from scotoma.audit.base import At, Row, by_address
 from scotoma.audit.document import DENSE
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.audit.rows import Row
 from scotoma.config.gate import GateRules, SincePreviousRule
 from scotoma.numbers import Estimate, holm, undefined
-from scotoma.verdict.evidence import At, by_address, read_estimate
+from scotoma.verdict.evidence import read_estimate
 
 __all__ = ["EXCESS", "Before", "Change", "changes", "judged", "rise_since"]
 
@@ -128,8 +128,8 @@ class Before:
             return []
         return by_address(
             Row(
-                "since_previous", variant, one.metric, one.group, None, (), "change",
-                Quantity.of(one.change), None,
+                variant=variant, metric=one.metric, group=one.group, what="change",
+                number=Quantity.of(one.change),
             )
             for one in changes(before, self.audit, variant)
         )  # fmt: skip

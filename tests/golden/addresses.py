@@ -9,10 +9,12 @@ it is replaced, and the golden files stay.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import polars as pl
+
+from scotoma.runs.effects import sawilowsky
 
 __all__ = ["FIELDS", "Address", "Rows", "rows_of"]
 
@@ -42,10 +44,10 @@ FIELDS = (
 )  # fmt: skip
 # Section of audit.json: the question that it answers.
 QUESTIONS = {
-    "accuracy": "accuracy", "classes": "impact", "clarify": "clarify", "divergence": "divergence",
+    "accuracy": "accuracy", "clarify": "clarify", "divergence": "divergence",
     "examples": "examples", "gaps": "gaps", "groups": "groups", "labels": "labels",
-    "one_model": "one model", "parity": "parity", "precision": "boxes", "robustness": "robustness",
-    "run_to_run": "fairness", "scores": "scores", "slices": "slices", "subgroups": "rates",
+    "one_model": "one model", "parity": "parity", "robustness": "robustness",
+    "scores": "scores", "slices": "slices", "subgroups": "rates",
     "unanswered": "rates", "variants": "variants",
 }  # fmt: skip
 # What is about files, texts or single examples, or says how it was asked.
@@ -68,7 +70,6 @@ WORDS = {
 FACETS = ("attribute", "disadvantaged", "advantaged", "metric")
 IDENTITY: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("technique", "baseline"),
-    "average_precision": (),
     "bias": ("category", "context"),
     "bias.clarify": ("column", *FACETS[1:]),
     "by_corruption": ("variant", "kind"),
@@ -90,7 +91,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "flips": ("kind",),
     "gaps": ("metric", "attribute", "group_a", "group_b"),
     "groups": ("group", "key"),
-    "labels": ("label",),
     "ledger": ("group",),
     "losses": ("metric", "group", "family"),
     "matched": ("variant", "matched", "family"),
@@ -101,7 +101,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "precision": ("name",),
     "quantiles": ("group", "share"),
     "rows": ("variant", "group", "family"),
-    "run_to_run": ("metric", "attribute"),
     "selection": ("attribute", "group"),
     "sets": ("name",),
     "slices": ("text",),
@@ -245,8 +244,10 @@ def _records(columns: Mapping[str, Any], key: str) -> Iterator[tuple[dict[str, A
 def _audit(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
     """audit.json."""
     variants = frozenset(variant["name"] for variant in content["variants"])
+    for question, own in content["rows"].items():
+        STORED[question](rows, question, own)
     for section, part in content.items():
-        if section in NO_NUMBERS or section == "level":
+        if section in NO_NUMBERS or section in ("level", "rows"):
             continue
         at = Address(QUESTIONS[section])
         if section == "variants":
@@ -258,6 +259,99 @@ def _audit(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
             _walk(rows, kept, at, section, variants)
         else:
             _walk(rows, part, at, section, variants)
+
+
+def _row_address(question: str, row: Mapping[str, Any], *conditions: str) -> Address:
+    """The address of a row of audit.json, without what it is."""
+    own = [row.get(key) or "" for key in ("variant", "metric", "group", "class")]
+    facts = row.get("facts", {})
+    told = ", ".join(f"{key}={facts[key]}" for key in conditions if key in facts)
+    return Address(question, *own, told)
+
+
+def _estimate(rows: _Collected, at: Address, number: Mapping[str, Any]) -> None:
+    for field in FIELDS:
+        rows.add(at, field, number.get(field))
+
+
+def _fairness(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Numbers of models of other seeds; a p-value or a mean has a value only."""
+    for row in found:
+        at = _row_address(question, row, "attribute")._replace(class_name="")
+        what, value = row["what"], row["number"]["value"]
+        of_class = what.endswith(" of class")
+        if what == "mean":
+            rows.add(at._replace(what="mean"), "value", value)
+            rows.add(at._replace(what="members"), "value", len(row["models"]))
+            for key, own in (("values", "models"), ("se", "models_se")):
+                for place, one in enumerate(row.get(own, ())):
+                    rows.add(at._replace(what=f"{key}.{place}"), "value", one)
+        elif what in ("MaxDiff", "STDEV") or of_class:
+            name = {"MaxDiff": "max_diff", "STDEV": "std"}[what.removesuffix(" of class")]
+            rows.add(at._replace(what=f"{'class_' * of_class}{name}"), "value", value)
+            if of_class:
+                rows.add(at._replace(what="worst_class"), "value", row["class"])
+        elif what == "sigma":
+            _estimate(rows, at._replace(what="sigma"), row["number"])
+        elif what in ("difference", "Cohen's d"):
+            _estimate(rows, at._replace(what=f"compared.{OF_RUNS[what]}"), row["number"])
+            if what == "Cohen's d":
+                rows.add(at._replace(what="compared.effect"), "value", sawilowsky(_nan(value)))
+        else:
+            for protocol, names in BY_PROTOCOL.items():
+                if what not in names:
+                    continue
+                own = at._replace(what=f"compared.{protocol}.{names[what]}")
+                if names[what] == "spread_ratio":
+                    _estimate(rows, own, row["number"])
+                else:
+                    rows.add(own, "value", value)
+                    if protocol == "published":  # which adjusts nothing
+                        rows.add(own._replace(what=f"{own.what}_adjusted"), "value", value)
+
+
+def _impact(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Recall of each class; only what it loses beyond accuracy has an interval."""
+    alone = {"dense": "dense_recall", "compressed": "compressed_recall", "p": "p"}
+    for row in found:
+        at, value = _row_address(question, row)._replace(metric=""), row["number"]["value"]
+        if row["what"] == "beyond accuracy":
+            _estimate(rows, at._replace(what="loss"), row["number"])
+            for part, own in row["spread"].items():
+                rows.add(at._replace(what=f"loss_variance.{part}"), "value", own)
+        elif row["what"] == "p, adjusted":
+            rows.add(at._replace(what="p_adjusted"), "value", value)
+            significant = value is not None and value <= 1 - row["number"]["level"] + 1e-15
+            rows.add(at._replace(what="significant"), "value", significant)
+        else:
+            rows.add(at._replace(what=alone[row["what"]]), "value", value)
+
+
+def _labels(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Whole examples, and average precision of each label and of all."""
+    for row in found:
+        at, what = _row_address(question, row)._replace(metric=""), row["what"]
+        if "metric" not in row:
+            name = f"changed.{'cie' if what == 'CIEs' else what}"
+        else:
+            own = "labels.value" if "class" in row else "mean"
+            last = {"average precision": own}.get(what, f"{'labels.' * ('class' in row)}{what}")
+            name = f"average_precision.{last}"
+        if what in ("CIEs", "positives"):
+            rows.add(at._replace(what=name), "value", row["number"]["value"])
+        else:
+            _estimate(rows, at._replace(what=name), row["number"])
+
+
+def _boxes(rows: _Collected, question: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """AP and AR."""
+    for row in found:
+        at = _row_address(question, row)._replace(metric="", condition=f"name={row['metric']}")
+        _estimate(rows, at._replace(what=row["what"]), row["number"])
+
+
+def _nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _gate(rows: _Collected, content: Mapping[str, Any], _: str) -> None:
@@ -400,6 +494,10 @@ def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
     _any(rows, kept, name)
 
 
+# Question whose numbers are rows of audit.json: how they are read.
+STORED: Mapping[str, Callable[[_Collected, str, Any], None]] = {
+    "boxes": _boxes, "fairness": _fairness, "impact": _impact, "labels": _labels,
+}  # fmt: skip
 READERS: Mapping[str, Callable[[_Collected, Any, str], None]] = {
     "audit": _audit, "gate": _gate, "numbers": _numbers, "divergence": _divergence,
     "bias": _any, "comparison": _comparison, "slices": _any, "variance": _of_runs,

@@ -8,12 +8,11 @@ import pytest
 
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
-from scotoma.audit.labels import SeveralLabels
 from scotoma.document import Section, Table
 from scotoma.impact.classes_section import classes_section, shown_classes
 from scotoma.impact.groups_section import groups_section, whom
 from scotoma.impact.labels_section import labels_section
-from tests.audits import filled, gate_file, whole
+from tests.audits import class_rows, gate_file, rows_at, whole
 from tests.sections import chart, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
@@ -146,19 +145,23 @@ def test_without_labels_there_are_no_rates() -> None:
     ]
 
 
+def lost(name: str, loss: dict[str, Any], p: float | None = None, *recalls: float) -> Any:
+    """The rows of one class."""
+    before, after = recalls or (None, None)
+    whole = {"dense": before, "compressed": after, "beyond accuracy": loss, "p, adjusted": p}
+    return class_rows("pruned", name, whole)
+
+
 CLASSES = [
-    {"class": "a", "loss": {"value": 0.01, "low": -0.01, "high": 0.03, "n": 90},
-     "p_adjusted": 0.4, "dense_recall": 0.9, "compressed_recall": 0.85},
-    {"class": "b", "loss": {"value": 0.05, "low": 0.02, "high": 0.08, "n": 110},
-     "p_adjusted": 0.002, "significant": True},
-    {"class": "c", "loss": {"value": None, "reason": "no examples"}, "p_adjusted": None},
-    {"class": "d", "loss": {"value": -0.05, "low": -0.08, "high": -0.02, "n": 110},
-     "p_adjusted": 0.0004, "significant": True},
-]  # fmt: skip
+    *lost("a", {"value": 0.01, "low": -0.01, "high": 0.03, "n": 90}, 0.4, 0.9, 0.85),
+    *lost("b", {"value": 0.05, "low": 0.02, "high": 0.08, "n": 110}, 0.002),
+    *lost("c", {"value": None, "reason": "no examples"}),
+    *lost("d", {"value": -0.05, "low": -0.08, "high": -0.02, "n": 110}, 0.0004),
+]
 
 
 def test_classes_go_from_the_largest_loss_to_the_largest_gain() -> None:
-    audit = whole({**CONTENT, "classes": {"pruned": CLASSES}})
+    audit = whole({**CONTENT, "rows": {"impact": CLASSES}})
     shown = table(section(classes_section(Findings(audit, None, "pruned"))), "classes")
     rows = {row[1]: row for row in texts(shown)}
     assert list(rows) == ["b", "a", "d", "c"]
@@ -176,45 +179,44 @@ def test_the_other_of_two_classes_loses_what_the_positive_one_gains_falsely() ->
     rows = [rate("all", "fpr", absolute={"value": 0.3, "low": 0.2, "high": 0.4})]
     examples = {"classes": ["a", "b"], "positive": "b"}
     content = {**CONTENT, "examples": examples, "subgroups": {"pruned": rows}, "gaps": {}}
-    audit = whole({**content, "classes": {"pruned": CLASSES[:2]}})
+    audit = whole({**content, "rows": {"impact": CLASSES[:8]}})
     shown = table(section(classes_section(Findings(audit, None, "pruned"))), "classes")
     rows_of = {row[1]: row[4] for row in texts(shown)}
     assert rows_of["a"] == "+30.00 [+20.00, +40.00]"
 
 
 def test_of_very_many_classes_the_extremes_have_intervals() -> None:
-    many = [{"class": str(i), "loss": {"value": i / 1000}} for i in range(100)]
-    audit = whole({**CONTENT, "classes": {"pruned": many}})
+    many = [row for i in range(100) for row in lost(str(i), {"value": i / 1000})]
+    audit = whole({**CONTENT, "rows": {"impact": many}})
     shown = shown_classes(audit, "pruned")
     assert (shown[0], shown[29], shown[30], shown[-1]) == ("99", "70", "29", "0")
     assert shown_classes(audit, "int8") == []
 
 
-def precision(mean: float, change: float | None) -> dict[str, Any]:
-    moved = None if change is None else {"value": change, "low": change - 0.01,
-                                         "high": change + 0.01}  # fmt: skip
-    return {
-        "mean": {"value": mean, "low": mean - 0.1, "high": mean + 0.1}, "change": moved,
-        "labels": [{"label": "cup", "positives": 12, "value": {"value": mean}, "change": moved}],
-    }  # fmt: skip
+def precision(variant: str, mean: float, change: float | None = None) -> list[dict[str, Any]]:
+    at = {"variant": variant, "metric": "average precision"}
+    numbers: dict[str, Any] = {
+        "average precision": {"value": mean, "low": mean - 0.1, "high": mean + 0.1}
+    }
+    if change is not None:
+        numbers["change"] = {"value": change, "low": change - 0.01, "high": change + 0.01}
+    of_cup = numbers | {"average precision": {"value": mean}, "positives": 12}
+    return [*rows_at(at, numbers), *rows_at(at | {"class": "cup"}, of_cup)]
 
 
-def labels(average: dict[str, Any]) -> Table | Section:
-    row = {
-        "cie": 31, "floor": {"value": 0.02}, "disagreement": {"value": 0.05},
+def labels(average: list[dict[str, Any]]) -> Table | Section:
+    changed = {
+        "CIEs": 31, "floor": {"value": 0.02}, "disagreement": {"value": 0.05},
         "excess": {"value": 0.03, "low": 0.01, "high": 0.05},
     }  # fmt: skip
-    content = {
-        "names": ["cup", "cat"], "attribute": "label", "examples": 600,
-        "changed": {"int8": row, "pruned": row}, "average_precision": average,
-    }  # fmt: skip
-    part = SeveralLabels.model_validate(filled(SeveralLabels, content))
-    audit = whole(CONTENT).model_copy(update={"labels": part})
+    rows = [row for name in ("int8", "pruned") for row in rows_at({"variant": name}, changed)]
+    described = {"names": ["cup", "cat"], "attribute": "label", "examples": 600}
+    audit = whole({**CONTENT, "rows": {"labels": rows + average}, "labels": described})
     return section(labels_section(Findings(audit, None, "pruned")))
 
 
 def test_whole_examples_and_labels_have_tables_of_their_own() -> None:
-    average = {"dense": precision(0.7, None), "int8": precision(0.6, -0.1)}
+    average = [*precision("dense", 0.7), *precision("int8", 0.6, -0.1)]
     shown = labels(average)
     assert isinstance(shown, Section)
     assert texts(table(shown, "labels_changed"))[0] == [
@@ -224,7 +226,7 @@ def test_whole_examples_and_labels_have_tables_of_their_own() -> None:
         ["int8", "Mean over labels (mAP)", "", "70.00% [60.00, 80.00]", "−10.00 [−11.00, −9.00]"],
         ["int8", "cup", "12", "70.00% (no interval)", "−10.00 [−11.00, −9.00]"],
     ]
-    without = labels({})
+    without = labels([])
     assert isinstance(without, Section)
     assert without.answer[-1].startswith("No scores were kept")
     assert labels_section(Findings(whole(CONTENT), None, "pruned")) is None

@@ -107,7 +107,7 @@ def unknown_numbers(page: str, content: dict, *others: dict) -> list[str]:
     for found in content["accuracy"].values():
         if len(found["members"]) > 1:
             known |= printed(statistics.stdev(found["members"]))
-    for part in ("variants", "gallery", "classes"):
+    for part in ("variants", "gallery"):
         for rows in content[part].values() if isinstance(content[part], dict) else [content[part]]:
             known.add(str(len(rows)))
     known.add(str(len(content["examples"]["classes"])))

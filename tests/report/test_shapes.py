@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.audits import addresses
 from tests.report.drawing import render
 from tests.report.reading import Page
 
@@ -20,8 +21,12 @@ Parts = tuple[dict[str, Any], dict[str, bytes], dict[str, Any], dict[str, Any]]
 def one_variant(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     name = "prune-0.9"
     content["variants"] = [v for v in content["variants"] if v["name"] in ("dense", name)]
-    for part in ("divergence", "classes", "subgroups", "gaps", "slices", "gallery"):
+    for part in ("divergence", "subgroups", "gaps", "slices", "gallery"):
         content[part] = {name: content[part][name]}
+    content["rows"] = {
+        question: [row for row in rows if row["variant"] in ("dense", name)]
+        for question, rows in content["rows"].items()
+    }
     content["parity"] = {}
     content["accuracy"] = {one: content["accuracy"][one] for one in ("dense", name)}
     content["parity"] = {k: row for k, row in content["parity"].items() if k in ("dense", name)}
@@ -63,10 +68,10 @@ def no_gate(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> P
 def many_classes(content: dict[str, Any], images: Any, gate: Any, measured: Any) -> Parts:
     names = [f"class {i}" for i in range(300)]
     content["examples"]["classes"] = names
-    for name, rows in content["classes"].items():
-        content["classes"][name] = [
-            {**rows[i % len(rows)], "class": one} for i, one in enumerate(names)
-        ]
+    rows = content["rows"]["impact"]
+    first = [row for row in rows if row["class"] == rows[0]["class"]]
+    content["rows"]["impact"] = [{**row, "class": one} for one in names for row in first]
+    for name in content["subgroups"]:
         of_class = [row for row in content["subgroups"][name] if row["class"] is not None]
         whole = [row for row in content["subgroups"][name] if row["class"] is None]
         first = [row for row in of_class if row["class"] == of_class[0]["class"]]
@@ -107,9 +112,10 @@ def test_every_shape_of_an_audit_has_a_whole_page(audit: Any, shape: Any) -> Non
 
 def test_a_class_that_nobody_predicts_has_its_loss_and_no_page_breaks(make_audit: Any) -> None:
     never = make_audit(members=3, sparsities=(0.9,), never=2)
-    rows = [row for row in never.content["classes"]["prune-0.9"] if row["class"] == "owl"]
-    recalls = [row["compressed_recall"] for row in rows]
-    assert recalls == [0.0]  # measured, not undefined: owls are there and are missed
+    (owl,) = addresses(never.content, "impact", variant="prune-0.9", **{"class": "owl"})
+    assert (
+        owl["compressed"]["number"]["value"] == 0.0
+    )  # measured, not undefined: owls are there and are missed
     text = render(never.content, never.images, never.gate, never.measurements)
     whole_page(text)
     assert "owl" in Page(text).text

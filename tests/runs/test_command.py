@@ -19,6 +19,7 @@ from scotoma.commands.tournament.compare import unstable
 from scotoma.commands.tournament.runs import read_raw
 from scotoma.runs import baselines, compare_techniques
 from tests import external_predictions
+from tests.audits import addresses
 from tests.commands import measured, scotoma
 from tests.runs.test_study import METRICS, runs_of_the_study
 
@@ -255,10 +256,10 @@ def test_finished_audits_play_and_survival_is_measured(
     cells = {cell["metric"]: cell for cell in found["cells"]}
     assert cells["EOFP"]["verdict"] == "better"
     audit = json.loads((audits["fair"] / "audit.json").read_text())
-    rows = {row["metric"]: row for row in audit["run_to_run"]["dense"]}
+    rows = {at["metric"]: at["mean"] for at in addresses(audit, "fairness", variant="dense")}
     values = [run["value"] for run in found["runs"]
               if (run["technique"], run["metric"]) == ("fair", "EOFP")]  # fmt: skip
-    assert values == rows["EOFP"]["values"]
+    assert values == rows["EOFP"]["models"]
     eaten = {
         row["what"]: row
         for row in found["rows"]

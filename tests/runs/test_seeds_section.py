@@ -11,7 +11,7 @@ from scotoma.document import Section
 from scotoma.document.charts import drawings, filled
 from scotoma.runs import THIS_TEST_SET
 from scotoma.runs.seeds_section import seeds_section
-from tests.audits import whole
+from tests.audits import rows_at, whole
 from tests.sections import chart, kept, table, texts, unlabelled
 
 VARIANTS = [{"name": "dense"}, {"name": "int8"}, {"name": "pruned"}]
@@ -21,17 +21,18 @@ def number(value: float, **more: Any) -> dict[str, Any]:
     return {"value": value, "low": value - 0.01, "high": value + 0.02} | more
 
 
-def fairness(metric: str, values: list[float], **more: Any) -> dict[str, Any]:
+def fairness(
+    variant: str, metric: str, values: list[float], *, attribute: str = "sex", reason: str = "",
+    **more: Any,
+) -> list[dict[str, Any]]:  # fmt: skip
     mean = sum(values) / len(values)
-    return {
-        "attribute": "sex",
-        "metric": metric,
-        "values": values,
-        "members": len(values),
-        "mean": mean,
-        "max_diff": max(values) - min(values),
-        "sigma": number(0.03, note=f"{THIS_TEST_SET}; takes the runs as normal"),
-    } | more
+    rows = rows_at(
+        {"variant": variant, "metric": metric, "facts": {"attribute": attribute}},
+        {"mean": {"value": mean, "reason": reason}, "MaxDiff": max(values) - min(values),
+         "sigma": number(0.03, note=f"{THIS_TEST_SET}; takes the runs as normal")} | more,
+    )  # fmt: skip
+    rows[0]["models"] = values
+    return rows
 
 
 CONTENT: dict[str, Any] = {
@@ -50,17 +51,14 @@ CONTENT: dict[str, Any] = {
             "pruned": [{"members": 1, "wrong": 0.61, "draws": 100}],
         },
     },
-    "run_to_run": {
-        "dense": [fairness("DI", [0.1, 0.3]), fairness("BA", [0.01, 0.02])],
-        "pruned": [
-            fairness("DI", [0.15, 0.21], compared={
-                "difference": number(-0.02), "cohens_d": number(0.5),
-                "sound": {"u_p_adjusted": 0.03, "levene_p_adjusted": 0.4,
-                          "spread_ratio": number(1.5)},
-            }),
-            fairness("BA", [0.02, 0.02], reason="no positives"),
-        ],
-    },
+    "rows": {"fairness": [
+        *fairness("dense", "DI", [0.1, 0.3]), *fairness("dense", "BA", [0.01, 0.02]),
+        *fairness("pruned", "DI", [0.15, 0.21], **{
+            "difference": number(-0.02), "Cohen's d": number(0.5), "U p, adjusted": 0.03,
+            "raw Levene p, adjusted": 0.4, "raw spread": number(1.5),
+        }),
+        *fairness("pruned", "BA", [0.02, 0.02], reason="no positives"),
+    ]},
 }  # fmt: skip
 
 
@@ -132,9 +130,11 @@ def test_every_member_is_drawn_for_each_metric_and_the_widest_is_said() -> None:
 
 
 def test_attributes_that_move_most_are_drawn() -> None:
-    moved = {"dense": [fairness("DI", [0.1, 0.1 + k / 100]) | {"attribute": f"a{k}"}
-                       for k in range(8)]}  # fmt: skip
-    rows = table(section(CONTENT | {"run_to_run": moved}), "fairness").rows
+    moved = [
+        row for k in range(8)
+        for row in fairness("dense", "DI", [0.1, 0.1 + k / 100], attribute=f"a{k}")
+    ]  # fmt: skip
+    rows = table(section(CONTENT | {"rows": {"fairness": moved}}), "fairness").rows
     assert [row["drawn"] for row in rows] == [0, 0, 1, 1, 1, 1, 1, 1]
 
 
@@ -146,9 +146,9 @@ def test_one_member_has_no_spread_and_no_trap() -> None:
     assert "too few members" in made.answer[-1]
 
 
-@pytest.mark.parametrize("runs", [{}, CONTENT["run_to_run"]])
+@pytest.mark.parametrize("runs", [{}, CONTENT["rows"]])
 def test_without_labels_fairness_alone_is_left(runs: dict[str, Any]) -> None:
-    made = seeds_section(Findings(unlabelled({"variants": VARIANTS, "run_to_run": runs})))
+    made = seeds_section(Findings(unlabelled({"variants": VARIANTS, "rows": runs})))
     parts = [part.id for part in made.parts] if made else []  # type: ignore[union-attr]
     assert parts == (["fairness"] if runs else [])
 

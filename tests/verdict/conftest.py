@@ -15,6 +15,7 @@ from scotoma.document.jsonable import jsonable
 from scotoma.impact import class_impact
 from scotoma.power import PlantedAudit, PlantedGroup, planted_audit
 from scotoma.steps.measures.rates import change_row
+from tests.audits import class_rows
 
 TOP1 = {"value": 0.95, "low": 0.94, "high": 0.96, "n": 100}
 NOTHING = {"value": None, "low": None, "high": None, "reason": "not measured"}
@@ -55,7 +56,7 @@ def audit_of(
     cie = {"count": 7, "low": 5, "high": 9, "ties": 2}
     names = ["dense", *subgroups]
     return {
-        "version": 2,
+        "version": 3,
         "scotoma": "0",
         "project": "planted",
         "config_sha256": "c0",
@@ -72,7 +73,7 @@ def audit_of(
             name: {"cie": {"cie": cie, "n": 100, "votes": 1, "excess": NOTHING, "floor": NOTHING}}
             for name in subgroups
         },
-        "classes": {name: [] for name in subgroups},
+        "rows": {"impact": []},
         "subgroups": subgroups,
         "gaps": {},
     }
@@ -109,14 +110,17 @@ def whole_audit() -> Callable[..., dict[str, Any]]:
         changes = amplification(
             planted.labels, *both, masks, names, positive=1, n_classes=2, paired=paired
         )
-        impact = jsonable(class_impact(*both, planted.labels, n_classes=2, paired=paired))
+        impact = class_impact(*both, planted.labels, n_classes=2, paired=paired)
         rows = [jsonable(change_row(change, None)) for change in changes]
         audit = audit_of(dict.fromkeys(variants, rows), members=members, groups=names)
         audit["examples"] |= {"positive": "1", "test": len(planted.labels)}
         cie = {"cie": jsonable(excess(*both, 2, paired=paired))}
         audit["divergence"] = dict.fromkeys(variants, cie)
-        classes = [{"class": str(row.pop("class_id"))} | row for row in impact]
-        audit["classes"] = dict.fromkeys(variants, classes)
+        audit["rows"] = {"impact": [
+            row for name in variants for one in impact
+            for row in class_rows(name, str(one.class_id), jsonable(one.numbers),
+                                  jsonable(one.loss_variance))
+        ]}  # fmt: skip
         found: dict[str, Any] = json.loads(json.dumps(audit, allow_nan=False))
         return found
 

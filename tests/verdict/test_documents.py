@@ -47,8 +47,9 @@ def mixed(whole_audit: Any) -> dict[str, Any]:
         ("int8", whole_audit(n=12_000, paired=True, variants=("int8",))),
         ("prune-0.5", whole_audit({"men": 0.3, "women": 0.5}, n=1500, variants=("prune-0.5",))),
     ):
-        for part in ("subgroups", "divergence", "classes", "accuracy"):
+        for part in ("subgroups", "divergence", "accuracy"):
             failing[part][name] = other[part][name]
+        failing["rows"]["impact"] += other["rows"]["impact"]
         kind = name.partition("-")[0]
         failing["variants"].append({"name": name, "kind": kind, "sparsity": 0.5, "members": 10})
     return failing
@@ -62,11 +63,11 @@ def named(audit: dict[str, Any], name: str) -> dict[str, Any]:
         group["name"] = name
     for place, variant in enumerate(found["variants"][1:]):
         old, variant["name"] = variant["name"], f"{name}{place}"
-        for part in ("subgroups", "divergence", "classes", "accuracy"):
+        for part in ("subgroups", "divergence", "accuracy"):
             found[part][f"{name}{place}"] = found[part].pop(old)
-    for rows in found["classes"].values():
-        for row in rows:
+        for row in found["rows"]["impact"]:
             row["class"] = name
+            row["variant"] = variant["name"] if row["variant"] == old else row["variant"]
     return found
 
 

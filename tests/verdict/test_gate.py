@@ -24,7 +24,7 @@ from scotoma.verdict.gate import verdict_of
 from scotoma.verdict.margins import sampling_margin, why_too_small
 from scotoma.verdict.question import unanswered
 from scotoma.verdict.words import hangs_on
-from tests.audits import judge
+from tests.audits import class_rows, judge
 from tests.verdict.test_deciding import RULE, TODAY, rules
 
 # --- an audit -------------------------------------------------------------------------------------
@@ -104,9 +104,10 @@ def test_a_class_is_hurt_where_its_recall_falls(
 ) -> None:
     """Half a point of standard error, one of margin."""
     audit = whole_audit()
-    row = audit["classes"]["prune-0.9"][0]
-    row["loss"] |= {"value": loss, "se": 0.005, "df": 20.0, "effective_events": 50.0}
-    audit["classes"]["prune-0.9"] = [row]
+    own = audit["rows"]["impact"]
+    own[:] = [row for row in own if row["class"] == own[0]["class"]]
+    (row,) = (row for row in own if row["what"] == "beyond accuracy")
+    row["number"] |= {"value": loss, "se": 0.005, "df": 20.0, "effective_events": 50.0}
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
     (finding,) = judge(audit, chosen, TODAY).variants[0].tests
     assert finding.verdict == verdict
@@ -361,15 +362,15 @@ def classes(
     """The verdict on losses of recall, fractions, of classes in which 1% of answers changed."""
     audit = whole_audit()
     variance = share / n
-    audit["classes"]["prune-0.9"] = [
-        {
-            "class": f"c{place}", "dense_recall": 0.8, "compressed_recall": 0.8 - loss,
-            "loss": Estimate.on_scale(
-                loss, variance**0.5, 50.0, n=n, members=5, events=60.0
-            ).as_dict(),
-            "loss_variance": {"examples": variance, "members": 0.0, "residual": 0.0},
-        }
-        for place, loss in enumerate(losses)
+    audit["rows"]["impact"] = [
+        row for place, loss in enumerate(losses) for row in class_rows(
+            "prune-0.9", f"c{place}",
+            {"dense": 0.8, "compressed": 0.8 - loss,
+             "beyond accuracy": Estimate.on_scale(
+                 loss, variance**0.5, 50.0, n=n, members=5, events=60.0
+             ).as_dict()},
+            {"examples": variance, "members": 0.0, "residual": 0.0},
+        )
     ]  # fmt: skip
     chosen = parse_rules("rules: [{id: c, metric: classes_hurt, margin: 0.01}]", "g")
     return judge(audit, chosen, TODAY)
@@ -442,8 +443,9 @@ def test_a_variant_of_which_nothing_is_large_enough_is_unsure(whole_audit: Any) 
 def test_the_exit_code_may_be_that_of_the_variant_that_is_shipped(whole_audit: Any) -> None:
     audit = whole_audit({"men": 0.0, "women": 1.5}, n=4000)
     calm = whole_audit(n=20_000, paired=True, variants=("int8",))
-    for part in ("subgroups", "divergence", "classes", "accuracy"):
+    for part in ("subgroups", "divergence", "accuracy"):
         audit[part]["int8"] = calm[part]["int8"]
+    audit["rows"]["impact"] += calm["rows"]["impact"]
     audit["variants"].append({"name": "int8", "kind": "int8", "members": 10})
     gate = judge(audit, rules(), TODAY)
     assert exit_code(gate) == 1

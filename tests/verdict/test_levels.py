@@ -56,9 +56,9 @@ def measured(predicted: np.ndarray[Any, Any], women: np.ndarray[Any, Any]) -> di
         for name, one in mean.items()
     ]
     runs = [
-        {"attribute": "sex", "metric": name, "values": one.values, "se": one.se,
-         "reason": one.reason}
-        for name, one in fair.items()
+        {"variant": variant, "metric": name, "facts": {"attribute": "sex"}, "what": "mean",
+         "number": {"reason": one.reason}, "models": one.values, "models_se": one.se}
+        for variant in ("dense", "int8") for name, one in fair.items()
     ]  # fmt: skip
     names = ("dense", "int8")
     content = {
@@ -66,7 +66,7 @@ def measured(predicted: np.ndarray[Any, Any], women: np.ndarray[Any, Any]) -> di
         "variants": [{"name": name, "members": hits.shape[1]} for name in names],
         "examples": {"test": len(women), "clusters": len(women)},
         "clarify": {"variants": {"int8": rows}, "members": dict.fromkeys(names, members)},
-        "run_to_run": dict.fromkeys(names, runs),
+        "rows": {"fairness": runs},
     }
     found: dict[str, Any] = json.loads(json.dumps(jsonable(content)))
     return found
@@ -225,17 +225,17 @@ def test_what_is_undefined_for_one_model_never_passes() -> None:
     assert (finding.verdict, finding.reason) == ("UNSURE", reason)
     assert finding.noninferiority_p is None
     assert only(audit, "metric: clarify.TE, max: 9").reason == "the audit has no such groups"
-    runs = audit["run_to_run"]["int8"][0]
-    runs["values"][3], runs["reason"] = None, "undefined (no examples)"
+    runs = next(row for row in audit["rows"]["fairness"] if row["variant"] == "int8")
+    runs["models"][3], runs["number"]["reason"] = None, "undefined (no examples)"
     finding = only(audit, f"metric: fairness.{runs['metric']}, max: 0.9")
     assert (finding.verdict, finding.reason) == ("UNSURE", "undefined (no examples)")
 
 
 def test_without_the_error_of_many_groups_no_level_passes() -> None:
     audit = population([0.9] * 8)
-    for row in audit["run_to_run"]["int8"]:
-        row["se"] = [None] * 8
-    text = f"metric: fairness.{audit['run_to_run']['int8'][0]['metric']}, max: 0.9"
+    for row in audit["rows"]["fairness"]:
+        row["models_se"] = [None] * 8
+    text = f"metric: fairness.{audit['rows']['fairness'][0]['metric']}, max: 0.9"
     finding = only(audit, text)
     assert finding.verdict == "UNSURE"
     assert finding.reason.endswith("of every member; run the audit again")

@@ -224,19 +224,25 @@ def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechn
     variants = [
         one.name
         for one in first.variants
-        if all(one.name in audit.run_to_run for audit in audits.values())
+        if all(audit.numbers("fairness", one.name) for audit in audits.values())
     ]
-    metrics: list[str] = [
-        row.metric for row in first.run_to_run[variants[0]] if row.attribute == chosen
-    ]
+    metrics = list(_by_metric(first, variants[0], chosen))
     _check_paired(audits, variants)
     sets: dict[tuple[str, str, str], Floats] = {}
     for (name, audit), variant in product(audits.items(), variants):
-        rows = {str(r.metric): r.values for r in audit.run_to_run[variant] if r.attribute == chosen}
-        for metric in metrics:
-            sets[name, variant, metric] = _numbers(rows[metric])
+        for metric, values in _by_metric(audit, variant, chosen).items():
+            sets[name, variant, metric] = _numbers(values)
         sets[name, variant, ACCURACY] = _numbers(audit.accuracy[variant].members)
     return FinishedTechniques(every, tuple(variants), tuple(metrics), chosen, sets)
+
+
+def _by_metric(audit: Audit, variant: str, attribute: str) -> dict[str, tuple[float | None, ...]]:
+    """What every model has of each metric of an attribute."""
+    return {
+        str(row.metric): row.models
+        for row in audit.numbers("fairness", variant)
+        if row.models and row.fact("attribute") == attribute
+    }
 
 
 def _numbers(values: Iterable[float | None]) -> Floats:
@@ -270,7 +276,7 @@ def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
 def _attribute(audits: Mapping[str, Audit], attribute: str | None) -> str:
     """The attribute that all audits measured."""
     by_audit = [
-        dict.fromkeys(row.attribute for rows in audit.run_to_run.values() for row in rows)
+        dict.fromkeys(row.fact("attribute") for row in audit.numbers("fairness"))
         for audit in audits.values()
     ]
     shared = [one for one in by_audit[0] if all(one in others for others in by_audit)]

@@ -10,10 +10,9 @@ from scotoma._version import __version__
 from scotoma.audit import Audit, read_part
 from scotoma.audit.document import VERSION
 from scotoma.audit.groups import ClassRates, Gap, MeasuredGap
-from scotoma.audit.precision import MeasuredDetectors
 from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.scores import ChangedScore, ScoredMeans, ScoredSection
-from scotoma.audit.sections import BiasSection, DivergenceSection
+from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
 from scotoma.audit.slices import SliceSearch
 from scotoma.datasets import AuditedExamples
 from scotoma.document.jsonable import jsonable
@@ -164,11 +163,10 @@ def classified(
     return {
         "accuracy": bias.accuracy,
         "divergence": divergence.divergence,
-        "classes": bias.classes,
         "subgroups": bias.subgroups,
         "gaps": adjusted_gaps(bias.gaps),
         "clarify": bias.clarify,
-        "run_to_run": bias.run_to_run,
+        "rows": bias.rows | ({"boxes": detectors.rows} if detectors else {}),
         "one_model": bias.one_model,
         "gallery": divergence.gallery,
         "parity": divergence.parity,
@@ -178,7 +176,6 @@ def classified(
         "answers": bias.answers,
         "class_rates": ClassRates(sha256="", rows=bias.class_rates) if bias.class_rates else None,
         "labels": bias.labels,
-        "precision": None if detectors is None else detectors.precision or None,
     }
 
 
@@ -188,7 +185,7 @@ def _scored(run: Run) -> dict[str, Any]:
     assert score is not None
     section = read_part(run.section("bias"), ScoredSection)
     means = {name: getattr(section, name) for name in ScoredMeans.model_fields}
-    parts = ("accuracy", "divergence", "classes", "subgroups", "gaps", "gallery", "parity")
+    parts = ("accuracy", "divergence", "subgroups", "gaps", "gallery", "parity")
     return {part: {} for part in parts} | {
         "clarify": {"questions": (), "data": (), "variants": {}},
         "one_model": {"relative": 0.0, "absolute": 0.0, "variants": {}},

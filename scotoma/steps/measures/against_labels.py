@@ -75,12 +75,14 @@ class AgainstLabels:
             errors = [own[:, 0] / moments.rows[:, :1]
                       for own in (moments.dense, moments.compressed)]  # fmt: skip
         return {
-            "classes": [
-                {"class": name} | {key: own for key, own in vars(row).items() if key != "class_id"}
-                for name, row in zip(
+            "impact": [
+                {"metric": "recall", "class": name, "what": what, "number": number}
+                | ({"spread": one.loss_variance} if number is one.loss else {})
+                for name, one in zip(
                     examples.classes, class_impact(dense, compressed, labels, **known), strict=True
                 )
                 if is_label(name)
+                for what, number in one.numbers.items()
             ],
             "subgroups": list(self._table.rows(rates, with_classes=self._whole)),
             "gaps": gap_rows(examples, self.advantaged, dense, compressed, paired=paired),

@@ -115,7 +115,7 @@ class Harms:
         dense, compressed = comparison.dense, comparison.compressed
         beside: dict[str, Any] = {
             "unanswered": unanswered_rows(comparison),
-            "run_to_run": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
+            "fairness": self._runs.of_compressed(compressed.predicted) if self.run_to_run else [],
             "clarify": self._outcomes.models(
                 self._outcomes_of_dense, dense.predicted, compressed.predicted,
                 paired=comparison.paired,
@@ -127,7 +127,7 @@ class Harms:
             )
             beside |= self._labelled.measures(judged)
         if self._whole is not None:
-            beside["whole"] = self._whole.measures(comparison)
+            beside["labels"] = self._whole.measures(comparison)
         return beside | self._alone(compressed)
 
     def rates(self, variants: Mapping[str, Any]) -> list[Path]:
@@ -162,15 +162,23 @@ class Harms:
         of_label = None if whole is None else whole.codes
         chance = as_examples(self.examples).chance(self.dense, strata=of_label) if asks else ()
         runs = bool(self.examples.attributes) and self.run_to_run
+        questions = {"impact": each("impact")}
+        if runs:
+            questions["fairness"] = {"dense": self._runs.of_dense()} | each("fairness")
+        if whole is not None:
+            questions["labels"] = {"dense": whole.of_dense()} | each("labels")
+
         return {
-            **{
-                part: each(part) for part in ("accuracy", "classes", "subgroups", "gaps", "answers")
-            },
+            **{part: each(part) for part in ("accuracy", "subgroups", "gaps", "answers")},
             "one_model": RISK_LIMITS | {"variants": each("one_model")},
             "class_rates": 0 if labelled is None else labelled.class_rates,
             "admission": [*notes, *lines("admission"), *chance],
             "unanswered": some("unanswered"),
-            "run_to_run": {"dense": self._runs.of_dense()} | each("run_to_run") if runs else {},
+            "rows": {
+                question: [{"variant": name} | row for name, own in found.items() for row in own]
+                for question, found in questions.items()
+                if found
+            },
             "clarify": {
                 "questions": self._outcomes.guide(),
                 "data": self._outcomes.data() if self.clarify else [],
@@ -179,4 +187,4 @@ class Harms:
                 "selection": some("selection"),
             },
             "collapsed": lines("collapsed"),
-        } | ({} if whole is None else {"labels": whole.sections(each("whole"))})
+        } | ({} if whole is None else {"labels": whole.described()})

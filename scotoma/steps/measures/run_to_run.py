@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +14,11 @@ from scotoma.answers.admission import is_label
 from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_fairness
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
-from scotoma.numbers.inputs import StatisticsProtocol
-from scotoma.runs import RunFinding, compare_runs, spread
+from scotoma.runs import compare_runs, spread
+from scotoma.runs.effects import bare
 
 __all__ = ["FairnessOfRuns", "LabelRows"]
 
-PROTOCOLS: tuple[StatisticsProtocol, ...] = ("sound", "published")
 Measured = Mapping[tuple[str, str], MemberFairness]
 
 
@@ -58,8 +56,8 @@ class FairnessOfRuns:
     labels: LabelRows | None = None
 
     def of_dense(self) -> list[dict[str, Any]]:
-        """Measure the dense members: one row an attribute and metric."""
-        return [self._row(key, one) for key, one in self._before.items()]
+        """Measure the dense members: rows of every attribute and metric."""
+        return [row for key, one in self._before.items() for row in self.rows(key, one)]
 
     def of_compressed(self, predicted: NDArray[np.unsignedinteger[Any]]) -> list[dict[str, Any]]:
         """Measure compressed members, and compare them with the dense ones.
@@ -75,7 +73,7 @@ class FairnessOfRuns:
             and np.isfinite([*one.values, *self._before[key].values]).all()
         }
         compared = compare_runs(pairs)
-        return [self._row(key, one, compared.get(key)) for key, one in after.items()]
+        return [row for key, one in after.items() for row in self.rows(key, one, compared.get(key))]
 
     @cached_property
     def _before(self) -> Measured:
@@ -107,51 +105,28 @@ class FairnessOfRuns:
             found |= {(attribute, name): one for name, one in metrics.items()}
         return found
 
-    def _row(
+    def rows(
         self,
         key: tuple[str, str],
         one: MemberFairness,
         compared: Mapping[str, Estimate] | None = None,
-    ) -> dict[str, Any]:
+    ) -> list[dict[str, Any]]:
+        """Lay out the numbers of one attribute and metric, the mean over the members first."""
         attribute, metric = key
         classes = self.examples.classes if self.labels is None else self.labels.names
         one_class = self.positive is not None and self.labels is None
-        of_classes = one.values if one_class else one.per_class
-        moved, worst = spread(of_classes) if len(one.values) > 1 else (_one_member(one), None)
-        alone = {what: of.value for what, of in moved.items()}
-        return {
-            "attribute": attribute,
-            "metric": metric,
-            "values": one.values.tolist(),
-            "se": one.se.tolist(),
-            "mean": float(one.values.mean()),
-            "max_diff": alone["MaxDiff"],
-            "std": alone["STDEV"],
-            "sigma": moved["sigma"],
-            "worst_class": None if worst is None else classes[worst],
-            "class_max_diff": alone.get("MaxDiff of class", math.nan),
-            "class_std": alone.get("STDEV of class", math.nan),
-            "members": len(one.values),
-            "reason": one.reason,
-            "compared": None if compared is None else _comparison(key, compared),
-        }
+        of_classes, count = one.values if one_class else one.per_class, len(one.values)
+        alone, worst = spread(of_classes) if count > 1 else (_one_member(count), None)
+        mean = {"mean": bare(float(one.values.mean()), count, reason=one.reason)}
+        rows = [
+            {"metric": metric, "facts": {"attribute": attribute}, "what": what, "number": number}
+            | ({"class": classes[worst or 0]} if what.endswith(" of class") else {})
+            for what, number in {**mean, **alone, **(compared or {})}.items()
+        ]
+        rows[0] |= {"models": one.values, "models_se": one.se}
+        return rows
 
 
-def _comparison(key: tuple[str, str], numbers: Mapping[str, Estimate]) -> dict[str, Any]:
-    """The effects, which the protocols share, and the tests of each."""
-    tests: dict[str, Any] = {}
-    for protocol in PROTOCOLS:
-        one = RunFinding(*key, numbers, protocol=protocol)
-        u, form = ("one-sided U", "relative") if protocol == "published" else ("U", "raw")
-        tests[protocol] = {
-            "u_p": one.value(f"{u} p"), "u_p_adjusted": one.p("U"),
-            "levene_p": one.value(f"{form} Levene p"), "levene_p_adjusted": one.p(f"{form} Levene"),
-            "spread_ratio": one[f"{form} spread"], "reason": one[f"{form} Levene p"].reason,
-        }  # fmt: skip
-    effects = {"difference": numbers["difference"], "cohens_d": numbers["Cohen's d"]}
-    return {**effects, "effect": one.effect, **tests}
-
-
-def _one_member(one: MemberFairness) -> dict[str, Estimate]:
-    nothing = undefined("one member has no spread", n=1, members=len(one.values))
+def _one_member(count: int) -> dict[str, Estimate]:
+    nothing = undefined("one member has no spread", n=1, members=count)
     return dict.fromkeys(("MaxDiff", "STDEV", "sigma"), nothing)

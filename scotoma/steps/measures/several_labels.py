@@ -17,7 +17,7 @@ from scotoma.impact.average_precision import (
     mean_precision,
     precision_estimate,
 )
-from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number
+from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, undefined
 from scotoma.predictions import Predictions
 from scotoma.steps.measures.pairs import PopulationPair
 
@@ -55,38 +55,24 @@ class WholeExamples:
         first = self.names[0]
         return [example_of_pair(pair, first) for pair in self.examples.ids[:: len(self.names)]]
 
-    def sections(self, by_variant: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        """Put the measures of all variants together.
+    def described(self) -> dict[str, Any]:
+        """Say what the labels are, as `SeveralLabels` has it."""
+        attribute = self.label.attribute
+        return {"names": self.names, "attribute": attribute, "examples": len(self.ids)}
 
-        Args:
-            by_variant: From `measures`.
-        """
-        ranked = {} if self._dense_ranks is None else {"dense": self._precision(self._dense_ranks)}
-        return {
-            "names": self.names,
-            "attribute": self.label.attribute,
-            "examples": len(self.ids),
-            "changed": {name: parts["changed"] for name, parts in by_variant.items()},
-            "average_precision": ranked
-            | {
-                name: parts["average_precision"]
-                for name, parts in by_variant.items()
-                if ranked and parts["average_precision"] is not None
-            },
-        }
+    def of_dense(self) -> list[dict[str, Any]]:
+        """How well the scores of the dense population rank; no rows where none are kept."""
+        return [] if self._dense_ranks is None else self._precision(self._dense_ranks)
 
-    def measures(self, comparison: PopulationPair) -> dict[str, Any]:
+    def measures(self, comparison: PopulationPair) -> list[dict[str, Any]]:
         """Measure a compressed population beside the dense one."""
         axis = DENSE if comparison.paired else COMPRESSED
-        ranks = self._ranks(comparison.compressed, axis)
-        return {
-            "changed": self._changed(comparison),
-            "average_precision": None
-            if ranks is None or self._dense_ranks is None
-            else self._precision(ranks, self._dense_ranks),
-        }
+        ranks, rows = self._ranks(comparison.compressed, axis), self._changed(comparison)
+        if ranks is None or self._dense_ranks is None:
+            return rows
+        return rows + self._precision(ranks, self._dense_ranks)
 
-    def _changed(self, comparison: PopulationPair) -> dict[str, Any]:
+    def _changed(self, comparison: PopulationPair) -> list[dict[str, Any]]:
         """How many examples change in any label: an example's answer is the set of its labels."""
         from scotoma.divergence import excess, score
 
@@ -98,33 +84,35 @@ class WholeExamples:
             sets[:, :k], sets[:, k:], int(sets.max()) + 2, paired=comparison.paired,
             clusters=self._clusters,
         )  # fmt: skip
-        return {
-            "cie": int(self._whole(scores.cie).any(axis=1).sum()),
-            "floor": whole.floor,
-            "disagreement": whole.disagreement,
-            "excess": whole.excess,
-        }
+        numbers = {
+            "CIEs": self._count(int(self._whole(scores.cie).any(axis=1).sum())),
+            "floor": whole.floor, "disagreement": whole.disagreement, "excess": whole.excess,
+        }  # fmt: skip
+        return [{"what": what, "number": number} for what, number in numbers.items()]
 
-    def _precision(self, ranks: list[Number], dense: list[Number] | None = None) -> dict[str, Any]:
-        def row(place: slice) -> tuple[Estimate, Estimate | None]:
-            own = mean_precision(ranks[place])
-            if dense is None:
-                return precision_estimate(own), None
-            change = own.since(mean_precision(dense[place]))
-            return precision_estimate(own), change.estimate(reason="undefined (no positives)")
+    def _count(self, examples: int) -> Estimate:
+        members = self.dense.predicted.shape[1]
+        return undefined("", value=float(examples), n=len(self.ids), members=members)
 
-        mean, change = row(slice(None))
-        rows = [row(slice(place, place + 1)) for place in range(len(self.names))]
-        return {
-            "mean": mean,
-            "change": change,
-            "labels": [
-                {"label": name, "positives": n, "value": own, "change": moved}
-                for name, n, (own, moved) in zip(
-                    self.names, self._present.sum(axis=0).tolist(), rows, strict=True
-                )
-            ],
-        }
+    def _precision(
+        self, ranks: list[Number], dense: list[Number] | None = None
+    ) -> list[dict[str, Any]]:
+        """Average precision of each label, and first the mean over all."""
+        rows: list[dict[str, Any]] = []
+        for place, name in enumerate([None, *self.names]):
+            own = slice(None) if name is None else slice(place - 1, place)
+            mean = mean_precision(ranks[own])
+            numbers = {"average precision": precision_estimate(mean)}
+            if dense is not None:
+                change = mean.since(mean_precision(dense[own]))
+                numbers["change"] = change.estimate(reason="undefined (no positives)")
+            if name is not None:
+                numbers["positives"] = self._count(int(self._present[:, place - 1].sum()))
+            rows += [
+                {"metric": "average precision", "class": name, "what": what, "number": number}
+                for what, number in numbers.items()
+            ]
+        return rows
 
     @cached_property
     def _dense_ranks(self) -> list[Number] | None:
