@@ -1,11 +1,10 @@
-"""Which pictures are corrupted, how, which members see them, and where what they say lies?"""
+"""Which pictures are corrupted, how, and which members see them?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +16,8 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import COMPRESSED, DENSE
 from scotoma.numbers.inputs import Codes
 from scotoma.printable import nearest
-from scotoma.run import Run
 
-if TYPE_CHECKING:
-    from scotoma.config.robustness import OtherTestSet
-
-__all__ = [
-    "CorruptedCondition",
-    "RobustnessPlan",
-    "checkpoints_file",
-    "clean_energies_file",
-    "corrupted_file",
-    "refuse_impossible",
-    "set_file",
-    "strip_file",
-    "suite_of",
-]
-
+__all__ = ["CorruptedCondition", "RobustnessPlan", "refuse_impossible", "suite_of"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
@@ -219,28 +203,3 @@ def _refuse_strange_matches(asked: Robustness, variants: list[str]) -> None:
                 f"robustness.matched compares a compressed variant with another one, got {name!r} "
                 f"and {match!r}; name early checkpoints of the dense models as a variant"
             )
-
-
-def checkpoints_file(run: Run) -> Path:
-    """Class ids that dense models on their way predict of the clean pictures."""
-    return run.path("robustness", "checkpoints.parquet")
-
-
-def clean_energies_file(run: Run) -> Path:
-    """Energies of the clean pictures."""
-    return run.path("robustness", "clean.parquet")
-
-
-def corrupted_file(run: Run, condition: CorruptedCondition) -> Path:
-    """What every member says under one condition."""
-    return run.path("robustness", f"{condition}.parquet")
-
-
-def strip_file(run: Run) -> Path:
-    """One public picture under every corruption, where members were run on corrupted ones."""
-    return run.path("robustness", "strip.webp")
-
-
-def set_file(run: Run, asked: OtherTestSet) -> Path:
-    """What every member says of another test set."""
-    return run.path("robustness", f"set-{asked.name}.parquet")

@@ -42,14 +42,8 @@ from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table
 from scotoma.robustness.confidence import energy
 from scotoma.robustness.distortion import distortion
-from scotoma.robustness.plan import (
-    CorruptedCondition,
-    RobustnessPlan,
-    checkpoints_file,
-    refuse_impossible,
-    set_file,
-    suite_of,
-)
+from scotoma.robustness.files import checkpoints_file, set_file
+from scotoma.robustness.plan import CorruptedCondition, RobustnessPlan, refuse_impossible, suite_of
 from scotoma.run import Run, read_record
 from scotoma.run.shards import shards
 from scotoma.run.sources import Sources, examine

@@ -20,7 +20,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.fix.layers import layers_file, write_layers
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.processes.machine import versions
-from scotoma.robustness.plan import strip_file
+from scotoma.robustness.files import strip_file
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.sources import Sources, examine
 from scotoma.steps.inputs import compared_texts
