@@ -21,7 +21,7 @@ from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
-    "variance": "variance.command", "corrupt": "corrupt",
+    "variance": "variance.command",
     "review": "review.command", "init": "init.command", "diff": "diff.command",
     "tournament": "tournament.command",
 }  # fmt: skip
@@ -113,6 +113,8 @@ def _refuse_old_name(arguments: list[str]) -> None:
     """Say what a command is called now."""
     for words in (2, 1):
         name = " ".join(arguments[:words])
+        if RENAMED.get(name, "").startswith("python "):
+            raise ConfigError(f"scotoma {name} is a script now; run {RENAMED[name]} in a checkout")
         if name in RENAMED:
             raise ConfigError(
                 f"scotoma {name} is called scotoma {RENAMED[name]} now; see scotoma "

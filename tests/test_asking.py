@@ -102,3 +102,6 @@ def test_an_old_name_ends_with_the_new_one(monkeypatch) -> None:
     code, _, notes = scotoma("assess", "x")
     assert code == 2
     assert "scotoma assess is called scotoma verify now" in notes
+    code, _, notes = scotoma("corrupt", "x.png", "--all")
+    assert (code, notes.count("\n")) == (2, 1)
+    assert "run python examples/corrupt.py in a checkout" in notes

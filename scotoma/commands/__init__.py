@@ -34,6 +34,7 @@ RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it i
     "pipeline unschedule": "kubeflow unschedule",
     "pipeline": "kubeflow",
     "check": "audit --plan",
+    "corrupt": "python examples/corrupt.py",
     "selftest": "audit --plan --planted",
     "report": "show RUN",
     "examples": "show RUN examples",

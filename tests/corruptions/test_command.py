@@ -1,7 +1,11 @@
-"""`scotoma corrupt`: the picture, what it says, and what it refuses."""
+"""examples/corrupt.py: the picture, what it says, and what it refuses."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +14,19 @@ from PIL import Image
 
 from scotoma.corruptions import corrupt, profile
 from tests.bombs import image_of_gigabytes
-from tests.commands import scotoma
 from tests.corruptions.references import drawn_image, write_frost
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "corrupt.py"))
+
+
+def drawn(*arguments: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the script."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["corrupt.py", *map(str, arguments)])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code: int = SCRIPT["main"]()
+    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture
@@ -23,14 +38,14 @@ def picture(tmp_path: Path) -> Path:
 def test_all_draws_every_corruption_with_its_name(picture: Path) -> None:
     write_frost(picture.parent)
     out = picture.with_name("all.png")
-    found = scotoma("corrupt", picture, "--all", "--frost", picture.parent / "none", "--out", out)
+    found = drawn(picture, "--all", "--frost", picture.parent / "none", "--out", out)
     assert found[0] == 2
     assert "found none" in found[2]
     (picture.parent / "frost").mkdir()
     for path in picture.parent.glob("frost?.*"):
         path.rename(path.parent / "frost" / path.name)
     frost = picture.parent / "frost"
-    found = scotoma("corrupt", picture, "--all", "--frost", frost, "--out", out)
+    found = drawn(picture, "--all", "--frost", frost, "--out", out)
     assert found == (0, f"{out}: 25 corruptions, profile cifar-c\n", "")
     sheet = np.asarray(Image.open(out))
     cell, gap, caption = 96, 6, 20
@@ -46,7 +61,7 @@ def test_all_draws_every_corruption_with_its_name(picture: Path) -> None:
 
 def test_what_is_left_out_is_said_with_its_reason(picture: Path) -> None:
     Image.open(picture).convert("L").resize((8, 8)).save(picture)
-    code, out, err = scotoma("corrupt", picture, "--all", "--out", picture.with_name("o.png"))
+    code, out, err = drawn(picture, "--all", "--out", picture.with_name("o.png"))
     assert code == 0
     assert "17 corruptions, profile scaled" in out
     assert "motion_blur        from severity 3 on it moves or blurs by at most 0.71 pixels" in out
@@ -60,7 +75,7 @@ def test_transparency_is_dropped_and_no_pixel_changes_for_it(picture: Path) -> N
     sheets = []
     for mode in ("RGB", "RGBA"):
         Image.open(picture).convert(mode).save(picture)
-        code, printed, err = scotoma("corrupt", picture, "--kind", "fog", "--out", out)
+        code, printed, err = drawn(picture, "--kind", "fog", "--out", out)
         assert (code, printed) == (0, f"{out}: 1 corruption, profile cifar-c\n")
         assert ("transparency was dropped" in err) is (mode == "RGBA")
         sheets.append(out.read_bytes())
@@ -78,7 +93,7 @@ def test_single_corruptions_are_drawn_at_the_severities_that_were_asked(
     picture: Path, options: list[str], columns: int, rows: int
 ) -> None:
     out = picture.with_name("o.png")
-    assert scotoma("corrupt", picture, *options, "--out", out)[0] == 0
+    assert drawn(picture, *options, "--out", out)[0] == 0
     with Image.open(out) as sheet:
         assert sheet.size == (columns * 102 + 6, rows * 122 + 6)
 
@@ -87,7 +102,7 @@ def test_an_image_of_another_size_is_made_to_fit_and_that_is_said(picture: Path)
     Image.fromarray(drawn_image(1, 300, 240)).save(picture)
     out = picture.with_name("o.png")
     for options, size in (((), 224), (("--profile", "cifar-c"), 32)):
-        code, _, err = scotoma("corrupt", picture, "--kind", "fog", *options, "--out", out)
+        code, _, err = drawn(picture, "--kind", "fog", *options, "--out", out)
         assert code == 0
         assert f"the middle square of 240x300 pixels was resized to {size}x{size}" in err
 
@@ -107,7 +122,7 @@ def test_an_image_of_another_size_is_made_to_fit_and_that_is_said(picture: Path)
 def test_a_mistake_is_one_sentence(
     picture: Path, options: list[str], code: int, message: str
 ) -> None:
-    found = scotoma("corrupt", picture, *options)
+    found = drawn(picture, *options)
     assert found[0] == code
     assert message in found[2]
     assert found[2].count("\n") == 1
@@ -125,7 +140,7 @@ def test_images_that_cannot_be_trusted_are_refused(tmp_path: Path) -> None:
         (bomb, 4, "must have at most"),
         (tmp_path / "none.png", 2, "is not a file"),
     ):
-        found = scotoma("corrupt", path, "--all", "--out", tmp_path / "o.png")
+        found = drawn(path, "--all", "--out", tmp_path / "o.png")
         assert found[0] == code, found
         assert message in found[2]
         assert not (tmp_path / "o.png").exists()

@@ -1,7 +1,15 @@
-"""Draw corruptions of one image, and say which are left out."""
+"""Draw what the corruptions of a robustness measurement make of an image.
+
+    python examples/corrupt.py IMAGE --all                       # all, at severities 1, 3 and 5
+    python examples/corrupt.py IMAGE --kind fog --kind snow --severity 2
+
+It writes corruptions.png, and says which corruptions are left out, and why.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +31,10 @@ from scotoma.corruptions.arrays import Images
 from scotoma.corruptions.images import has_transparency
 from scotoma.corruptions.strip import draw_strip
 from scotoma.datasets.image_size import ImageSize
-from scotoma.errors import ConfigError
+from scotoma.document.lines import table_lines
+from scotoma.errors import ConfigError, ScotomaError
 from scotoma.printable import nearest, printable
 from scotoma.storage.files import written
-
-__all__ = ["draw_image"]
 
 SHOWN = (1, 3, 5)  # severities of all of them
 
@@ -105,3 +112,40 @@ def _profile(image: Images, name: str | None, frost: Path | None) -> Profile:
     height, width = image.shape[:2]
     fitting = {size: known for known, size in SIZES.items()} if height == width else {}
     return profile(name or fitting.get(height, "scaled"), min(height, width), frost=frost)
+
+
+def main() -> int:
+    """Draw what is asked for; the exit code is that of the commands."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("image", type=Path, help="Image file.")
+    parser.add_argument("--all", action="store_true", help="Show every corruption.")
+    parser.add_argument("--kind", action="append", default=[], help="Corruption to show.")
+    parser.add_argument("--severity", action="append", default=[], type=int, help="1 to 5.")
+    parser.add_argument("--profile", help=f"{', '.join(PROFILES)}. Default: by the image's size.")
+    parser.add_argument("--frost", type=Path, help="Folder of photographs of frost.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the random numbers.")
+    parser.add_argument("--out", type=Path, default=Path("corruptions.png"), help="PNG to write.")
+    asked = parser.parse_args()
+    try:
+        if asked.all == bool(asked.kind):
+            raise ConfigError("corrupt.py needs either --all or --kind; corrupt.py IMAGE --all")
+        if asked.out.suffix.lower() != ".png":
+            raise ConfigError(f"--out must end in .png, got {printable(str(asked.out))}; rename it")
+        kinds, chosen, notes = draw_image(
+            asked.image, asked.out, kinds=asked.kind, severities=asked.severity,
+            profile_name=asked.profile, frost=asked.frost, seed=asked.seed,
+        )  # fmt: skip
+    except ScotomaError as error:
+        sys.stderr.write(f"corrupt.py: {printable(str(error))}\n")
+        return error.exit_code
+    many = f"{len(kinds)} corruption{'s' * (len(kinds) > 1)}"
+    print(f"{printable(str(asked.out))}: {many}, profile {chosen.name}")
+    if asked.all and chosen.left_out:
+        lines = table_lines(("left out",), list(chosen.left_out.items()), right=1)
+        print("\n".join(["", *lines]))
+    sys.stderr.write("".join(f"note    {note}\n" for note in notes))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
