@@ -21,7 +21,6 @@ from scotoma.audit.worst_change import (
     worst_change,
     worst_mean,
 )
-from scotoma.document import Column, Table
 from scotoma.printable import printable
 from scotoma.tracking.names import metric_names, spelled
 
@@ -73,14 +72,13 @@ class RunRecord:
         params: Name to number or word.
         metrics: Name, value and step, in the order in which MLflow's page of the run shows them.
         examples: Number of examples of each split that it rests on.
-        rows: Name, value, low, high, n and reason of each number, for metrics.csv.
         samples: How busy the machine was over time, see `machine_sampled`.
 
     >>> record = RunRecord("dense", {"variant": "dense"}, {})
-    >>> record.number("accuracy", 0.9), record.number("cie_share", None, "no examples")
+    >>> record.number("accuracy", 0.9), record.number("cie_share", None)
     (True, False)
-    >>> record.metrics, record.rows[-1]
-    ([('accuracy', 0.9, 0)], ('cie_share', None, None, None, None, 'no examples'))
+    >>> record.metrics
+    [('accuracy', 0.9, 0)]
     """
 
     name: str
@@ -88,7 +86,6 @@ class RunRecord:
     params: dict[str, Any]
     metrics: list[tuple[str, float, int]] = field(default_factory=list)
     examples: dict[str, int] = field(default_factory=dict)
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
     samples: Sequence[Mapping[str, float]] = ()
 
     def key(self, tags: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
@@ -104,33 +101,18 @@ class RunRecord:
         }
         return {key: "\n".join(map(printable, texts))[:TEXT_LENGTH] for key, texts in lines.items()}
 
-    def number(self, name: str, value: Any, reason: str = "", n: int | None = None) -> bool:
-        """A metric; where there is no finite number, a row that says why."""
-        finite = _is_finite(value)
-        if finite:
+    def number(self, name: str, value: Any) -> bool:
+        """A metric, where there is a finite number; numbers.parquet says why there is none."""
+        if finite := _is_finite(value):
             self.metrics.append((name, float(value), 0))
-        reason = "" if finite else reason or f"undefined ({value})"
-        self.rows.append((name, value if finite else None, None, None, n, reason))
         return finite
 
     def quantity(self, name: str, quantity: Quantity) -> None:
         """A number, and beside it the ends of its interval as `_low` and `_high`."""
-        if not self.number(name, quantity.value, quantity.reason, quantity.n):
-            return
         ends = (quantity.low, quantity.high)
-        if all(map(_is_finite, ends)):
+        if self.number(name, quantity.value) and all(map(_is_finite, ends)):
             for side, end in zip(("low", "high"), ends, strict=True):
-                self.metrics.append((f"{name}_{side}", float(end or 0.0), 0))
-        else:
-            ends = (None, None)
-        self.rows[-1] = (name, quantity.value, *ends, quantity.n, quantity.reason)
-
-    def table(self) -> str:
-        """Every number with its interval and n, and why one is missing, as CSV."""
-        names = ("metric", "value", "low", "high", "n", "reason")
-        rows = [dict(zip(names, row, strict=True)) for row in self.rows]
-        rows = [row | {"reason": printable(row["reason"])} for row in rows]
-        return Table("metrics", "", [Column(name, name) for name in names], rows).csv()
+                self.number(f"{name}_{side}", end)
 
 
 def _is_finite(value: Any) -> bool:
@@ -253,7 +235,7 @@ def _variant(
         record.params["worst_rise"] = _shown(worst[0], worst[2], plain=True)
     if judged is not None and len(record.metrics) < HEAD:
         counted = [test.verdict for test in judged.counted]
-        record.number("tests_failed", counted.count("FAIL"), n=len(counted))
+        record.number("tests_failed", counted.count("FAIL"))
     _details(record, audit, name, judged)
     if not audit.labelled and audit.examples.unlabelled:
         note.append(f"- {escape_markdown(audit.examples.unlabelled)}")
@@ -465,17 +447,15 @@ def _member(
         record.number("accuracy", audit.accuracy[name].members[index])
     if audit.scores is not None:
         record.number("mean_score", audit.scores.variants[name].members[index])
-    values: dict[tuple[str, ...], tuple[Any, str]] = {
-        ("fairness", row.fact("attribute"), str(row.metric)): (row.models[index], row.number.reason)
+    values: dict[tuple[str, ...], Any] = {
+        ("fairness", row.fact("attribute"), str(row.metric)): row.models[index]
         for row in audit.numbers("fairness", name)
         if row.models
     }
     for one in audit.clarify.members.get(name, ()):
-        values["clarify", _about(one), one.metric] = (
-            one.values[index], "undefined for this model",
-        )  # fmt: skip
+        values["clarify", _about(one), one.metric] = one.values[index]
     for address, key in metric_names(values).items():
-        record.number(f"{DETAIL}/{key}", *values[address])
+        record.number(f"{DETAIL}/{key}", values[address])
     # A point of the curve is the mean over a tenth of the steps, up to the step it stands at.
     for point, loss in enumerate(member.get("loss", []), start=1):
         if _is_finite(loss):

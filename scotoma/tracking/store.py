@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -320,9 +319,7 @@ class _Writer:
                 record.tags[PARENT] = run.info.run_id
                 with self._run(home, record) as below:
                     runs[record.tags["scotoma.variant"]] = below.info.run_id
-                    table = partial(self.client.log_text, text=record.table())
-                    self._attach(below, partial(table, artifact_file="metrics.csv"))
-            self._attach(run, partial(self.client.log_artifacts, local_dir=str(files)))
+            self._attach(run, files)
         return run.info.run_id, runs
 
     def log_members(self, home: str, members: Sequence[RunRecord]) -> None:
@@ -420,14 +417,11 @@ class _Writer:
         self.client.log_outputs(run_id, [output])
         return str(model.model_id)
 
-    def _attach(self, run: Any, write: Callable[[str], None]) -> None:
+    def _attach(self, run: Any, files: Path) -> None:
         """Attach files; where the server's place of artifacts takes none, keep the reason."""
-        run_id = run.info.run_id
-        if self.refused:
-            return
-        place = str(run.info.artifact_uri)
+        run_id, place = run.info.run_id, str(run.info.artifact_uri)
         try:
-            write(run_id)
+            self.client.log_artifacts(run_id, str(files))
             if self.remote and urlsplit(place).scheme in ("", "file"):
                 self._refuse_unseen(run_id)
         except Exception as error:

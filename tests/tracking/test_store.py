@@ -107,7 +107,7 @@ def test_both_splits_are_inputs_with_their_digest(logged: Logged) -> None:
         assert all(DATASET in i.dataset.source for i in inputs)
 
 
-def test_the_run_of_the_audit_carries_the_report_and_each_variant_its_table(
+def test_the_run_of_the_audit_carries_the_report_and_no_variant_a_copy(
     logged: Logged, tmp_path: Path
 ) -> None:
     client = logged.client
@@ -116,9 +116,7 @@ def test_the_run_of_the_audit_carries_the_report_and_each_variant_its_table(
     found = client.download_artifacts(logged.tracked.run, "report.html", str(tmp_path))
     assert Path(found).read_bytes() == logged.run.path("report.html").read_bytes()
     for run_id in logged.tracked.runs.values():
-        assert [artifact.path for artifact in client.list_artifacts(run_id)] == ["metrics.csv"]
-        table = Path(client.download_artifacts(run_id, "metrics.csv", str(tmp_path)))
-        assert table.read_text().startswith("metric,value,low,high,n,reason\n")
+        assert list(client.list_artifacts(run_id)) == []
 
 
 def test_the_configuration_in_the_store_names_no_folder_of_this_machine(
@@ -236,7 +234,7 @@ def test_a_store_that_fails_half_way_is_a_reason_and_made_good_by_repeating(
     in_the_way.write_text("a file where a folder has to be")
     broken = log_audit(run, audit_of(run), sqlite)
     assert broken.reason.startswith(f"MLflow at {sqlite} failed (")
-    assert "; 0 of 10 runs were logged" in broken.reason
+    assert "; 3 of 10 runs were logged" in broken.reason
     in_the_way.unlink()
     mended = log_audit(run, audit_of(run), sqlite)
     client = mlflow.MlflowClient(tracking_uri=sqlite)
