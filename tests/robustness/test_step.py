@@ -306,7 +306,7 @@ def test_other_sets_alone_corrupt_nothing(
     )
     judged = scotoma("gate", out, "--rules", rules)
     assert "the audit ran no model on corrupted pictures" in " ".join(judged[1].split())
-    assert scotoma("tables", out, "--paper", "pie")[0] == 0
+    assert scotoma("show", out, "paper:pie")[0] == 0
     code, printed, _ = scotoma("audit", "--plan", config, "--no-trial")
     assert code == 0
     assert "own: 120 pictures, two: 24 pictures, foreign: 60 pictures; 6 models" in printed
