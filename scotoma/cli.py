@@ -21,11 +21,10 @@ from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
-    "variance": "variance.command",
-    "review": "review.command", "init": "init.command", "diff": "diff.command",
+    "variance": "variance.command", "init": "init.command", "diff": "diff.command",
     "tournament": "tournament.command",
 }  # fmt: skip
-LEGACY_GROUPS = {"study": "study.cli"}
+LEGACY_GROUPS: dict[str, str] = {}
 
 
 def _print_version(wanted: bool) -> None:

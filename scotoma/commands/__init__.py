@@ -11,6 +11,9 @@ COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",
     "gate": "Judge a finished audit: PASS, UNSURE or FAIL for every variant.",
     "fix": "Fix a variant without training it again, and judge it beside the others.",
+    "review": "Walk through the examples that a variant changes, and say which labels are wrong.",
+    "study new": "Plan a study: a page for each person, and tasks for Label Studio.",
+    "study result": "Analyse the answers to a study as planned.",
     "evidence": "Write what others accept as evidence about one model, bound to its SHA-256.",
     "tidy": "Delete models and predictions of old audits, as retraining.keep says.",
     "verify": "Check that the files of a run are those that its audit wrote.",
@@ -21,7 +24,10 @@ COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "kubeflow schedule": "Repeat an audit at the times of retraining.cron.",
     "kubeflow unschedule": "Remove a schedule; its audits stay.",
 }
-GROUPS: dict[str, str] = {"kubeflow": "Run audits on Kubernetes with Kubeflow Pipelines."}
+GROUPS: dict[str, str] = {
+    "kubeflow": "Run audits on Kubernetes with Kubeflow Pipelines.",
+    "study": "Ask people, blind, whether the examples that compression changes are different.",
+}
 RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it is called now
     "pipeline compile": "kubeflow submit --dry-run",
     "pipeline submit": "kubeflow submit",

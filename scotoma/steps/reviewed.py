@@ -15,7 +15,6 @@ from scotoma.audit.reviewed import (
     ReviewedRate,
     ReviewedVariant,
 )
-from scotoma.commands.review.run import lots_of
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.document import Document
@@ -32,6 +31,7 @@ from scotoma.steps.measures.pairs import (
     read_predictions,
     read_test_examples,
 )
+from scotoma.steps.review import lots_of
 from scotoma.storage.files import file_digest
 
 __all__ = ["measure_reviewed"]

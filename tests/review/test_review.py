@@ -97,7 +97,7 @@ def test_ambiguous_examples_leave_the_rate() -> None:
 
 def reviewed(run: Run, *, unchanged: int, wrong: int = 3) -> None:
     """Review every changed example and the first unchanged ones by lot."""
-    from scotoma.commands.review.run import lots_of
+    from scotoma.steps.review import lots_of
 
     scores = pl.read_parquet(run.path("divergence.parquet"))
     lots = pl.Series("lot", lots_of(run, scores["example_id"].to_list()).astype("uint64"))

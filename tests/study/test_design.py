@@ -16,12 +16,12 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from scotoma.commands.study import design
-from scotoma.commands.study.population import population_of
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import ScoreHeads, write_scores
 from scotoma.run import Run
+from scotoma.steps import study as design
+from scotoma.steps.study_population import population_of
 from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
 from scotoma.study.detectable import smallest_difference
 from scotoma.study.labels import most_confused, paper_labels, pooled_labels

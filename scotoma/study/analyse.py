@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from scotoma.document import Table
-from scotoma.document.text import document_text
+from scotoma.document import Document, Table
 from scotoma.errors import DataError
 from scotoma.run.records import write_json
 from scotoma.storage.files import written
@@ -22,14 +22,15 @@ __all__ = ["analyse_study"]
 BLINDING = "their blinding is up to that project, and no image was shown twice or guessed about"
 
 
-def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) -> None:
-    """Analyse all answers to a study, print what they say and write it beside the plan.
+def analyse_study(root: Path, files: list[Path]) -> tuple[Document, Any, list[str]]:
+    """Analyse all answers to a study and write what they say beside the plan.
 
     Args:
         root: Folder of the study.
         files: What came back.
-        as_json: Print JSON.
-        quiet: Write nothing to stderr.
+
+    Returns:
+        The document, result.json, and notes.
 
     Raises:
         ScotomaError: A file is not of this study, the plan was edited or the key is missing.
@@ -47,12 +48,11 @@ def analyse_study(root: Path, files: list[Path], *, as_json: bool, quiet: bool) 
     found = study_result(plan, key.items, given.orders, given.events, deviations=deviations)
     write_json(folder.result_file, found.model_dump(mode="json"))
     _write_answers(root / "answers.csv", given.events)
-    text = folder.result_file.read_text(encoding="utf-8")
-    sys.stdout.write(text if as_json else document_text(result_document(root.name, found)) + "\n")
-    if not quiet:
-        studies = folder.result_file.absolute().parents[1]
-        shown = f"; scotoma show {studies.parent} shows it" if studies.name == "studies" else ""
-        sys.stderr.write(f"written to {folder.result_file}{shown}\n")
+    studies = folder.result_file.absolute().parents[1]
+    shown = f"; scotoma show {studies.parent} shows it" if studies.name == "studies" else ""
+    content = json.loads(folder.result_file.read_text(encoding="utf-8"))
+    notes = [f"written to {folder.result_file}{shown}"]
+    return result_document(root.name, found), content, notes
 
 
 def _write_answers(path: Path, events: tuple[Event, ...]) -> None:

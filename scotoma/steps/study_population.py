@@ -14,11 +14,11 @@ from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions, ScoresFile, label_counts
-from scotoma.printable import ONE_OF_THEM, nearest, quoted
+from scotoma.printable import quoted
 from scotoma.run import Run, checksums
 from scotoma.steps.measures.pairs import read_predictions, read_test_examples
 
-__all__ = ["StudyPopulation", "mean_scores", "population_of", "resolved_variant"]
+__all__ = ["StudyPopulation", "mean_scores", "population_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -156,18 +156,3 @@ def mean_scores(
                 return None
             total += softmax(logits[found.to_numpy()].astype(float), axis=1) / len(paths)
     return total
-
-
-def resolved_variant(run: Run, variant: str) -> str:
-    """The name of a compressed variant of a run.
-
-    Raises:
-        ConfigError: The run has no such variant.
-    """
-    names = [one.name for one in run.config.resolved_variants[1:]]
-    if variant not in names:
-        raise ConfigError(
-            f"--variant must be one of {', '.join(names)}, got {quoted(variant)}"
-            f"{nearest(variant, names, ONE_OF_THEM)}"
-        )
-    return variant

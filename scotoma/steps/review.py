@@ -1,4 +1,4 @@
-"""The review command: opens a run, serves its changed examples, prints what was said of them."""
+"""Serve the changed examples of a run, and lay out what people said of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scotoma.commands.study.population import resolved_variant
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Table
-from scotoma.errors import DataError
 from scotoma.extras import needs
 from scotoma.printable import printable
+from scotoma.review.choose import divergence_of
 from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
-from scotoma.run import Run, checksums
-from scotoma.run.finished import open_run
+from scotoma.run import Run
+from scotoma.run.finished import compressed_variant
 from scotoma.slices.hashing import hash_ids
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.report import images_of
 
-__all__ = ["export_reviews", "lots_of", "serve_review"]
+__all__ = ["exported_reviews", "lots_of", "serve_review"]
 
 MOST = 5_000  # changed examples of a variant on the page, by either order
 SALT = 33  # apart from the lots of other commands
@@ -34,7 +33,7 @@ def lots_of(run: Run, ids: list[str]) -> Any:
     return hash_ids(np.array(ids, str), run.config.population.seed + SALT)
 
 
-def serve_review(place: str, variant: str | None, unchanged: int, reviewer: str, port: int) -> None:
+def serve_review(run: Run, variant: str | None, unchanged: int, reviewer: str, port: int) -> None:
     """Serve the changed examples of a variant until interrupted.
 
     Raises:
@@ -45,8 +44,7 @@ def serve_review(place: str, variant: str | None, unchanged: int, reviewer: str,
     from scotoma.review.server import review_app, serve
     from scotoma.study.pictures import displayed
 
-    run = open_run(place)
-    name = _variant(run, variant)
+    name = compressed_variant(run, variant).name
     scores, test = _scores(run, name)
     cards = _cards(run, scores, test, name, unchanged)
     who = reviewer or getpass.getuser()
@@ -76,18 +74,17 @@ def serve_review(place: str, variant: str | None, unchanged: int, reviewer: str,
         serve(app, port, tell)
 
 
-def export_reviews(place: str, variant: str | None, what: str) -> None:
-    """Print reviewed labels, or what to review next, as CSV.
+def exported_reviews(run: Run, variant: str | None, what: str) -> Table:
+    """Lay out reviewed labels, or what to review next.
 
     Args:
-        place: Folder of the run.
+        run: A finished audit.
         variant: Of `to-label`; None for the first.
         what: `labels` or `to-label`.
     """
-    run = open_run(place)
     run.fetch(run.path(FILE))
     last = last_reviews(read_reviews(run.path(FILE)))
-    name = _variant(run, variant)
+    name = compressed_variant(run, variant).name
     scores, test = _scores(run, name)
     if what == "labels":
         own = {"given_label": test.table["label"]} if test.labelled else {}
@@ -105,22 +102,13 @@ def export_reviews(place: str, variant: str | None, what: str) -> None:
             .sort(["taxicab", "lot"], descending=[True, False])
             .select("example_id", "dense_modal", "compressed_modal", "taxicab")
         )
-    sys.stdout.write(Table.of_frame(table).csv())
-
-
-def _variant(run: Run, variant: str | None) -> str:
-    return resolved_variant(run, variant or run.config.resolved_variants[1].name)
+    return Table.of_frame(table)
 
 
 def _scores(run: Run, variant: str) -> tuple[pl.DataFrame, AuditedExamples]:
     """The scores of a variant with lots and ranks, and the test examples without images."""
-    path = run.path("divergence.parquet")
-    run.fetch(path, run.examples)
-    if not path.exists() or not run.examples.exists():
-        raise DataError(f"{run.place} holds no finished audit; finish it first")
-    checksums.refuse_changed(run.mirror, (path.name, run.examples.name))
-    test = AuditedExamples.read(run.examples, images=False, split="test")
-    scores = pl.read_parquet(path, glob=False).filter(variant=variant)
+    every, test = divergence_of(run)
+    scores = every.filter(variant=variant)
     lots = pl.Series("lot", lots_of(run, scores["example_id"].to_list()).astype("uint64"))
     return scores.with_columns(lots), test
 

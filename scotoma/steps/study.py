@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from scotoma.commands.study.population import (
-    StudyPopulation,
-    mean_scores,
-    population_of,
-    resolved_variant,
-)
-from scotoma.commands.study.text import balance_lines, plan_lines
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import quoted
 from scotoma.run import Run
-from scotoma.run.finished import open_run
+from scotoma.run.finished import compressed_variant
 from scotoma.run.records import write_json
 from scotoma.steps.report import images_of
+from scotoma.steps.study_population import (
+    StudyPopulation,
+    mean_scores,
+    population_of,
+)
 from scotoma.storage.files import file_digest, written
 from scotoma.study.arms import Arms, mean_difference
 from scotoma.study.label_studio import interface, tasks
@@ -46,6 +42,7 @@ from scotoma.study.pictures import displayed, duplicates, encoding_of, padded, p
 from scotoma.study.plan import KeyEntry, Orders, StudyFolder, StudyKey, StudyPlan
 from scotoma.study.questions import CONTRASTS, asked
 from scotoma.study.search import DRAWS, Draw, draw_arms
+from scotoma.study.text import balance_lines, plan_lines
 
 __all__ = ["Wishes", "new_study"]
 
@@ -88,16 +85,15 @@ class Wishes:
     leaky: bool
 
 
-def new_study(place: str, wishes: Wishes, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+def new_study(run: Run, place: str, wishes: Wishes, out: Path | None) -> tuple[str, dict[str, Any]]:
     """Find the arms, write plan, key and the files to send, and say what the study can show.
 
     Raises:
         ScotomaError: The run has no images, labels or CIEs for it, or the study would not be blind.
     """
-    run = open_run(place)
     if run.uri and out is None:
         raise ConfigError(f"{place} is in object storage: give --out, a folder for the study")
-    variant = resolved_variant(run, wishes.variant)
+    variant = compressed_variant(run, wishes.variant).name
     folder = StudyFolder(out or run.path("studies", variant))
     if folder.root.exists() and any(folder.root.iterdir()):
         raise ConfigError(f"{folder.root} holds a study already; give another --out, or remove it")
@@ -160,15 +156,11 @@ def new_study(place: str, wishes: Wishes, out: Path | None, *, as_json: bool, qu
         faces=wishes.faces.strip(),
     )
     largest = _write(folder, plan, key, images, labels)
-    if as_json:
-        content = {"version": 1, "folder": str(folder.root), "sha256": plan.sha256}
-        sys.stdout.write(json.dumps(content | {"plan": plan.model_dump(mode="json")}, indent=1))
-        sys.stdout.write("\n")
-    elif not quiet:
-        lines = [*balance_lines(key.items), *plan_lines(plan, wishes.per_arm, str(folder.root))]
-        if largest > LARGEST_MAIL:
-            lines.insert(-1, f"a page has {largest / 1e6:,.0f} MB, too large for most mail servers")
-        sys.stdout.write("\n".join(lines) + "\n")
+    content = {"version": 1, "folder": str(folder.root), "sha256": plan.sha256}
+    lines = [*balance_lines(key.items), *plan_lines(plan, wishes.per_arm, str(folder.root))]
+    if largest > LARGEST_MAIL:
+        lines.insert(-1, f"a page has {largest / 1e6:,.0f} MB, too large for most mail servers")
+    return "\n".join(lines), content | {"plan": plan.model_dump(mode="json")}
 
 
 def _write(
