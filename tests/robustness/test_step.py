@@ -309,7 +309,9 @@ def test_other_sets_alone_corrupt_nothing(
     assert scotoma("show", out, "paper:pie")[0] == 0
     code, printed, _ = scotoma("audit", "--plan", config, "--no-trial")
     assert code == 0
-    assert "own: 120 pictures, two: 24 pictures, foreign: 60 pictures; 6 models" in printed
+    assert "own: 120 pictures, two: 24 pictures, foreign: 60 pictures; 6 models" in " ".join(
+        printed.split()
+    )
 
 
 @pytest.mark.parametrize(
