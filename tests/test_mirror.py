@@ -14,8 +14,7 @@ from scotoma import storage
 from scotoma.config import Config, default_config, parse_config
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, read_json, write_json
-from scotoma.run.listing import ETAGS
-from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.run.mirror import ETAGS, Mirror, cache_folder
 from scotoma.steps.runner import execute
 from scotoma.steps.table import STEPS, Step
 from scotoma.storage.files import file_digest, written

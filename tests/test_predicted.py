@@ -15,7 +15,7 @@ from PIL import Image, PngImagePlugin
 from scipy import stats
 
 from scotoma.config import load_config, parse_config
-from scotoma.config.population import Population
+from scotoma.config.sections import Population
 from scotoma.datasets.thumbnails import named_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions import Predictions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scotoma import storage
 from scotoma.audit import write_part
 from scotoma.config import parse_config
-from scotoma.config.retraining import Keep
+from scotoma.config.sections import Keep
 from scotoma.run import Run, checksums, read_json, write_json
 from scotoma.run.lock import locked
 from scotoma.steps.retention import (

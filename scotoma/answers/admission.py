@@ -154,13 +154,12 @@ def number_skill(
     return _mean_over_models(values, columns, clusters, unit=1.0, level=level)
 
 
-def chance_note(skill: Estimate, right: str, name: str = "dense") -> AdmissionNote | None:
+def chance_note(skill: Estimate, right: str) -> AdmissionNote | None:
     """Refuse a PASS where the baseline is not shown to be better than guessing.
 
     Args:
         skill: From `class_skill` or `number_skill`.
         right: How good its answers are, in words: "right on 20%".
-        name: What the baseline is called.
 
     Returns:
         The note; None where the whole interval lies above 0, or nothing can be guessed.
@@ -178,13 +177,13 @@ or labels are probably wrong
         return unasked_chance("every true number is the same")
     if skill.low > 0:
         return None
-    sentence = f"{name} is {right}, no better than its answers dealt at random: {CAUSES}"
+    sentence = f"dense is {right}, no better than its answers dealt at random: {CAUSES}"
     if skill.value > ROUNDING and skill.high > SMALL:
         sentence = (
-            f"{name} is {right}, not surely better than its answers dealt at random: "
+            f"dense is {right}, not surely better than its answers dealt at random: "
             f"{skill.n:,} examples are too few to tell, or {CAUSES}"
         )
-    return AdmissionNote(rule="chance", subject=name, sentence=sentence, blocks_pass=True)
+    return AdmissionNote(rule="chance", subject="dense", sentence=sentence, blocks_pass=True)
 
 
 def share_words(share: float) -> str:
@@ -225,14 +224,14 @@ def unanswered_note(
     return (AdmissionNote(rule="unanswered", subject=subject, sentence=sentence, variant=variant),)
 
 
-def unasked_chance(reason: str, name: str = "dense") -> AdmissionNote:
+def unasked_chance(reason: str) -> AdmissionNote:
     """Say that nobody asked whether the baseline is better than guessing.
 
     >>> unasked_chance("the examples have no labels").sentence
     'whether dense is better than guessing was not asked: the examples have no labels'
     """
-    sentence = f"whether {name} is better than guessing was not asked: {reason}"
-    return AdmissionNote(rule="chance", subject=name, sentence=sentence)
+    sentence = f"whether dense is better than guessing was not asked: {reason}"
+    return AdmissionNote(rule="chance", subject="dense", sentence=sentence)
 
 
 def _undefined(reason: str, n: int, k: int, level: float) -> Estimate:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.config.reading import DEFAULT_CONFIG, default_config, load_config, parse_config
     from scotoma.config.recipe import Recipe
-    from scotoma.config.retraining import Retraining
     from scotoma.config.robustness import Robustness
+    from scotoma.config.sections import Retraining
     from scotoma.config.variants import Variant
 
 __all__ = [

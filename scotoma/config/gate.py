@@ -14,11 +14,11 @@ from scotoma.config.gate_changes import (
     CieRule,
     ClassesRule,
     MaxIncrease,
+    ScoreRule,
     SincePreviousRule,
     SlicesRule,
 )
 from scotoma.config.gate_levels import LEVEL_METRICS, LevelRule, neutral, twins
-from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import OTHER_PICTURES, PicturesRule, RobustnessRule
 from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, Sheet, file_text

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
+from scotoma.config.gate_changes import ScoreRule
 from scotoma.config.gate_levels import OF_PREDICTIONS
-from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable

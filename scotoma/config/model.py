@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from scotoma.config.groups import GroupSection
 from scotoma.config.kubeflow import Kubeflow
 from scotoma.config.label import (
     Label,
@@ -25,16 +24,21 @@ from scotoma.config.label import (
     unread_labels,
 )
 from scotoma.config.limits import ReaderLimits
-from scotoma.config.measuring import ClarifyFeatures, Cluster, SliceSettings
 from scotoma.config.mitigation import Contest, Mitigation, has_stages
 from scotoma.config.own_code import is_code
-from scotoma.config.population import Population
-from scotoma.config.retraining import Retraining
 from scotoma.config.robustness import Robustness
+from scotoma.config.sections import (
+    ClarifyFeatures,
+    Cluster,
+    GroupSection,
+    Population,
+    Retraining,
+    SliceSettings,
+    Tracking,
+)
 from scotoma.config.shared import Frozen, twice
 from scotoma.config.sheet import Says
 from scotoma.config.techniques import BASE
-from scotoma.config.tracking import Tracking
 from scotoma.config.variants import MADE_ELSEWHERE, WORDS, Variant, VariantEntry, resolve, way_of
 from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource

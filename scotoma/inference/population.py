@@ -187,7 +187,7 @@ def _side_by_side(
 
     One process feeds it first. Its first task tells how many do from then on.
     """
-    most = most_feeders(workers, 1)
+    most = most_feeders(workers)
     on_gpu = used.of("gpu", "the GPU in torch")
     on_gpu.members, on_gpu.workers, on_gpu.why = len({task[0] for task in fed}), 1, "the first task"
     with ExitStack() as stack:

@@ -12,17 +12,16 @@ MOST_FEEDERS = 4  # processes that share a GPU
 BUSY = 0.9  # a GPU that works this share of the time is fed enough
 
 
-def most_feeders(cores: int, gpus: int) -> int:
+def most_feeders(cores: int) -> int:
     """Bound the processes that may feed the GPU: each needs a core.
 
     Args:
         cores: Cores of this machine.
-        gpus: GPUs that torch sees; a step uses the first.
 
-    >>> most_feeders(16, 1), most_feeders(2, 4), most_feeders(16, 0)
-    (4, 1, 0)
+    >>> most_feeders(16), most_feeders(2)
+    (4, 1)
     """
-    return min(MOST_FEEDERS, max(1, cores // 2)) if gpus else 0
+    return min(MOST_FEEDERS, max(1, cores // 2))
 
 
 def sharers(cores: int, free_bytes: int) -> int:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from scotoma.processes.isolation import CrashedError, IsolatedProcess, MemoryLimitError
-from scotoma.processes.pool import WorkerPool, kept_workers, worker_died, worker_pool
-from scotoma.processes.server import start_server
-from scotoma.processes.threads import map_in_order
+from scotoma.processes.pool import (
+    WorkerPool,
+    kept_workers,
+    map_in_order,
+    start_server,
+    worker_died,
+    worker_pool,
+)
 
 __all__ = [
     "CrashedError",

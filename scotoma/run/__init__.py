@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from scotoma.run.code import code_digest
-from scotoma.run.folder import Run
+from scotoma.run.folder import Run, portable, shareable
 from scotoma.run.records import read_json, read_record, write_json
-from scotoma.run.sharing import portable, shareable
 
 __all__ = [
     "Run",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.run.listing import ETAGS
-from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.run.mirror import ETAGS, Mirror, cache_folder
 from scotoma.storage.files import PARTIAL
 
 __all__ = ["folder_here", "place_here"]

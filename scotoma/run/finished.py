@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 from scotoma.run import checksums
-from scotoma.run.folder import Run
-from scotoma.run.links import refuse_links
+from scotoma.run.folder import Run, refuse_links
 from scotoma.run.mirror import Mirror
 
 if TYPE_CHECKING:

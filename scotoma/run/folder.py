@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,24 +14,94 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import yaml
+
 from scotoma import config as settings  # each name is built when it is asked for
 from scotoma import storage
 from scotoma.config.differing import differing
 from scotoma.config.newest import Newest
 from scotoma.errors import ConfigError, DataError
+from scotoma.printable import printable
 from scotoma.run.code import code_digest
-from scotoma.run.links import refuse_links
 from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror, cache_folder
 from scotoma.run.records import read_json, read_record, write_json
-from scotoma.run.sharing import shareable
 from scotoma.run.step_logs import FOLDER as LOGS
+from scotoma.storage.credentials import masked
 from scotoma.storage.files import file_digest, written
 
 if TYPE_CHECKING:
     from scotoma.config import Config
 
-__all__ = ["Run"]
+__all__ = ["Run", "portable", "refuse_links", "shareable"]
+
+
+KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def refuse_links(root: Path) -> None:
+    """Refuse a run that would be read or written elsewhere than in its folder.
+
+    Args:
+        root: The folder of the run, which may itself be a link.
+
+    Raises:
+        ConfigError: A link, FIFO, socket or device lies in it, at any depth.
+    """
+    waiting = [root]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:  # absent or not readable: said by what needs it
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            elif not entry.is_file(follow_symlinks=False):
+                mode = entry.stat(follow_symlinks=False).st_mode
+                kind = next((name for is_kind, name in KINDS if is_kind(mode)), "no file")
+                shown = printable(os.path.relpath(entry.path, root))
+                raise ConfigError(
+                    f"run {printable(str(root))} must hold files and folders only, and {shown!r} "
+                    f"is {kind}; remove it"
+                )
+
+
+def shareable(config: Config) -> str:
+    """A configuration as YAML, with every default filled in and no credentials."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    if config.label.column is None:
+        values["label"]["column"] = None  # a key that is never left out
+    if config.tracking.uri:
+        values["tracking"]["uri"] = masked(config.tracking.uri)
+    return yaml.safe_dump(values, sort_keys=False)
+
+
+def portable(text: str) -> str:
+    r"""A written configuration without the folders of this machine, for other eyes.
+
+    Args:
+        text: Content of a run's `config.yaml`, whose local paths are absolute.
+
+    Returns:
+        The same, every path of data and tracking cut to its last part; `s3://` URIs as they are.
+
+    >>> portable("source: {images: /home/me/faces, data: 's3://b/x'}")
+    'source:\n  images: faces\n  data: s3://b/x\n'
+    """
+    values = yaml.safe_load(text)
+    for section in ("source", "tracking"):
+        for key, value in values.get(section, {}).items():
+            if isinstance(value, str):
+                values[section][key] = re.sub(r"^(sqlite:///|file://)?/(.*/)?", r"\1", value)
+    return yaml.safe_dump(values, sort_keys=False)
+
 
 INPUTS = "compared"  # what `scotoma compare` writes for the audit to read
 BEFORE = (LOCK, LOGS, "error.json", INPUTS)  # what may be there before an audit begins

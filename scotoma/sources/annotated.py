@@ -17,8 +17,14 @@ from scotoma.datasets.image_files import SUFFIXES, image_files, read_images
 from scotoma.datasets.join import join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.sources.contract import FolderPlace, NetworkName, SourceTable
-from scotoma.sources.pictures import ImageFiles, Square, image_size
+from scotoma.sources.contract import (
+    FolderPlace,
+    ImageFiles,
+    NetworkName,
+    SourceTable,
+    Square,
+    image_size,
+)
 
 if TYPE_CHECKING:
     from scotoma.config.limits import ReaderLimits

@@ -18,8 +18,15 @@ from scotoma.datasets.image_files import image_files, read_images
 from scotoma.datasets.join import Join, join_images
 from scotoma.errors import DataError
 from scotoma.printable import printable
-from scotoma.sources.contract import FolderPlace, NetworkName, SourceTable, needed_columns
-from scotoma.sources.pictures import ImageFiles, Square, image_size
+from scotoma.sources.contract import (
+    FolderPlace,
+    ImageFiles,
+    NetworkName,
+    SourceTable,
+    Square,
+    image_size,
+    needed_columns,
+)
 
 if TYPE_CHECKING:
     from scotoma.config.model import Config

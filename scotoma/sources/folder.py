@@ -17,8 +17,16 @@ from scotoma.datasets.join import Join, join_images, spelled_as_files
 from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.tables import refuse_doubled
-from scotoma.sources.contract import FilePlace, FolderPlace, NetworkName, SourceTable
-from scotoma.sources.pictures import ImageFiles, Orientation, Size, image_size
+from scotoma.sources.contract import (
+    FilePlace,
+    FolderPlace,
+    ImageFiles,
+    NetworkName,
+    Orientation,
+    Size,
+    SourceTable,
+    image_size,
+)
 from scotoma.storage import StampedFiles
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from scotoma.readers.hugging_face import (
     in_words_of_labels,
     read_beside,
 )
-from scotoma.sources.contract import FolderPlace
+from scotoma.sources.contract import FolderPlace, Orientation, image_size
 from scotoma.sources.folder import TabledImages
-from scotoma.sources.pictures import Orientation, image_size
 from scotoma.storage import StampedFiles
 from scotoma.storage.regular import open_regular
 

@@ -28,12 +28,14 @@ from scotoma.sources.contract import (
     FolderPlace,
     LookedAt,
     NetworkName,
+    Orientation,
+    Size,
     Source,
     SourceFiles,
     SourceTable,
+    image_size,
     needed_columns,
 )
-from scotoma.sources.pictures import Orientation, Size, image_size
 from scotoma.storage import StampedFiles
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from scotoma.config.population import Population
+from scotoma.config.sections import Population
 from scotoma.config.variants import NAME_BYTES, Predicted, VariantEntry
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.tables import models_by_variant, predicted_classes

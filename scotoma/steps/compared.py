@@ -26,7 +26,7 @@ from scotoma.config import load_config
 from scotoma.config.gate import GateRules, parse_rules
 from scotoma.config.gate_changes import SlicesRule
 from scotoma.config.gate_levels import LevelRule
-from scotoma.config.measuring import SliceSettings
+from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.detection.table import FOUND, MEASURED, MISSED

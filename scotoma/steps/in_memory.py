@@ -19,7 +19,7 @@ from scotoma.audit.document import DENSE
 from scotoma.audit.sections import BiasSection, DivergenceSection, MeasuredDetectors
 from scotoma.config.gate import GateRules
 from scotoma.config.label import Label
-from scotoma.config.measuring import SliceSettings
+from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.examples import FEATURES
 from scotoma.document.jsonable import jsonable

@@ -13,7 +13,7 @@ from typing import Any
 from scotoma import progress
 from scotoma.audit import Audit, GateResult, plain, read_audit, read_part
 from scotoma.audit.logged import LoggedAudit
-from scotoma.config.retraining import Keep
+from scotoma.config.sections import Keep
 from scotoma.document.jsonable import jsonable
 from scotoma.errors import UNLOGGED, NotLogged, ScotomaError
 from scotoma.printable import printable

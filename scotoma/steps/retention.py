@@ -15,7 +15,7 @@ from pathlib import Path
 from scotoma import storage
 from scotoma.audit import GateFile, read_gate
 from scotoma.config import load_config
-from scotoma.config.retraining import Keep
+from scotoma.config.sections import Keep
 from scotoma.document import Cell, Column, Table
 from scotoma.errors import ConfigError, DataError
 from scotoma.run import Run, checksums, read_record, write_json

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from scotoma import progress
-from scotoma.config.measuring import SliceSettings
+from scotoma.config.sections import SliceSettings
 from scotoma.datasets import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS, image_statistics
 from scotoma.document.jsonable import jsonable

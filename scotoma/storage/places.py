@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions
+from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions, storage_sentences
 from scotoma.storage.credentials import masked
-from scotoma.storage.faults import storage_sentences
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
 

@@ -8,14 +8,13 @@ import shutil
 import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
 
 from scotoma.training.feature_maps import map_layer
 from scotoma.training.placement import PROCESSOR
 from scotoma.training.pruning import last_linear
-from scotoma.training.recorded_pass import RecordedPass
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
 from scotoma.training.task import Objective, Phase, plain_phase
 
@@ -25,10 +24,73 @@ __all__ = [
     "Batch",
     "Gradients",
     "Learned",
+    "RecordedPass",
     "can_compile",
     "gradients",
     "trained_scores",
 ]
+
+
+# Members at a time: one's products run beside another's memory traffic. Of 8 ResNet-18 on an H200 a
+# step took 4.5, 4.0, 3.7 and 4.2 ms a member with 1, 2, 4 and 8.
+STREAMS = 4
+WARM_UPS = 2  # what is compiled or chosen at first use must not be recorded
+
+Result = TypeVar("Result")
+
+
+class RecordedPass(Generic[Result]):
+    """A function of tensors, recorded at its first call and replayed from then on."""
+
+    def __init__(
+        self,
+        members_pass: Callable[
+            [Sequence[torch.Tensor], Result | None, list[torch.cuda.Stream]], Result
+        ],
+        device: torch.device,
+    ) -> None:
+        """Record nothing yet.
+
+        Args:
+            members_pass: Of tensors, room for its result (None to make some) and streams to spread
+                its work over; the same operations for whatever numbers the tensors hold.
+            device: A GPU.
+        """
+        self._pass, self._device = members_pass, device
+        self._graph = torch.cuda.CUDAGraph()
+        self._tensors: list[torch.Tensor] = []
+        self._result: Result | None = None
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> Result:
+        """Compute the result for tensors of the shapes of the first call.
+
+        Args:
+            tensors: On the GPU; copied.
+
+        Returns:
+            The result, which the next call overwrites.
+        """
+        if self._result is None:
+            self._result = self._record(tensors)
+        else:
+            torch._foreach_copy_(self._tensors, list(tensors))
+        self._graph.replay()
+        return self._result
+
+    def _record(self, tensors: Sequence[torch.Tensor]) -> Result:
+        self._tensors = [tensor.clone() for tensor in tensors]
+        here = torch.cuda.current_stream(self._device)
+        streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
+        beside = streams[0]
+        beside.wait_stream(here)
+        with torch.cuda.stream(beside):
+            for _ in range(WARM_UPS):
+                result = self._pass(self._tensors, None, [])
+        here.wait_stream(beside)
+        with torch.cuda.graph(self._graph):
+            self._pass(self._tensors, result, streams)
+        return result
+
 
 Backend = Literal["loop", "stacked"]
 HEAD = "head/"  # names of the adversary's values begin so

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,10 +17,16 @@ from scotoma.mitigation.learning.adversaries import fresh_adversary
 from scotoma.mitigation.learning.samplers import rows_with_repeats
 from scotoma.processes.machine import has_fast_bfloat16
 from scotoma.training.augmentation import augment
-from scotoma.training.backends import HEAD, Backend, Batch, gradients, trained_scores
+from scotoma.training.backends import HEAD, Backend, Batch, Gradients, gradients, trained_scores
 from scotoma.training.feature_maps import map_size
 from scotoma.training.models import build_model, prepare_layers
-from scotoma.training.optimiser import fresh_head_memory, fresh_memory
+from scotoma.training.optimiser import (
+    forget_steps,
+    fresh_head_memory,
+    fresh_memory,
+    update_head,
+    update_weights,
+)
 from scotoma.training.placement import PROCESSOR, RowReader, batches_from, sent
 from scotoma.training.pruning import (
     Pruning,
@@ -32,17 +38,118 @@ from scotoma.training.pruning import (
 from scotoma.training.schedules import learning_rate
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
-from scotoma.training.step import Moving, TrainingStep
 from scotoma.training.task import Head, Phase, TrainingTask, stage_of
-from scotoma.training.weight_average import averaged, fresh_average
+from scotoma.training.weight_average import averaged, fresh_average, update_average
 
 __all__ = [
     "Member",
+    "Moving",
     "TrainedMember",
     "Training",
+    "TrainingStep",
     "normalise",
     "products_precision",
 ]
+
+
+@dataclass(frozen=True)
+class Moving:
+    """The values that steps change, in place; every tensor has a first axis of K.
+
+    Attributes:
+        parameters: By name; those of masked weights are the values behind the mask.
+        buffers: By name.
+        memory: Memory of the optimiser and the average of weights.
+        running: Sum of the losses of the steps, shape (K,).
+        values: What a technique keeps of each member.
+        kept: By name, 1 where a weight is kept and 0 where it is masked; empty while all are kept.
+    """
+
+    parameters: Tensors
+    buffers: Tensors
+    memory: Tensors
+    running: torch.Tensor
+    values: Tensors = field(default_factory=dict)
+    kept: Tensors = field(default_factory=dict)
+
+    def keep(self, masks: Tensors) -> None:
+        """Mask weights from now on.
+
+        Args:
+            masks: By name; True is kept.
+        """
+        for name, mask in masks.items():  # bools are slow to multiply with
+            factor = self.kept.setdefault(name, torch.empty_like(self.parameters[name]))
+            factor.copy_(mask)
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """A training step of the members of a chunk.
+
+    Attributes:
+        gradients: Computes gradients of the members from their weights and a batch of each.
+        decayed: Names of the weights that decay.
+        recipe: Recipe of their training.
+        phase: What is learned.
+        head_rate: Step size of the adversary.
+    """
+
+    gradients: Gradients
+    decayed: tuple[str, ...]
+    recipe: Recipe
+    phase: Phase
+    head_rate: float = 0.0
+
+    def take(
+        self, moving: Moving, batch: Batch, rate: float, step: int, told: Tensors | None = None
+    ) -> None:
+        """Learn from a batch.
+
+        Args:
+            moving: Changed in place.
+            batch: One of each member.
+            rate: Step size.
+            step: Optimiser steps done before this one.
+            told: Values of members that hold for this batch alone.
+        """
+        repeats, begins = self.phase.repeats, self.phase.begins
+        if begins and step == begins:
+            forget_steps(moving.memory)
+        for turn in range(repeats):
+            masked = {name: moving.parameters[name] * keep for name, keep in moving.kept.items()}
+            learned = self.gradients(
+                {**moving.parameters, **masked},
+                moving.buffers,
+                batch,
+                {**moving.values, **(told or {})},
+            )
+            if learned.slopes:
+                update_weights(
+                    {name: moving.parameters[name] for name in learned.slopes}, moving.memory,
+                    learned.slopes, tuple(n for n in self.decayed if n in learned.slopes),
+                    step=(step - begins) * repeats + turn, rate=rate, recipe=self.recipe,
+                )  # fmt: skip
+            names = list(moving.buffers)
+            if names:
+                torch._foreach_copy_(
+                    [moving.buffers[n] for n in names], [learned.buffers[n] for n in names]
+                )
+        if learned.head:
+            update_head(moving.values, learned.head, self.head_rate)
+        moving.values.update(learned.values)
+        moving.running.add_(learned.losses)
+
+    def average(self, moving: Moving, step: int) -> None:
+        """Move averages of the weights, where the recipe keeps some.
+
+        Args:
+            moving: Changed in place.
+            step: The step before this call, from 0.
+        """
+        values = {**moving.parameters, **moving.buffers}
+        update_average(moving.memory, values, step=step, recipe=self.recipe)
+
 
 SHADOW = Pruning()
 SEEN_FIRST = 1000  # images that a layer may be prepared on

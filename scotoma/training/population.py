@@ -444,7 +444,7 @@ def _trained(
 
     Dense members leave checkpoints on their way, where the configuration asks for them.
     """
-    from scotoma.training.trunk import read_trunks, write_trunks
+    from scotoma.training.state import read_trunks, write_trunks
 
     indices = [member.index for member in training.members]
     variant = run.config.variant(training.members[0].variant)

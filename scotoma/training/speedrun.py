@@ -11,6 +11,7 @@ __all__ = ["Whitening", "speedrun"]
 SCORES = 1 / 9  # by which scores are multiplied, so that the last layer can take the same step size
 REMEMBERED = 0.4  # share of a batch in the running statistics: there are few batches
 IMAGES = 50  # whose patches are held at once
+PATCH = 2  # pixels a side
 
 
 class Whitening(nn.Module):
@@ -23,18 +24,15 @@ class Whitening(nn.Module):
 
     filters: torch.Tensor
 
-    def __init__(self, channels: int = 3, size: int = 2, floor: float = 1.25e-4) -> None:
+    def __init__(self, floor: float = 1.25e-4) -> None:
         """Create filters that mean nothing before `prepare`.
 
         Args:
-            channels: Channels of the images.
-            size: Side of a patch, pixels.
             floor: Added to each variance, so that what hardly varies is not blown up.
         """
         super().__init__()
-        inputs = channels * size**2
-        self.size, self.floor = size, floor
-        self.register_buffer("filters", torch.randn(2 * inputs, channels, size, size))
+        inputs, self.floor = 3 * PATCH**2, floor
+        self.register_buffer("filters", torch.randn(2 * inputs, 3, PATCH, PATCH))
         self.offset = nn.Parameter(torch.zeros(2 * inputs))
 
     @torch.no_grad()
@@ -42,12 +40,12 @@ class Whitening(nn.Module):
         """Compute the filters.
 
         Args:
-            images: Normalised, shape (N, channels, H, W).
+            images: Normalised, shape (N, 3, H, W).
         """
         inputs, patches = self.filters[0].numel(), 0
         moments = images.new_zeros(inputs, inputs, dtype=torch.float64)
         for part in torch.split(images, IMAGES):
-            held = functional.unfold(part, self.size).double()  # (N, inputs, places)
+            held = functional.unfold(part, PATCH).double()  # (N, inputs, places)
             moments += torch.einsum("nip,njp->ij", held, held)
             patches += len(part) * held.shape[2]
         variances, directions = torch.linalg.eigh(moments / patches)
@@ -56,7 +54,7 @@ class Whitening(nn.Module):
         self.filters.copy_(torch.cat([half, -half]))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Filter images (N, channels, H, W) to (N, 2 * inputs, H - size + 1, W - size + 1)."""
+        """Filter images (N, channels, H, W) to (N, 2 * inputs, H - 1, W - 1)."""
         return functional.conv2d(images, self.filters, self.offset)
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit import GateFile
 from scotoma.audit.gate import TestResult
-from scotoma.config.gate_scores import ScoreRule
+from scotoma.config.gate_changes import ScoreRule
 from scotoma.printable import code_span, printable
 from scotoma.verdict.words import (
     admission_lines,

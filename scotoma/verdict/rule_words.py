@@ -13,8 +13,8 @@ from scotoma.config.gate import (
     Rule,
     SincePreviousRule,
 )
+from scotoma.config.gate_changes import ScoreRule
 from scotoma.config.gate_levels import OF_LABELS
-from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 
 __all__ = ["certainty_words", "rule_words"]

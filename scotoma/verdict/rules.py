@@ -26,12 +26,12 @@ from scotoma.config.gate import (
     SincePreviousRule,
     SlicesRule,
 )
+from scotoma.config.gate_changes import ScoreRule
 from scotoma.config.gate_groups import (
     refuse_rules_about_labels,
     refuse_rules_of_other_kind,
     refuse_unknown_groups,
 )
-from scotoma.config.gate_scores import ScoreRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES

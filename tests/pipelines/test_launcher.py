@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scotoma.config import parse_config
-from scotoma.config.pod_environment import NEEDS, RESERVED, VALUES, launcher_fault
+from scotoma.config.kubeflow import NEEDS, RESERVED, VALUES, launcher_faults
 from scotoma.errors import ConfigError
 from tests.commands import scotoma
 from tests.conftest import Storage
@@ -115,7 +115,7 @@ def test_each_variable_takes_what_the_launchers_library_took(name: str) -> None:
     """Held to what aws-sdk-go-v2 did with each of some fifty values."""
 
     def refused(value: str) -> bool:
-        return launcher_fault({name: value}, {}) != ""
+        return any(launcher_faults({name: value}, {}))
 
     assert [value for value in RECORDED_VALUES[name]["refused"] if not refused(value)] == []
     wrongly = {value for value in RECORDED_VALUES[name]["taken"] if refused(value)}
@@ -143,7 +143,7 @@ def test_all_that_the_launchers_library_refused_is_known() -> None:
 def test_files_and_profiles_are_those_that_the_launcher_can_have(
     environment: dict[str, str], secret: list[str], sentence: str
 ) -> None:
-    fault = launcher_fault(environment, {"storage": secret})
+    fault = next(launcher_faults(environment, {"storage": secret}), "")
     assert sentence in fault
     assert (fault == "") == (sentence == "")
 

@@ -17,7 +17,7 @@ from scotoma.steps.prepare import prepare
 from scotoma.storage.files import file_digest
 from scotoma.training import engine, population
 from scotoma.training.checkpoints import checkpoint_path
-from scotoma.training.trunk import trunk_path
+from scotoma.training.state import trunk_path
 
 AUDIT = """
 source: {{kind: digits-s, recipe: {{steps: 20, batch_size: 16, prune_begin: 0.4}}}}

@@ -104,22 +104,19 @@ def reverse_gradient(values: torch.Tensor, strength: float) -> torch.Tensor:
     return _Reverse.apply(values, strength)  # type: ignore[no-any-return]
 
 
-def group_adversary(
-    inputs: int, groups: int = 2, *, width: int = 300, layers: int = 3
-) -> nn.Module:
+def group_adversary(inputs: int, groups: int = 2, *, width: int = 300) -> nn.Module:
     """Build the adversary of A4 and A5: a perceptron on a flattened feature map.
 
     Args:
         inputs: Values of the map: 1024 x 14 x 14 for A4, 2048 x 7 x 7 for A5 at 224 pixels.
         groups: Outputs.
-        width: Of each hidden layer.
-        layers: Hidden layers, each followed by batch normalisation and LeakyReLU.
+        width: Of each of three hidden layers, followed by batch normalisation and LeakyReLU.
 
     References:
         Wang et al. (2019), "Balanced Datasets Are Not Enough", section 4.
     """
     hidden: list[nn.Module] = []
-    for size in [inputs, *[width] * (layers - 1)]:
+    for size in [inputs, width, width]:
         normalised = nn.BatchNorm1d(width, track_running_stats=False)  # only ever in training
         hidden += [nn.Linear(size, width), normalised, nn.LeakyReLU()]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, groups))
