@@ -1,4 +1,4 @@
-"""Write a table of training runs to try `scotoma variance` on: three techniques, 16 runs each.
+"""Write a table to try `scotoma compare --techniques` on: three techniques, 16 training runs each.
 
     python examples/technique_runs.py
 

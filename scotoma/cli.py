@@ -21,8 +21,7 @@ from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
 LEGACY = {
-    "variance": "variance.command", "init": "init.command", "diff": "diff.command",
-    "tournament": "tournament.command",
+    "init": "init.command",
 }  # fmt: skip
 LEGACY_GROUPS: dict[str, str] = {}
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,10 +19,12 @@ from scipy import stats
 
 from scotoma.bias.clarify import METRICS
 from scotoma.bias.clarify.guide import GUIDE
-from scotoma.commands.diff.runs import compare_audits
 from scotoma.config import load_config
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.run import Run
 from scotoma.steps.planted import PLANTED, self_test
+from scotoma.verdict.two_audits import Difference
+from scotoma.verdict.two_audits import compare_audits as compare_finished
 from tests.commands import measured, scotoma
 from tests.external_predictions import CONFIG, audited, said, write
 
@@ -93,14 +96,18 @@ def test_examples_refuses(first: Run, arguments: tuple[str, ...], code: int, sen
     assert sentence in found[2]
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    for command in (("show", tmp_path, "examples"), ("diff", tmp_path, tmp_path)):
+def test_a_folder_that_is_no_run_is_refused(first: Run, tmp_path: Path) -> None:
+    for command in (("show", tmp_path, "examples"), ("compare", first.root, tmp_path)):
         code, out, err = scotoma(*command)
         assert (code, out) == (2, "")
         assert "holds no config.yaml; name a folder that scotoma audit made" in err
 
 
-# --- diff -----------------------------------------------------------------------------------------
+# --- compare ------------------------------------------------------------------------------------
+
+
+def compare_audits(first: Run, second: Run) -> tuple[list[Difference], dict[str, Any]]:
+    return compare_finished(FinishedAudit(first), FinishedAudit(second))
 
 
 def test_a_rate_that_rose_is_worse_one_that_fell_better(first: Run, second: Run) -> None:
@@ -148,14 +155,14 @@ def test_p_values_are_adjusted_over_the_whole_table(first: Run, second: Run) -> 
 
 
 def test_the_page_of_a_difference(first: Run, second: Run) -> None:
-    code, out, err = scotoma("diff", first.root, second.root)
+    code, out, err = scotoma("compare", first.root, second.root)
     assert (code, err) == (0, "")
     assert "Rates are compared on 300 test examples that both hold." in out
     assert "No verdicts changed\n" in out
     assert re.search(r"\d+ worse, 0 better, \d+ undecided of \d+ rates", " ".join(out.split()))
     worse = out.partition("\nUndecided")[0].partition("\nWorse")[2]
     assert re.search(r"int8 +FNR +f +\d", worse)
-    found = measured("diff", first.root, second.root)
+    found = measured("compare", first.root, second.root)
     assert {row["verdict"] for row in found["rows"]} == {"worse", "undecided"}
 
 
@@ -167,7 +174,7 @@ def test_audits_of_two_months_are_compared_without_a_shared_example(
     for path in [home / "examples.csv", *home.glob("preds/*/*.csv")]:
         path.write_text(path.read_text().replace("img/", "other/"))
     second = audited(home)
-    code, out, _ = scotoma("diff", first.root, second.root)
+    code, out, _ = scotoma("compare", first.root, second.root)
     assert code == 0
     assert "No verdicts changed\n" in out
     assert "! No test example is in both runs: each rate is measured" in out
@@ -290,7 +297,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
 
 
 def test_json_is_json(first: Run, second: Run) -> None:
-    for arguments in (("show", first.root, "examples"), ("diff", first.root, second.root)):
+    for arguments in (("show", first.root, "examples"), ("compare", first.root, second.root)):
         code, out, err = scotoma(*arguments, "--json", "--quiet")
         assert (code, err) == (0, "")
         assert json.loads(out)["version"] == 1

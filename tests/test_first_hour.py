@@ -123,7 +123,7 @@ def test_an_operator_who_tracks_repeats_and_compares(home: Path) -> None:
         ("audit", "audit.yaml", "--out", "runs/first"),
         ("audit", "audit.yaml", "--out", "runs/first"),
         ("audit", "audit.yaml", "--out", "runs/second"),
-        ("diff", "runs/first", "runs/second"),
+        ("compare", "runs/first", "runs/second"),
         ("verify", "runs/second"),
         ("show", "trend", "audit.yaml"),
         ("kubeflow", "submit", "cluster.yaml", "--dry-run", "pipeline.yaml"),

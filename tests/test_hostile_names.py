@@ -93,7 +93,7 @@ def test_no_cell_of_a_table_is_a_formula(run: Run) -> None:
 
 
 def test_the_terminal_lists_them_without_their_escapes(run: Run) -> None:
-    for arguments in (("examples", run.root), ("diff", run.root, run.root)):
+    for arguments in (("show", run.root, "examples"), ("compare", run.root, run.root)):
         code, out, err = scotoma(*arguments)
         assert code == 0
         assert steering(out) == steering(err) == []

@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
          "--positive", "cat"),
     ),
     "slices": (tables, ("slices", "HERE/wide.csv", "--outcome", "int8", "--label", "label")),
-    "variance": (tables, ("variance", "HERE/runs.csv", "--base", "base")),
+    "variance": (tables, ("compare", "HERE/runs.csv", "--techniques", "--base", "base")),
     "logs": (
         tables,
         ("compare", "HERE/logs/fp32", "HERE/logs/int8", "--examples", "HERE/people.csv", "--group",
@@ -109,7 +109,7 @@ def test_a_command_prints_of_s3_what_it_prints_of_the_folder(
     "words",
     [
         ("compare", "--label", "a", "--predicted", "b", "--group", "c"),
-        ("variance",),
+        ("compare", "--techniques"),
         ("compare", "HERE/x"),
         ("init",),
     ],

@@ -173,7 +173,7 @@ def test_what_to_label_first_is_ranked(home: Path) -> None:
 
 def test_commands_work_or_say_why_not(home: Path) -> None:
     assert "have no labels" in scotoma("audit", "--plan", home / "audit.yaml")[1]
-    code, out, _ = scotoma("diff", home / "run", home / "labelled")
+    code, out, _ = scotoma("compare", home / "run", home / "labelled")
     assert code == 0
     assert "only CIE excesses are compared" in " ".join(out.split())
     rows = scotoma("show", home / "run", "examples", "--csv")[1]

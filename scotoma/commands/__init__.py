@@ -50,4 +50,7 @@ RENAMED: dict[str, str] = {  # what a command of 0.1.0 was called, and what it i
     "mitigate": "fix RUN --by dfr",
     "repair": "fix RUN --by layers",
     "bias": "compare",
+    "diff": "compare RUN OTHER",
+    "variance": "compare TABLE --techniques",
+    "tournament": "compare RUNS --techniques",
 }

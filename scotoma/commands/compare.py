@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import signature
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
@@ -18,11 +18,11 @@ class CompareOptions(Options):
 
     panels: ClassVar[dict[str, str]] = {
         "label": "Columns and groups", "out": "The verdict", "listed": "Of logs",
-        "truth": "Of boxes", "baseline": "Of one table",
+        "truth": "Of boxes", "baseline": "Of one table", "techniques": "Of runs of techniques",
     }  # fmt: skip
     paths: tuple[str, ...] = argument(
         "Logs, tables, boxes or folders of them, here or in s3://: the original model first, then "
-        "each compressed one. Or one table of the answers of all.",
+        "each compressed one. Or one table of the answers of all, or two finished audits.",
         (),
     )
     label: str = option("", "Column of the true answers, in tables.")
@@ -71,7 +71,10 @@ class CompareOptions(Options):
     baseline: tuple[str, ...] = option(
         (), "Column, or pattern, of the models to compare with. Can be repeated."
     )
-    paired: bool = option(False, "Each model was made from its baseline model.")
+    paired: bool = option(
+        False, "Each model was made from its baseline model. Techniques whose names differ only in "
+        "the number at their end, such as DD1 and DD2, share their runs.",
+    )  # fmt: skip
     advantaged: tuple[str, ...] = option(
         (), "The advantaged group: VALUE or COLUMN=VALUE. Can be repeated."
     )
@@ -92,6 +95,22 @@ class CompareOptions(Options):
         False, "Print every rate and metric before the conclusions.", name="--all"
     )
     explain: bool = option(False, "Explain which question each of the 21 metrics answers.")
+    techniques: bool = option(
+        False, "The paths are runs of training techniques: tables with the columns technique, run, "
+        "metric and value; finished audits, one a technique, as FOLDER or TECHNIQUE=FOLDER; or a "
+        "configuration with a section tournament, which is trained.",
+    )  # fmt: skip
+    raw: bool = option(
+        False, "The paths hold bias and accuracy of runs: tables, TECHNIQUE.yaml, .npz files or "
+        "folders of them. Techniques are judged as those of finished audits are.",
+    )  # fmt: skip
+    base: tuple[str, ...] = option(
+        (), "Technique that others are compared with; once a task. Default: those called base or "
+        "TASK-Base; none in tables without --raw.",
+    )  # fmt: skip
+    protocol: Literal["sound", "published"] = option(
+        "sound", "sound, or published to repeat the tests of the fixed-seed study."
+    )
 
     def asked(self, question: type[Asked]) -> Asked:
         """What a kind of comparison is asked: a field each of the options of the same name."""
@@ -103,7 +122,8 @@ def compare(options: CompareOptions) -> Answer:
 
     Reads logs of lm-evaluation-harness, inspect_ai, HELM, lighteval, Every Eval Ever and timm, and
     tables; examples are paired by content or id. With --truth, compares detectors box by box. One
-    table of predictions is judged against its labels: which groups a model fails.
+    table of predictions is judged against its labels: which groups a model fails. Of two finished
+    audits: what got better or worse. With --techniques: which way of training is fairer.
     """
     from scotoma.commands.kinds import kind_of
 

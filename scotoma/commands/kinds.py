@@ -120,6 +120,54 @@ def _metrics(options: CompareOptions) -> Answer:
     return Answer(guide_document(), content=None)
 
 
+def _audits(options: CompareOptions) -> Answer:
+    from scotoma.predictions.finished import FinishedAudit
+    from scotoma.run.finished import open_run
+    from scotoma.verdict.two_audits import audit_difference
+
+    first, second = (FinishedAudit(open_run(place)) for place in options.paths)
+    return Answer(*audit_difference(first, second, options.paths))
+
+
+def _runs(options: CompareOptions) -> Answer:
+    from scotoma.steps.techniques import compare_table_of_runs
+
+    return compare_table_of_runs(options)
+
+
+def _raw_runs(options: CompareOptions) -> Answer:
+    from scotoma.steps.techniques import compare_raw_runs
+
+    return compare_raw_runs(options)
+
+
+def _techniques(options: CompareOptions) -> Answer:
+    from scotoma.steps.techniques import compare_audits_of_techniques
+
+    return compare_audits_of_techniques(options)
+
+
+def _trained(options: CompareOptions) -> Answer:
+    from scotoma.steps.techniques import compare_trained
+
+    return compare_trained(options)
+
+
+def _holds_audits(options: CompareOptions) -> bool:
+    """Whether a path is that of a finished audit, or says that it is: `TECHNIQUE=FOLDER`."""
+    from scotoma import storage
+
+    return any(
+        (options.techniques and "=" in place)
+        or all(storage.exists(storage.join(place, name)) for name in RUN)
+        for place in options.paths
+    )
+
+
+def _names_configuration(options: CompareOptions) -> bool:
+    return len(options.paths) == 1 and options.paths[0].lower().endswith((".yaml", ".yml"))
+
+
 def _is_table(options: CompareOptions) -> bool:
     from scotoma.readers.tables import sniff
 
@@ -134,12 +182,16 @@ OF_LOGS = {"score", "task", "right_from", "filter_", "reruns", "refusal", "track
 OF_LOGS |= {"allow_different_prompts", "allow_missing"}
 OF_TABLE = {"positive", "score", "baseline", "paired", "advantaged", "intersections", "cluster"}
 OF_TABLE |= {"strata", "feature", "four_fifths", "level", "seed", "everything"}
+TECHNIQUES = {"techniques", "level"}
+RUN = ("config.yaml", "examples.parquet")  # a log has no such files beside it
 
 # An entry a kind; the first that reads an option is named first where it is refused.
 KINDS: tuple[ComparisonKind, ...] = (
     ComparisonKind(
         "evaluation logs or tables, one a model",
-        lambda options: bool(options.paths) and not _is_table(options),
+        lambda options: (
+            bool(options.paths) and not _is_table(options) and not _holds_audits(options)
+        ),
         frozenset(COLUMNS | GROUPS | VERDICT | OF_LOGS),
         _logs,
     ),
@@ -162,6 +214,46 @@ KINDS: tuple[ComparisonKind, ...] = (
         _is_table,
         frozenset(COLUMNS | GROUPS | OF_TABLE),
         _table,
+    ),
+    ComparisonKind(
+        "two finished audits",
+        lambda options: len(options.paths) == 2 and _holds_audits(options),
+        frozenset(),
+        _audits,
+    ),
+    ComparisonKind(
+        "tables of training runs",
+        lambda options: (
+            options.techniques
+            and bool(options.paths)
+            and not options.raw
+            and not _names_configuration(options)
+            and not _holds_audits(options)
+        ),
+        frozenset(TECHNIQUES | {"base", "protocol"}),
+        _runs,
+        says="techniques",
+    ),
+    ComparisonKind(
+        "values of bias and accuracy",
+        lambda options: options.raw and bool(options.paths),
+        frozenset(TECHNIQUES | {"raw", "base", "protocol", "paired"}),
+        _raw_runs,
+        says="raw",
+    ),
+    ComparisonKind(
+        "finished audits of techniques",
+        lambda options: options.techniques and not options.raw and _holds_audits(options),
+        frozenset(TECHNIQUES | {"base", "protocol", "paired", "group", "predicted"}),
+        _techniques,
+        says="techniques",
+    ),
+    ComparisonKind(
+        "a configuration of techniques",
+        lambda options: options.techniques and not options.raw and _names_configuration(options),
+        frozenset(TECHNIQUES | {"protocol", "paired", "group", "predicted", "out"}),
+        _trained,
+        says="techniques",
     ),
     ComparisonKind(
         "metrics to explain",

@@ -16,7 +16,7 @@ from scotoma.evidence.dossier import dossier
 from scotoma.evidence.envelope import private_key, sealed_envelope
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, verdict_statement
 from scotoma.evidence.release import ModelFile
-from scotoma.papers.finished import FinishedAudit
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import printable
 from scotoma.run import Run
 from scotoma.run.records import read_json

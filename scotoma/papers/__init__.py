@@ -11,7 +11,7 @@ from scotoma.papers.table import Grid, PaperTable
 from scotoma.published.records import Paper
 
 if TYPE_CHECKING:
-    from scotoma.papers.finished import FinishedAudit
+    from scotoma.predictions.finished import FinishedAudit
 
 __all__ = ["PAPERS", "Grid", "PaperTable", "paper_tables"]
 

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from scotoma.document import show
 from scotoma.numbers.inputs import Flags
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import autoslicer
 from scotoma.slices import SearchSettings, SliceReport, find_slices
-from scotoma.slices.features import conditions_together
+from scotoma.slices.features import conditions_together, features_of
 from scotoma.slices.settings import Order
 
 __all__ = ["Searches", "search_as_published", "tables"]
@@ -51,15 +53,19 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
     audit = finished.audit
     harmed = min(finished.compressed, key=lambda name: audit.accuracy[name].top1.value or 0.0)
     errors = finished.predictions(harmed).predicted != finished.test.labels[:, None]
+    looks = finished.run.path("image_statistics.parquet")
+    finished.run.fetch(looks)
+    seen = pl.read_parquet(finished.file(looks), glob=False) if looks.exists() else None
+    features = features_of(finished.test, seen, finished.run.config.slices.features)
     together, _ = conditions_together(
-        finished.features.width, finished.test.table.height, finished.run.config.slices.max_cross
+        features.width, finished.test.table.height, finished.run.config.slices.max_cross
     )
     searches = search_as_published(
-        finished.features, errors, max_cross=together, seed=finished.run.config.population.seed
+        features, errors, max_cross=together, seed=finished.run.config.population.seed
     )
     notes = [
         f"Outcome: errors of {harmed}, the variant of lowest accuracy, against those of all "
-        f"examples; features: {', '.join(map(code_span, finished.features.columns))}."
+        f"examples; features: {', '.join(map(code_span, features.columns))}."
     ]
     if together != autoslicer().defaults.max_cross_size:
         notes.append(

@@ -7,7 +7,6 @@ import numpy as np
 from scotoma.audit.divergence import Distances
 from scotoma.papers.cie_groups import absolute_rates, label_shares, normalised_rates
 from scotoma.papers.cie_over_index import over_indexed
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import (
     NOT_DENSE,
@@ -17,6 +16,7 @@ from scotoma.papers.words import (
     quantity_text,
     under,
 )
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import cie
 
 __all__ = ["accuracy_beyond", "tables"]

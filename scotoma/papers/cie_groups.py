@@ -8,9 +8,9 @@ from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
 from scotoma.audit.worst_change import worst_change
 from scotoma.datasets import AuditedExamples
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import in_percent, quantity_text, under
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import cie
 
 __all__ = ["NO_GROUPS", "absolute_rates", "label_shares", "normalised_rates"]

@@ -15,9 +15,9 @@ from scotoma.divergence import subset_weights
 from scotoma.document import Interval, show
 from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.cie_groups import NO_GROUPS
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import TIES, under
+from scotoma.predictions.finished import FinishedAudit
 
 __all__ = ["over_indexed"]
 

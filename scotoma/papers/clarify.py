@@ -9,9 +9,9 @@ from scotoma.audit import Quantity
 from scotoma.audit.outcomes import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
 from scotoma.document import show
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Grid, PaperTable
 from scotoma.papers.words import quantity_text
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, clarify
 

@@ -40,7 +40,7 @@ def paper_document(run: Run, paper: str, *, whole: bool = False) -> Document:
             f"paper must be one of {', '.join(PAPERS)}, got {quoted(paper)}"
             f"{nearest(paper, PAPERS, ONE_OF_THEM)}"
         )
-    from scotoma.papers.finished import FinishedAudit
+    from scotoma.predictions.finished import FinishedAudit
 
     finished = FinishedAudit(run)
     made = paper_tables(paper, finished)

@@ -10,10 +10,10 @@ from scotoma.document import complement
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.numbers import benjamini_hochberg
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.pie_subsets import no_top5, top1_subsets, top5_accuracy, top5_subsets
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import NOT_DENSE, divergence_sentence, in_percent, quantity_text, under
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import pie
 
 __all__ = ["tables"]

@@ -10,10 +10,10 @@ from scotoma.audit import Quantity
 from scotoma.audit.document import DENSE
 from scotoma.divergence.cluster_rates import weighted_rate
 from scotoma.numbers import Units
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.predictions import kept_classes
+from scotoma.predictions.finished import FinishedAudit
 
 __all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
 

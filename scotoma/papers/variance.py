@@ -7,10 +7,10 @@ from typing import Any
 
 from scotoma.audit import Quantity
 from scotoma.bias.fairness import NAMES, fairness_metric
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.variance_costs import cost_tables, heatmaps
 from scotoma.papers.words import in_percent, quantity_text
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 

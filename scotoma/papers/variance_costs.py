@@ -13,9 +13,9 @@ from scotoma.audit import Quantity
 from scotoma.bias.fairness import NAMES
 from scotoma.document import show
 from scotoma.numbers.inputs import StatisticsProtocol
-from scotoma.papers.finished import FinishedAudit
 from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import quantity_text
+from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_runs, fairness_variance
 from scotoma.runs import (

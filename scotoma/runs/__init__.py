@@ -14,7 +14,7 @@ from scotoma.runs.effects import THIS_TEST_SET
 from scotoma.runs.finding import RunFinding, finding_rows
 from scotoma.runs.resampled import resampled_bias
 from scotoma.runs.survival import equal_accuracy, survival
-from scotoma.runs.table import ACCURACY, RunSets, VariantSets, run_sets, table_of_runs
+from scotoma.runs.table import ACCURACY, RunSets, VariantSets
 from scotoma.runs.techniques import (
     FEWEST_RUNS,
     Tournament,
@@ -42,8 +42,6 @@ __all__ = [
     "equal_accuracy",
     "finding_rows",
     "resampled_bias",
-    "run_sets",
     "spread",
     "survival",
-    "table_of_runs",
 ]

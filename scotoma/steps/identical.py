@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from scotoma.audit import read_audit
-from scotoma.commands.variance.measure import spread_document
 from scotoma.config import Config
 from scotoma.document import Section, show
 from scotoma.errors import ConfigError
@@ -26,6 +25,7 @@ from scotoma.run import Run, read_json, write_json
 from scotoma.run.judging import Judging
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
 from scotoma.runs.effects import two_level_mean
+from scotoma.runs.spreads import spread_document
 from scotoma.steps.audit import default_place, run_audit
 
 __all__ = ["cost_of", "run_identical"]

@@ -2,7 +2,7 @@
 
 Each audit has models and examples of its own, so that both bring their uncertainty: the variances
 add. Where both were measured on the same examples the interval is wider than it need be, for what
-is difficult in one is difficult in the other; `scotoma diff` pairs these examples.
+is difficult in one is difficult in the other; `scotoma compare` pairs these examples.
 """
 
 from __future__ import annotations

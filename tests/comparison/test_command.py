@@ -314,25 +314,25 @@ def test_the_script_of_a_prompt_is_a_slice(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_audits_of_logs_are_compared_and_logged(home: Path, tmp_path: Path) -> None:
-    """`diff` of two comparisons, and MLflow where it is asked for."""
+    """Two comparisons beside each other, and MLflow where it is asked for."""
     sides = home / "bf16" / "run0", home / "w4a16" / "run0"
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
     for name, more in (("first", ["--tracking", database]), ("second", ["--group", "category"])):
         code, _, err = scotoma("compare", *sides, "--out", tmp_path / name, *more)
         assert code == 0, err
     runs = tmp_path / "first", tmp_path / "second"
-    code, out, err = scotoma("diff", *runs)
+    code, out, err = scotoma("compare", *runs)
     assert code == 0, err
     assert max(map(len, out.splitlines())) <= 80
     reruns = home / "bf16" / "run0", home / "bf16" / "run1"
     code, _, err = scotoma("compare", *reruns, "--out", tmp_path / "third")
     assert code == 0, err
-    code, out, err = scotoma("diff", runs[0], tmp_path / "third", "--html", tmp_path / "d.html")
+    code, out, err = scotoma("compare", runs[0], tmp_path / "third")
     assert code == 0, err
     assert "w4a16, then run1: FAIL became " in out
-    said = " ".join(out.split())
-    assert "w4a16 of the first run is compared with run1 of the second" in said
-    assert "w4a16, then run1" in (tmp_path / "d.html").read_text()
+    told = " ".join(out.split())
+    assert "w4a16 of the first run is compared with run1 of the second" in told
+    assert "w4a16, then run1" in scotoma("compare", runs[0], tmp_path / "third", "--html")[1]
     with quiet(database):
         client = MlflowClient(database)
         runs = client.search_runs([client.get_experiment_by_name("compare").experiment_id])

@@ -230,8 +230,8 @@ def test_a_run_that_has_not_ended_cannot_be_verified(copy: Path) -> None:
         ("measurements.json", ("show", "RUN")),
         ("divergence.parquet", ("show", "RUN", "examples")),
         ("config.yaml", ("show", "RUN", "examples")),
-        ("examples.parquet", ("diff", "RUN")),
-        ("predictions/prune-0.9.parquet", ("diff", "RUN")),
+        ("examples.parquet", ("compare", "RUN")),
+        ("predictions/prune-0.9.parquet", ("compare", "RUN")),
         ("audit.json", ("gate", "--previous", "RUN", "WHOLE")),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_broken_audit_is_named_before_its_verdict(copy: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("gate", "RUN"), ("show", "RUN"), ("show", "RUN", "examples"), ("diff", "RUN", "RUN")],
+    [("gate", "RUN"), ("show", "RUN"), ("show", "RUN", "examples"), ("compare", "RUN", "RUN")],
 )
 def test_nothing_is_read_beside_damaged_checksums(copy: Path, command: tuple[str, ...]) -> None:
     path = copy / CHECKSUMS

@@ -17,7 +17,6 @@ import polars as pl
 
 from scotoma.answers.values import read_values
 from scotoma.audit.logged import LoggedAudit
-from scotoma.commands.tournament.runs import read_raw
 from scotoma.config import load_config, parse_config
 from scotoma.config.gate import load_rules
 from scotoma.config.limits import LIMITS, ReaderLimits
@@ -47,6 +46,7 @@ from scotoma.readers.tables import read_table
 from scotoma.run import portable, read_record
 from scotoma.run.checksums import compare_checksums
 from scotoma.run.mirror import Mirror, cache_folder
+from scotoma.runs.table import bias_and_accuracy, read_runs
 from scotoma.sources.celeba import CelebaSource, load_celeba
 from scotoma.sources.folder import FolderSource, Split
 from scotoma.sources.parquet import load_parquet
@@ -303,10 +303,10 @@ def boxes(data: bytes, folder: Path) -> object:
 
 
 def raw(data: bytes, folder: Path) -> object:
-    """Values of training runs, as `scotoma tournament --raw` takes them."""
+    """Values of training runs, as `scotoma compare --techniques --raw` takes them."""
     kinds = {b"PK": "npz", b"technique": "csv"}
     kind = next((one for first, one in kinds.items() if data.startswith(first)), "yaml")
-    return read_raw(file(data, folder, f"raw/S-Base.{kind}").parent)
+    return bias_and_accuracy(read_runs([file(data, folder, f"raw/S-Base.{kind}").parent]))
 
 
 def shards(data: bytes, folder: Path) -> object:

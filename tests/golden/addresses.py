@@ -442,7 +442,7 @@ FORMS = {"sound": "raw", "published": "relative"}
 
 
 def _of_runs(rows: _Collected, content: Mapping[str, Any], name: str) -> None:
-    """What `variance --json` and `tournament --json` print: rows, and what is said of cells."""
+    """What `compare --techniques --json` prints, with and without `--raw`."""
     question, contest = name, name == "tournament"
     protocols = list(FORMS) if contest else [content["protocol"]]
     values: dict[tuple[str, str], list[float]] = {}

@@ -445,14 +445,12 @@ def runs_of_techniques(home: Path, *, seed: int) -> Documents:
     ]
     names = ["technique", "metric", "run", "value"]
     pl.DataFrame(rows, schema=names, orient="row").write_csv(home / "runs.csv")
+    asked = ("compare", home / "runs.csv", "--techniques", "--base", "base")
     spread = {
-        protocol: measured("variance", home / "runs.csv", "--base", "base", "--protocol", protocol)
-        for protocol in ("sound", "published")
+        protocol: measured(*asked, "--protocol", protocol) for protocol in ("sound", "published")
     }
-    page = home / "page.html"
-    contest = ("tournament", "--raw", home / "runs.csv", "--base", "base", "--out", page)
     return {f"variance {key}": own for key, own in spread.items()} | {
-        "tournament": measured(*contest)
+        "tournament": measured(*asked, "--raw")
     }
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from scotoma.audit import read_gate
-from scotoma.commands.diff.document import changed_verdicts, sides_section
-from scotoma.commands.diff.runs import run_diff
 from scotoma.divergence.gallery_section import gallery_documents
 from scotoma.document import Table
 from scotoma.document.html import html_page
 from scotoma.run import checksums
-from tests.commands import scotoma
+from scotoma.verdict.two_audits import changed_verdicts, sides_section
+from tests.commands import measured, scotoma
 from tests.report.drawing import audit_of
 from tests.report.reading import HOSTILE, Page
 from tests.report.test_browser import opened
@@ -104,9 +103,7 @@ def test_a_variant_of_one_audit_is_not_in_the_other(audit: Any) -> None:
     ]  # fmt: skip
 
 
-def test_two_audits_side_by_side_say_which_verdicts_changed(
-    audit: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_audits_side_by_side_say_which_verdicts_changed(audit: Any, tmp_path: Path) -> None:
     other = shutil.copytree(audit.run.root, tmp_path / "other")
     judged = json.loads((other / "gate.json").read_text())
     (changed,) = (one for one in judged["variants"] if one["name"] == "prune-0.9")
@@ -114,18 +111,14 @@ def test_two_audits_side_by_side_say_which_verdicts_changed(
     changed["verdict"] = "PASS"
     (other / "gate.json").write_text(json.dumps(judged))
     checksums.amend(type(audit.run).open(other).mirror, ["gate.json"])
-    html = tmp_path / "diff.html"
-    run_diff(str(audit.run.root), str(other), html=html, as_json=False, quiet=True)
-    said = capsys.readouterr().out
+    said = scotoma("compare", audit.run.root, other)[1]
     assert f"1 verdict changed\nprune-0.9: {before} became PASS.\n" in said
-    text = html.read_text(encoding="utf-8")
-    page = Page(text)
+    page = Page(scotoma("compare", audit.run.root, other, "--html")[1])
     shown = " ".join(page.text.split())
     assert f"prune-0.9: {before} became PASS." in shown
     assert "0 worse, 0 better, 12 undecided of 12 rates" in shown
     assert page.table("Each variant in both audits")
-    run_diff(str(audit.run.root), str(other), as_json=True, quiet=True)
-    content = json.loads(capsys.readouterr().out)
+    content = measured("compare", audit.run.root, other)
     assert content["verdicts"] == [{"variant": "prune-0.9", "before": before, "after": "PASS"}]
 
 
@@ -137,8 +130,7 @@ def test_browser_finds_no_fault_with_two_audits(
     browser: Any, axe: str, audit: Any, tmp_path: Path, width: int, scheme: str
 ) -> None:
     html = tmp_path / "diff.html"
-    place = str(audit.run.root)
-    run_diff(place, place, html=html, as_json=False, quiet=True)
+    html.write_text(scotoma("compare", audit.run.root, audit.run.root, "--html")[1], "utf-8")
     with opened(browser, html.as_uri(), width, color_scheme=scheme) as found:
         assert found.page.evaluate("document.documentElement.scrollWidth") <= width
         found.page.evaluate(axe)

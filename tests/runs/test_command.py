@@ -1,4 +1,4 @@
-"""`scotoma tournament`: files of any layout, finished audits, what goes in wrong."""
+"""`scotoma compare --techniques`: files of any layout, finished audits, what goes in wrong."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from scotoma import published
-from scotoma.commands.tournament.compare import unstable
-from scotoma.commands.tournament.runs import read_raw
 from scotoma.runs import baselines, compare_techniques
+from scotoma.runs.table import bias_and_accuracy, read_runs
+from scotoma.runs.tournament import unstable
 from tests import external_predictions
 from tests.audits import addresses
 from tests.commands import measured, scotoma
@@ -29,8 +29,8 @@ RUNS = runs_of_the_study()
 NAMES = list(dict.fromkeys(name for name, _ in RUNS))
 
 
-def command(*arguments: str | Path, home: Path) -> tuple[int, str, str]:
-    return scotoma("tournament", *arguments, "--out", home / "page.html")
+def command(*arguments: str | Path) -> tuple[int, str, str]:
+    return scotoma("compare", *arguments, "--techniques")
 
 
 def long_table(path: Path) -> Path:
@@ -85,7 +85,7 @@ def test_an_adversary_whose_runs_differ_is_named_with_how_much() -> None:
 def test_every_layout_is_read_alike(tmp_path: Path) -> None:
     makers = {"runs.csv": long_table, "sheets": sheets, "npz": arrays}
     for name, make in makers.items():
-        seen = read_raw(make(tmp_path / name))
+        seen = bias_and_accuracy(read_runs([make(tmp_path / name)]))
         assert seen.keys() == RUNS.keys()
         for key, values in RUNS.items():
             np.testing.assert_allclose(seen[key], values, rtol=1e-14 * (key[1] == "accuracy"))
@@ -95,8 +95,7 @@ def test_json_holds_every_cell_and_both_totals(tmp_path: Path) -> None:
     of = baselines(NAMES)
     expected = compare_techniques(RUNS, of, protocol="published")
     found = measured(
-        "tournament", "--raw", long_table(tmp_path / "runs.csv"), "--protocol", "published",
-        "--out", tmp_path / "page.html",
+        "compare", "--raw", long_table(tmp_path / "runs.csv"), "--protocol", "published",
     )  # fmt: skip
     assert found["totals"] == expected.totals
     assert found["published_totals"] == published.fairness_variance().totals
@@ -122,31 +121,29 @@ def test_json_holds_every_cell_and_both_totals(tmp_path: Path) -> None:
 
 def test_text_fits_a_terminal_and_stands_beside_what_was_published(tmp_path: Path) -> None:
     place = sheets(tmp_path / "raw")
-    code, out, err = command(
-        "--raw", place, "--protocol", "published", "--shared", "S-DD*", home=tmp_path
-    )
-    assert (code, err) == (0, f"note    page written to {tmp_path / 'page.html'}\n")
+    code, out, err = command("--raw", place, "--protocol", "published", "--paired")
+    assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     flat = " ".join(out.split())
     assert "bias lower 50 103 bias higher 23 47 undecided 4 4 lower, a huge effect 45 96" in flat
     assert "the lowest correlation of two metrics is 0.989" in flat
     assert "S-DD2 S-DD3 BA 16 +0.002 [\N{MINUS SIGN}0.006, +0.009]" in flat
     assert "FPSF of S-GR: 19.92% [9.12, 39.72], n = 256 pairs" in flat
-    page = (tmp_path / "page.html").read_text()
+    page = command("--raw", place, "--protocol", "published", "--html")[1]
     assert "Bias is lower in 50 of 77 cells, 17 of them at a cost, higher in 23" in page
 
 
 def test_csv_and_markdown_hold_every_cell(tmp_path: Path) -> None:
     place = long_table(tmp_path / "runs.csv")
-    code, out, _ = command("--raw", place, "--csv", home=tmp_path)
+    code, out, _ = command("--raw", place, "--csv")
     assert code == 0
-    rows = list(csv.DictReader(io.StringIO(out)))
-    risks = [row for row in rows if row["what"] == "single-run risk"]
-    assert len(risks) == 77
-    best = next(row for row in risks if (row["group"], row["metric"]) == ("S-DI2", "DP"))
-    assert (best["question"], best["condition"]) == ("bias", "against=S-Base")
-    assert float(best["value"]) == 0 < float(best["high"]) < 0.2
-    code, out, err = command("--raw", place, "--markdown", "--quiet", home=tmp_path)
+    _, _, table = out.partition("# Bias of each technique against its baseline\n")
+    rows = list(csv.DictReader(io.StringIO(table.partition("\n\n")[0])))
+    assert len(rows) == 77
+    best = next(row for row in rows if (row["technique"], row["metric"]) == ("S-DI2", "DP"))
+    assert best["verdict"] == "better"
+    assert float(best["risk"]) == 0 < float(best["risk_high"]) < 0.2
+    code, out, err = command("--raw", place, "--markdown", "--quiet")
     assert (code, err) == (0, "")
     assert "published" not in out
     assert out.count("| `S-DI2` |") > 14
@@ -159,7 +156,7 @@ def test_techniques_without_a_metric_in_common_are_compared(tmp_path: Path) -> N
     for name, metrics in (("base", ("DP", "BA")), ("a", ("DP",)), ("b", ("BA",))):
         sheet = tmp_path / "raw" / f"{name}.yaml"
         sheet.write_text(yaml.safe_dump(dict.fromkeys(metrics, own)))
-    code, out, _ = command("--raw", tmp_path / "raw", home=tmp_path)
+    code, out, _ = command("--raw", tmp_path / "raw")
     assert code == 0
     assert "The correlation of metrics cannot be estimated over 0 runs of 0" in " ".join(
         out.split()
@@ -178,7 +175,8 @@ BASE = 8 * [0.3, 0.31]
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": "low"}}, (), 4,
          "values of 'a, DP' must be one number a run, got 'low': write numbers"),
         ({"base.yaml": {"DP": BASE}, "overall/base.yaml": {"DP": BASE}}, (), 4,
-         "technique 'base', metric 'DP' is in several files of 'raw': keep one of them"),
+         "technique 'base', metric 'DP' is in several files, such as 'base.yaml': keep "
+         "one of them"),
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"perf": BASE}}, (), 4,
          "technique 'a' has no bias metric: add its values"),
         ({"base.yaml": {"DP": BASE, "perf": BASE, "mAP": BASE}}, (), 4,
@@ -193,16 +191,18 @@ BASE = 8 * [0.3, 0.31]
          "no technique can be compared with its baseline, DP of 'a' is not compared (undefined in "
          "a run): give both the same metrics, defined in every run"),
         ({"note.txt": {}}, (), 2,
-         "--raw 'raw' must hold .yaml, .npz, .csv or .parquet files, got none: name the folder of "
+         "folder 'raw' must hold .yaml, .npz, .csv or .parquet files, got none: name the folder of "
          "the runs"),
-        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--shared", "x*"), 2,
-         "--shared 'x*' must match two techniques or more, got 0: choose among 'a', 'base'"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--paired",), 2,
+         "--paired compares techniques whose names differ only in a number, such as DD1 and DD2, "
+         "got 'a', 'base': rename them, or leave --paired out"),
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--protocol", "loud"), 2,
-         "--protocol must be sound or published, got 'loud': choose one"),
+         "--protocol should be 'sound' or 'published', got 'loud'"),
         ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--csv", "--markdown"), 2,
          "--csv and --markdown exclude each other; choose one"),
-        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("run",), 2,
-         "tournament compares finished audits or --raw values; name one of them"),
+        ({"base.yaml": {"DP": BASE}, "a.yaml": {"DP": BASE}}, ("--seed", "1"), 2,
+         "--seed is for one table of predictions, and these are values of bias and accuracy; leave "
+         "--seed out"),
     ],
 )  # fmt: skip
 def test_what_goes_in_wrong_comes_out_as_one_sentence(
@@ -213,15 +213,14 @@ def test_what_goes_in_wrong_comes_out_as_one_sentence(
     for name, content in files.items():
         (tmp_path / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "raw" / name).write_text(yaml.safe_dump(content, sort_keys=False))
-    seen = command("--raw", "raw", *options, home=tmp_path)
+    seen = command("--raw", "raw", *options)
     assert seen == (code, "", f"scotoma: {sentence}\n")
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_arrays_that_hold_objects_are_not_unpickled(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     np.savez(tmp_path / "raw" / "runs.npz", **{"base|DP": np.array([print], dtype=object)})
-    code, _, err = command("--raw", tmp_path / "raw", home=tmp_path)
+    code, _, err = command("--raw", tmp_path / "raw")
     assert code == 4
     assert err.startswith("scotoma: 'runs.npz' cannot be read as .npz; save the arrays with numpy")
 
@@ -252,7 +251,7 @@ def test_finished_audits_play_and_survival_is_measured(
     audits: dict[str, Path], tmp_path: Path
 ) -> None:
     places = [f"{name}={root}" for name, root in audits.items()]
-    found = measured("tournament", *places, "--out", tmp_path / "page.html")
+    found = measured("compare", *places, "--techniques")
     cells = {cell["metric"]: cell for cell in found["cells"]}
     assert cells["EOFP"]["verdict"] == "better"
     audit = json.loads((audits["fair"] / "audit.json").read_text())
@@ -269,21 +268,21 @@ def test_finished_audits_play_and_survival_is_measured(
     assert eaten["p, adjusted"]["value"] < 0.05
     assert eaten["survival"]["high"] < 0.5
     assert eaten["p"]["n"] == 8
-    code, out, _ = command(*places, "--variant", "int8", home=tmp_path)
+    code, out, _ = command(*places, "--predicted", "int8")
     assert code == 0
     assert "What compression leaves of the mitigation" in out
-    assert "What compression does to the mitigation" in (tmp_path / "page.html").read_text()
+    assert "What compression does to the mitigation" in command(*places, "--html")[1]
 
 
 def test_audits_that_cannot_be_paired_are_refused(audits: dict[str, Path], tmp_path: Path) -> None:
     base, fair = (str(root) for root in audits.values())
-    assert command(f"a={base}", f"a={fair}", home=tmp_path)[2] == (
+    assert command(f"a={base}", f"a={fair}")[2] == (
         "scotoma: technique 'a' stands twice: name runs as TECHNIQUE=FOLDER\n"
     )
-    assert command(f"base={base}", f"a={fair}", "--variant", "int4", home=tmp_path)[2] == (
-        "scotoma: --variant must be one that all runs have, got 'int4': choose among "
+    assert command(f"base={base}", f"a={fair}", "--predicted", "int4")[2] == (
+        "scotoma: --predicted must be one that all runs have, got 'int4': choose among "
         "'dense', 'int8'\n"
     )
-    assert command(f"base={base}", f"a={fair}", "--attribute", "age", home=tmp_path)[2] == (
-        "scotoma: --attribute must be measured in all runs, got 'age': choose among 'sex'\n"
+    assert command(f"base={base}", f"a={fair}", "--group", "age")[2] == (
+        "scotoma: --group must be measured in all runs, got 'age': choose among 'sex'\n"
     )

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from scipy import stats
 
-from scotoma.commands.tournament.compare import TournamentQuestion, compare_read_runs
-from scotoma.commands.tournament.runs import read_raw
 from scotoma.published import fairness_runs, fairness_variance
 from scotoma.runs import RunSets, Tournament, baselines, compare_techniques
+from scotoma.runs.table import bias_and_accuracy, read_runs
+from scotoma.runs.tournament import TournamentSettings, judge_techniques
 
 METRICS = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
 STUDY, RAW = fairness_variance(), fairness_runs()
@@ -134,7 +134,7 @@ def test_no_name_and_no_order_decides_anything(sound: Tournament) -> None:
 
 
 def test_the_raw_folder_is_read_as_it_is(shared: Path, sound: Tournament) -> None:
-    runs = read_raw(shared / "data" / "fairness_variance")
+    runs = bias_and_accuracy(read_runs([shared / "data" / "fairness_variance"]))
     own = runs_of_the_study()
     assert runs.keys() == own.keys()
     for key, values in runs.items():
@@ -161,7 +161,8 @@ def test_the_families_kept_apart_are_read_when_they_come(
         metrics = {metric: rng.normal(0.3, 0.02, 16).tolist() for metric in (*METRICS[2:], "DP")}
         content = metrics | {"DI bar": rng.normal(size=16).tolist(), "perf": [80.0] * 16}
         (tmp_path / "overall" / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    result = compare_read_runs(TournamentQuestion(raw=tmp_path, protocol="published"))
+    sets = bias_and_accuracy(read_runs([tmp_path]))
+    result = judge_techniques(sets, TournamentSettings(protocol="published"))
     cells = {(cell.technique, cell.metric): cell for cell in result.tournament.cells}
     assert len(cells) == 154
     assert "their difference is not that of one technique" in result.remarks[-1]

@@ -1,4 +1,4 @@
-"""`scotoma tournament CONFIG`: what it trains, and what it refuses before it trains anything."""
+"""`scotoma compare CONFIG --techniques`: what it trains, and what it refuses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_a_tournament_trains_nothing(
     monkeypatch.chdir(tmp_path)
     assert before in CONFIG
     Path("three.yaml").write_text(CONFIG.replace(before, after))
-    code, out, err = scotoma("tournament", "three.yaml")
+    code, out, err = scotoma("compare", "three.yaml", "--techniques")
     assert (code, out) == (2, "")
     assert err.rstrip().endswith(sentence)
     assert len(err.splitlines()) == 1
@@ -110,13 +110,11 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
     with steps_in_this_process(tmp_path):
         text = CONFIG.replace("[RS, DI1, DI2]", "[RS, DI1, DI2, dfr, dfr-dense]")
         (tmp_path / "three.yaml").write_text(text)
-        code, out, err = scotoma("tournament", "three.yaml", "--json")
+        code, out, err = scotoma("compare", "three.yaml", "--techniques", "--json")
         assert code == 0, err
         names = ("base", "RS", "DI1", "DI2", "dfr", "dfr-dense")
-        assert err.splitlines() == [
-            *(f"note    {name}, {n} of 6" for n, name in enumerate(names, 1)),
-            "note    page written to tournament.html",
-        ]
+        notes = [f"note    {name}, {n} of 6" for n, name in enumerate(names, 1)]
+        assert err.splitlines() == notes
         found = json.loads(out)
         assert len(found["cells"]) == 5 * 7
         rows: dict[str, list[dict[str, Any]]] = {}
@@ -149,7 +147,7 @@ def test_a_tournament_trains_compares_and_resumes(tmp_path: Path) -> None:
         mitigation = Run.open(str(tmp_path / "runs" / "three" / "DI2")).config.mitigation
         assert mitigation is not None
         assert mitigation.technique == "DI2"
-        again = scotoma("tournament", "three.yaml", "--json", "--quiet")
+        again = scotoma("compare", "three.yaml", "--techniques", "--json", "--quiet")
         assert again == (0, out, "")
 
 
@@ -159,7 +157,7 @@ def test_a_technique_that_fails_stops_no_other_and_says_why(tmp_path: Path) -> N
     (tmp_path / "runs" / "three").mkdir(parents=True)
     (tmp_path / "runs" / "three" / "RS").write_text("where its folder would be")
     with steps_in_this_process(tmp_path):
-        code, out, err = scotoma("tournament", "three.yaml", "--json")
+        code, out, err = scotoma("compare", "three.yaml", "--techniques", "--json")
         assert code == 0, err
         found = json.loads(out)
         assert {cell["technique"] for cell in found["cells"]} == {"SUBG"}
@@ -168,11 +166,11 @@ def test_a_technique_that_fails_stops_no_other_and_says_why(tmp_path: Path) -> N
         assert "RS" in failed["reason"]
         assert f"note    RS failed: {failed['reason']}\n" in err
         assert found["remarks"][0].startswith("Technique 'RS' is not compared, since")
-        code, out, _ = scotoma("tournament", "three.yaml", "--quiet")
+        code, out, _ = scotoma("compare", "three.yaml", "--techniques", "--quiet")
         assert (code, "Not compared" in out) == (0, True)
         (tmp_path / "runs" / "three" / "SUBG").rename(tmp_path / "SUBG")
         (tmp_path / "runs" / "three" / "SUBG").write_text("")
-        code, out, err = scotoma("tournament", "three.yaml", "--quiet")
+        code, out, err = scotoma("compare", "three.yaml", "--techniques", "--quiet")
         assert (code, out) == (5, "")
         assert "every technique failed, RS first: " in err
 
@@ -192,7 +190,7 @@ def test_every_technique_that_is_built_is_trained_and_compared(
         text = text.replace("{column: digit}", "{column: digit, threshold: 5}")
     (tmp_path / "three.yaml").write_text(text)
     with steps_in_this_process(tmp_path):
-        code, out, err = scotoma("tournament", "three.yaml", "--json", "--quiet")
+        code, out, err = scotoma("compare", "three.yaml", "--techniques", "--json", "--quiet")
         assert code == 0, err
         found = json.loads(out)
         failed = {one["technique"]: one["reason"] for one in found["failed"]}

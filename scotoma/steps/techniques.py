@@ -1,4 +1,4 @@
-"""How does a tournament train its techniques? With an audit for each, which a rerun resumes."""
+"""Runs of techniques: read from files or finished audits, or trained, with an audit for each."""
 
 from __future__ import annotations
 
@@ -6,27 +6,106 @@ import datetime
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scotoma.answers.values import tidy
+from scotoma.commands.asking import Answer
+from scotoma.commands.compare import CompareOptions
 from scotoma.config import Config, load_config
 from scotoma.config.gate import load_rules
 from scotoma.config.mitigation import Contestant
 from scotoma.config.techniques import BASE
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.fix.refit import refit_last_layers
-from scotoma.printable import printable
+from scotoma.printable import listed, printable
 from scotoma.processes.exhausted import exhausted
 from scotoma.run import Run
+from scotoma.run.copies import place_here
 from scotoma.run.judging import Judging
-from scotoma.runs import FEWEST_RUNS
+from scotoma.runs.finished import read_finished
+from scotoma.runs.spreads import compare_spreads
+from scotoma.runs.table import bias_and_accuracy, read_runs
+from scotoma.runs.techniques import FEWEST_RUNS
+from scotoma.runs.tournament import TournamentSettings, judge_techniques, tournament_answer
 from scotoma.steps.audit import run_audit
 from scotoma.storage.files import written
 
-__all__ = ["TrainedTournament", "shared_trainings", "train_techniques"]
+__all__ = [
+    "TrainedTournament", "compare_audits_of_techniques", "compare_raw_runs",
+    "compare_table_of_runs", "compare_trained", "shared_trainings", "train_techniques",
+]  # fmt: skip
 
 ONE_SEED = "one-seed"  # folder of the members that all have one seed
+
+
+def compare_table_of_runs(options: CompareOptions) -> Answer:
+    """Say how far identical runs lie apart, and which techniques differ beyond that."""
+    places, base = [place_here(path) for path in options.paths], _only(options.base, "--base")
+    document, content = compare_spreads(
+        read_runs(places), base and tidy(base), title=_title(places), protocol=options.protocol,
+        level=options.level,
+    )  # fmt: skip
+    notes = [] if base else ["no --base: spreads are shown, nothing is compared"]
+    return Answer(document, content, notes)
+
+
+def compare_raw_runs(options: CompareOptions) -> Answer:
+    """Judge techniques by values of bias and accuracy that files hold."""
+    places = [place_here(path) for path in options.paths]
+    sets = bias_and_accuracy(read_runs(places))
+    result = judge_techniques(sets, _settings(options), title=_title(places))
+    return Answer(*tournament_answer(result))
+
+
+def compare_audits_of_techniques(options: CompareOptions) -> Answer:
+    """Judge techniques by finished audits, one a technique."""
+    return _judged_audits(options, options.paths)
+
+
+def compare_trained(options: CompareOptions) -> Answer:
+    """Audit the techniques of a configuration, and judge them."""
+    done = train_techniques(Path(options.paths[0]), options.out, quiet=options.quiet)
+    return _judged_audits(options, done.places, done)
+
+
+def _judged_audits(
+    options: CompareOptions, places: Sequence[str], trained: TrainedTournament | None = None
+) -> Answer:
+    attribute, variant = _only(options.group, "--group"), _only(options.predicted, "--predicted")
+    settings, families, again, failed = _settings(options), [], None, {}
+    if trained is not None:
+        contest, failed = trained.config.tournament, trained.failed
+        attribute = attribute or (contest and contest.attribute)
+        settings = settings.model_copy(update={"bases": (BASE,)})
+        families = shared_trainings(trained.config, failed)
+    finished = read_finished(places, attribute)
+    if trained is not None and trained.one_seed:
+        again = read_finished(trained.one_seed, finished.attribute).runs(variant)
+    result = judge_techniques(
+        finished.runs(variant), settings, title=f"{len(finished.audits)} audits",
+        finished=finished, families=families, one_seed=again, failed=failed,
+    )  # fmt: skip
+    return Answer(*tournament_answer(result))
+
+
+def _settings(options: CompareOptions) -> TournamentSettings:
+    return TournamentSettings(
+        bases=tuple(map(tidy, options.base)), paired=options.paired, protocol=options.protocol,
+        level=options.level,
+    )  # fmt: skip
+
+
+def _only(values: Sequence[str], option: str) -> str | None:
+    """The one value of an option; None where it is left out."""
+    if len(values) > 1:
+        raise ConfigError(f"{option} names one here, got {listed(values)}: leave out the others")
+    return values[0] if values else None
+
+
+def _title(places: list[Path]) -> str:
+    return ", ".join(place.name for place in places) or "tournament"
 
 
 @dataclass(frozen=True)
@@ -179,18 +258,17 @@ def _refit(base: Path, name: str, contestant: Contestant, folder: Path) -> str:
     return f"{name}={place}"
 
 
-def shared_trainings(config: Config) -> list[list[str]]:
-    """Name the techniques that share one training and decide differently.
+def shared_trainings(config: Config, without: Collection[str] = ()) -> list[list[str]]:
+    """Name the techniques that share one training and decide differently, some left out.
 
-        >>> from scotoma.config import default_config
-        >>> from scotoma.config.gate import load_rules
-    from scotoma.config.mitigation import Contest
-        >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
-        >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
-        [['DI1', 'DI2']]
+    >>> from scotoma.config import default_config
+    >>> from scotoma.config.mitigation import Contest
+    >>> contest = Contest(techniques=["DI1", "RS", "DI2"], attribute="style")
+    >>> shared_trainings(default_config().model_copy(update={"tournament": contest}))
+    [['DI1', 'DI2']]
     """
     families: dict[str, list[str]] = {}
     for name, own in config.contestants().items():
-        if own.mitigation is not None:
+        if own.mitigation is not None and name not in without:
             families.setdefault(own.mitigation.family, []).append(name)
     return [names for names in families.values() if len(names) > 1]

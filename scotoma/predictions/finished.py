@@ -1,4 +1,4 @@
-"""What has a finished audit left that tables are made of? Each file is checked and read once."""
+"""What has a finished audit left? Each file is checked, and read once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from scotoma.audit import Audit, read_audit
+from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.document import DENSE
 from scotoma.datasets import AuditedExamples
-from scotoma.predictions import PredictionFile, Predictions
+from scotoma.predictions.files import PredictionFile
+from scotoma.predictions.matrix import Predictions
 from scotoma.run import Run
 from scotoma.run.finished import require_files
-from scotoma.slices.features import features_of
 
 __all__ = ["FinishedAudit"]
 
@@ -39,6 +39,13 @@ class FinishedAudit:
         return read_audit(path, self.run.mirror.place(path))
 
     @cached_property
+    def gate(self) -> GateResult | None:
+        """gate.json; None where nobody judged the audit."""
+        path = self.run.path("gate.json")
+        self.run.fetch(path)
+        return read_gate(self.file(path), self.run.mirror.place(path)) if path.exists() else None
+
+    @cached_property
     def test(self) -> AuditedExamples:
         """The test examples, without images."""
         return AuditedExamples.read(self.file(self.run.examples), images=False, split="test")
@@ -52,14 +59,6 @@ class FinishedAudit:
     def scores(self) -> pl.DataFrame:
         """divergence.parquet: a row for each test example under each compressed variant."""
         return pl.read_parquet(self.file(self.run.path("divergence.parquet")), glob=False)
-
-    @cached_property
-    def features(self) -> pl.DataFrame:
-        """What may define slices, as in the audit's own search; one row a test example."""
-        looks = self.run.path("image_statistics.parquet")
-        self.run.fetch(looks)
-        table = pl.read_parquet(self.file(looks), glob=False) if looks.exists() else None
-        return features_of(self.test, table, self.run.config.slices.features)
 
     @property
     def compressed(self) -> tuple[str, ...]:

@@ -1,103 +1,63 @@
-"""The variance command: runs of several techniques in one long table, their spread and tests."""
+"""How far do identical runs lie apart, and which techniques differ beyond that?"""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
-import polars as pl
-
-from scotoma.answers.values import tidy
 from scotoma.document import Cell, Column, Document, Section, Table
-from scotoma.document.jsonable import jsonable
-from scotoma.document.text import document_text
 from scotoma.errors import ConfigError, DataError
 from scotoma.numbers import undefined
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import listed, quoted
-from scotoma.readers.columns import column, numbers, texts
-from scotoma.readers.tables import read_table
-from scotoma.runs import THIS_TEST_SET, RunFinding, compare_runs, finding_rows, run_sets, spread
-from scotoma.runs.finding import SIGN_WORDS
+from scotoma.runs.comparing import compare_runs, spread
+from scotoma.runs.effects import THIS_TEST_SET
+from scotoma.runs.finding import SIGN_WORDS, RunFinding, finding_rows
 from scotoma.runs.table import RunSet
 
-__all__ = ["canonical_table", "run_variance", "spread_document"]
+__all__ = ["compare_spreads", "spread_document"]
 
 NAMES = (Column("technique", "technique"), Column("metric", "metric"))
 KNOWN = (THIS_TEST_SET, "takes the runs as normal")  # the page says it once
 NOT_COMPARED = "not compared (the base has no runs of this metric)"
 
 
-def run_variance(
-    path: Path,
+def compare_spreads(
+    sets: Mapping[tuple[str, str], RunSet],
     base: str | None,
-    columns: Mapping[str, str],
     *,
-    protocol: str,
-    level: float,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Print how far identical runs lie apart, and which techniques differ from the base.
+    title: str,
+    protocol: StatisticsProtocol = "sound",
+    level: float = 0.95,
+) -> tuple[Document, dict[str, Any]]:
+    """Say how far identical runs lie apart, and which techniques differ from the base.
 
     Args:
-        path: CSV or Parquet, one row per run and metric (and class).
+        sets: Runs of two or more trainings by technique and metric, from `read_runs`.
         base: The technique that the others are compared with; None compares nothing.
-        columns: `technique`, `metric`, `run`, `value`, and `class` where values are of classes, to
-            the columns of the table.
+        title: What the runs are of.
         protocol: `sound` or `published`.
         level: Coverage of the intervals, a fraction in (0, 1).
-        as_json: Print JSON instead of the tables.
-        quiet: Write nothing to stderr.
+
+    Returns:
+        What people read, and what `--json` prints.
 
     Raises:
-        ScotomaError: The options or the table do not fit together.
+        ConfigError: The base is no technique.
+        DataError: Techniques have values of different classes.
     """
-    if protocol not in ("sound", "published"):
-        raise ConfigError(
-            f"--protocol must be sound or published, got {quoted(protocol)}: choose one"
-        )
-    base = base and tidy(base)
-    frame = canonical_table(read_table(path).frame, columns)
-    techniques = frame["technique"].unique(maintain_order=True).to_list()
+    techniques = list(dict.fromkeys(name for name, _ in sets))
     if base is not None and base not in techniques:
         raise ConfigError(
             f"--base must be one of the techniques, got {quoted(base)}: choose among "
             f"{listed(techniques)}"
         )
-    sets = run_sets(frame)
     spreads = _spreads(sets, level)
-    found = _comparisons(sets, base, "published" if protocol == "published" else "sound", level)
-    if not quiet and base is None:
-        sys.stderr.write("no --base: spreads are shown, nothing is compared\n")
-    if as_json:
-        rows = finding_rows({"spread": spreads, "comparison": [one for one, _ in found]})
-        content = {"protocol": protocol, "level": level, "base": base, "rows": rows.to_dicts()}
-        sys.stdout.write(json.dumps(jsonable(content), indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(document_text(spread_document(path.name, spreads, found, level)) + "\n")
-
-
-def canonical_table(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """Take the columns of a table under the names that `run_sets` reads.
-
-    Args:
-        table: The table.
-        names: Those names to the table's.
-
-    Raises:
-        ConfigError: A column that the table has not.
-        DataError: A value that is missing or no number.
-    """
-    for role, name in names.items():
-        column(table, name, f"--{role}")
-    keys = {role: texts(table, name).tolist() for role, name in names.items() if role != "value"}
-    return pl.DataFrame(keys, schema=dict.fromkeys(keys, pl.String)).with_columns(
-        value=pl.Series(numbers(table, names["value"]))
-    )
+    found = _comparisons(sets, base, protocol, level)
+    rows = finding_rows({"spread": spreads, "comparison": [one for one, _ in found]})
+    content = {"protocol": protocol, "level": level, "base": base, "rows": rows.to_dicts()}
+    return spread_document(title, spreads, found, level), content
 
 
 def _spreads(sets: Mapping[tuple[str, str], RunSet], level: float) -> list[RunFinding]:

@@ -26,6 +26,10 @@ def rows_of(out: str, question: str = "comparison") -> Rows:
     return found
 
 
+def runs_of(*arguments: str | Path) -> tuple[int, str, str]:
+    return scotoma("compare", *arguments, "--techniques")
+
+
 HOSTILE = "\x1b[31mred\u202e\n"
 
 
@@ -63,9 +67,7 @@ def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
     study = {name: runs.values(*name)[:, -1] for name in names}
     path = tmp_path / "study.parquet"
     long_table(study).write_parquet(path)
-    code, out, _ = scotoma(
-        "variance", path, "--base", "S-Base", "--protocol", "published", "--json"
-    )
+    code, out, _ = runs_of(path, "--base", "S-Base", "--protocol", "published", "--json")
     assert code == 0
     found = rows_of(out)
     tests = [test for test in published.fairness_variance().tests if test.base == "S-Base"]
@@ -79,7 +81,7 @@ def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
 
 
 def test_u_of_the_sound_protocol_is_scipys(table):
-    found = rows_of(scotoma("variance", table, "--base", "base", "--json")[1])
+    found = rows_of(runs_of(table, "--base", "base", "--json")[1])
     assert len(found) == 4
     for (technique, metric), one in found.items():
         sides = RUNS["base", metric], RUNS[technique, metric]
@@ -88,7 +90,7 @@ def test_u_of_the_sound_protocol_is_scipys(table):
 
 
 def test_the_command_says_what_the_functions_say(table):
-    out = scotoma("variance", table, "--base", "base", "--json")[1]
+    out = runs_of(table, "--base", "base", "--json")[1]
     assert json.loads(out)["protocol"] == "sound"
     spreads = {key: spread(values)[0] for key, values in RUNS.items()}
     others = {key: values for key, values in RUNS.items() if key[0] != "base"}
@@ -108,7 +110,7 @@ def test_the_command_says_what_the_functions_say(table):
 
 
 def test_a_page_names_what_moves_and_how_far(table):
-    code, out, err = scotoma("variance", table, "--base", "base")
+    code, out, err = runs_of(table, "--base", "base")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert max(map(cell_len, lines)) <= 80
@@ -122,18 +124,10 @@ def test_a_page_names_what_moves_and_how_far(table):
 
 
 def test_without_a_base_nothing_is_compared_and_this_is_said(table):
-    code, out, err = scotoma("variance", table)
+    code, out, err = runs_of(table)
     assert (code, err) == (0, "no --base: spreads are shown, nothing is compared\n")
     assert "Cohen" not in out
-    assert scotoma("variance", table, "--quiet")[2] == ""
-
-
-def test_columns_can_be_called_otherwise(table):
-    other = table.with_name("other.csv")
-    names = {"technique": "how", "metric": "what", "run": "seed", "value": "x"}
-    pl.read_csv(table).rename(names).write_csv(other)
-    asked = ("--technique", "how", "--metric", "what", "--run", "seed", "--value", "x")
-    assert scotoma("variance", other, *asked, "--json") == scotoma("variance", table, "--json")
+    assert runs_of(table, "--quiet")[2] == ""
 
 
 def test_order_of_rows_changes_no_number(table):
@@ -142,7 +136,7 @@ def test_order_of_rows_changes_no_number(table):
     frame.write_csv(shuffled)
 
     def numbers(path: Path) -> dict:
-        found = rows_of(scotoma("variance", path, "--base", "base", "--json")[1])
+        found = rows_of(runs_of(path, "--base", "base", "--json")[1])
         return {key: one["raw Levene p, adjusted"]["value"] for key, one in found.items()}
 
     assert numbers(table) == pytest.approx(numbers(shuffled))
@@ -154,7 +148,7 @@ def test_the_class_that_moves_most_is_named(tmp_path):
     path = tmp_path / "classes.csv"
     other = values + np.array([0, 0.3, 0.6])
     long_table({("base", "DP"): values, ("mixup", "DP"): other}).write_csv(path)
-    out = scotoma("variance", path, "--class", "class", "--base", "base", "--json")[1]
+    out = runs_of(path, "--base", "base", "--json")[1]
     one, other = rows_of(out, "spread").values()
     for own in (one, other):
         assert own["MaxDiff of class"]["class"] == own["STDEV of class"]["class"] == "c1"
@@ -162,7 +156,7 @@ def test_the_class_that_moves_most_is_named(tmp_path):
     assert one["STDEV"]["value"] == pytest.approx(values.mean(axis=1).std())
     assert one["MaxDiff of class"]["value"] == pytest.approx(np.ptp(values[:, 1]))
     assert rows_of(out)["mixup", "DP"]["difference"]["value"] == pytest.approx(0.3)
-    out = scotoma("variance", path, "--class", "class", "--base", "base")[1]
+    out = runs_of(path, "--base", "base")[1]
     assert max(map(cell_len, out.splitlines())) <= 80
     assert "class moving most" in out
 
@@ -170,12 +164,12 @@ def test_the_class_that_moves_most_is_named(tmp_path):
 def test_a_metric_that_the_base_lacks_is_shown_and_not_compared(tmp_path):
     path = tmp_path / "runs.csv"
     long_table(RUNS | {("mixup", "top-1"): np.array([0.9, 0.91])}).write_csv(path)
-    out = scotoma("variance", path, "--base", "base", "--json")[1]
+    out = runs_of(path, "--base", "base", "--json")[1]
     assert {metric for _, metric in rows_of(out, "spread")} == {"DP", "EOTP", "top-1"}
     (row,) = rows_of(out)["mixup", "top-1"].values()
     assert row["value"] is None
     assert row["reason"] == "not compared (the base has no runs of this metric)"
-    shown = scotoma("variance", path, "--base", "base")[1]
+    shown = runs_of(path, "--base", "base")[1]
     assert row["reason"] in shown
     assert "protocol sound, 4 comparisons, " in shown
 
@@ -183,7 +177,7 @@ def test_a_metric_that_the_base_lacks_is_shown_and_not_compared(tmp_path):
 def test_runs_that_never_vary_are_undefined_with_a_reason(tmp_path):
     path = tmp_path / "runs.csv"
     long_table({("base", "DP"): np.full(4, 0.5), ("mixup", "DP"): np.full(4, 0.5)}).write_csv(path)
-    code, out, _ = scotoma("variance", path, "--base", "base")
+    code, out, _ = runs_of(path, "--base", "base")
     assert code == 0
     assert "undefined (nothing varies over 8 runs)" in " ".join(out.split())
     assert "no test of variances (nothing varies over 8 runs)" in " ".join(out.split())
@@ -199,12 +193,12 @@ def test_hostile_names_cannot_steer_the_terminal(tmp_path):
     }
     long_table(runs).write_csv(path)
     for extra in ((), ("--json",)):
-        code, out, err = scotoma("variance", path, "--base", HOSTILE, *extra)
+        code, out, err = runs_of(path, "--base", HOSTILE, *extra)
         assert (code, err) == (0, "")
         assert all(character.isprintable() for line in out.split("\n") for character in line)
         if not extra:
             assert max(map(cell_len, out.splitlines())) <= 80
-    code, out, err = scotoma("variance", path, "--base", HOSTILE * 2)
+    code, out, err = runs_of(path, "--base", HOSTILE * 2)
     assert (code, out) == (2, "")
     assert err.removesuffix("\n").isprintable()
 
@@ -216,7 +210,7 @@ def test_numbers_are_written_so_that_small_ones_can_be_read(tmp_path):
         ("b", "DP"): np.array([3e-6, 5e-6, 6e-6]),
     }
     long_table(small).write_csv(path)
-    out = scotoma("variance", path, "--base", "base")[1]
+    out = runs_of(path, "--base", "base")[1]
     assert "+0.00000233 [" in out
 
 
@@ -225,14 +219,13 @@ def without(**values: object) -> pl.DataFrame:
 
 
 BAD = {
-    "column": (lambda: without().rename({"run": "seed"}), (), 2, "--run names column 'run', which "
-               "is not in the table; it has 'technique', 'metric', 'seed', 'value'"),
+    "column": (lambda: without().rename({"run": "seed"}), (), 2, "--techniques names column "
+               "'run', which is not in the table; it has 'technique', 'metric', 'seed', 'value'"),
     "base": (without, ("--base", "dropout"), 2, "--base must be one of the techniques, got "
              "'dropout': choose among 'base', 'mixup', 'noise'"),
-    "protocol": (without, ("--protocol", "welch"), 2, "--protocol must be sound or published, got "
-                 "'welch': choose one"),
-    "level": (without, ("--level", "95"), 4, "level must be a fraction in (0, 1), got 95.0: write "
-              "0.95 for 95%"),
+    "protocol": (without, ("--protocol", "welch"), 2, "--protocol should be 'sound' or "
+                 "'published', got 'welch'"),
+    "level": (without, ("--level", "95"), 2, "--level must be less than 1.0, got 95"),
     "empty": (lambda: without().clear(), (), 4, "table 'bad.csv' holds no rows"),
     "twice": (lambda: without(run=pl.col("run") % 7), (), 4, "technique 'base', metric 'DP', run "
                                                              "'0' is in the table more than "
@@ -247,11 +240,11 @@ BAD = {
                 "'value' is empty in 6 of 48 rows, first in row 1: fill or remove them"),
     "nan": (lambda: without(value=pl.when(pl.col("run") > 0).then("value").otherwise(math.nan)), (),
             4, "column 'value' is empty in 6 of 48 rows"),
-    "class": (lambda: long_table({("a", "DP"): np.ones((3, 2))}).slice(0, 5), ("--class", "class"),
+    "class": (lambda: long_table({("a", "DP"): np.ones((3, 2))}).slice(0, 5), (),
               4, "technique 'a', metric 'DP' has no value of class 'c1' in run '2': give every run "
               "all classes, or leave the class out"),
     "classes": (lambda: pl.concat([long_table({("a", "DP"): np.eye(3)}), long_table({("b", "DP"):
-                np.eye(2)})]), ("--class", "class", "--base", "a"), 4, "technique 'b', metric 'DP' "
+                np.eye(2)})]), ("--base", "a"), 4, "technique 'b', metric 'DP' "
                 "has other classes than the base: compare means over the same classes"),
 }  # fmt: skip
 
@@ -261,7 +254,7 @@ def test_bad_input_gets_one_sentence_and_no_data(name, tmp_path):
     frame, asked, code, sentence = BAD[name]
     path = tmp_path / "bad.csv"
     frame().write_csv(path)
-    got = scotoma("variance", path, *asked)
+    got = runs_of(path, *asked)
     assert got[:2] == (code, "")
     assert got[2].startswith(f"scotoma: {sentence}")
     assert got[2].count("\n") == 1

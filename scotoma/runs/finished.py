@@ -1,0 +1,309 @@
+"""What do finished audits say of techniques, one audit a technique?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from scotoma.audit import Audit
+from scotoma.config.techniques import TechniqueFacts
+from scotoma.datasets import AuditedExamples
+from scotoma.divergence import over_index
+from scotoma.errors import ConfigError, DataError
+from scotoma.numbers.inputs import Codes, Flags, Floats, Ints
+from scotoma.predictions.finished import FinishedAudit
+from scotoma.printable import listed, quoted
+from scotoma.run.finished import open_run
+from scotoma.runs.effects import bare
+from scotoma.runs.finding import RunFinding
+from scotoma.runs.resampled import resampled_bias
+from scotoma.runs.table import ACCURACY, RunSets, VariantSets
+
+__all__ = [
+    "FinishedTechniques", "bias_on_other_test_sets", "cies_of_minority_cells", "minority_examples",
+    "read_finished",
+]  # fmt: skip
+
+Cells: TypeAlias = Mapping[str, tuple[Flags, Ints]]  # of each group who is in it, and class counts
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedTechniques:
+    """Techniques whose models were audited, one run a technique.
+
+    Attributes:
+        audits: What each technique's audit has left.
+        variants: The variants that all have, dense first.
+        metrics: Names of the metrics.
+        attribute: Whose groups are compared.
+        sets: Bias and accuracy, one value a seed.
+    """
+
+    audits: Mapping[str, FinishedAudit]
+    variants: tuple[str, ...]
+    metrics: tuple[str, ...]
+    attribute: str
+    sets: VariantSets
+
+    def runs(self, variant: str | None) -> RunSets:
+        """Take the runs of every technique under a variant, None for dense.
+
+        Raises:
+            ConfigError: Not every technique has the variant.
+        """
+        if variant is not None and variant not in self.variants:
+            raise ConfigError(
+                f"--predicted must be one that all runs have, got {quoted(variant)}: choose among "
+                f"{listed(self.variants)}"
+            )
+        chosen = variant or self.variants[0]
+        return {(t, m): own for (t, v, m), own in self.sets.items() if v == chosen}
+
+    def trained(self, holds: Callable[[TechniqueFacts], bool]) -> list[str]:
+        """Name the audits that trained with a technique of which something holds."""
+        asked = {name: one.run.config.mitigation for name, one in self.audits.items()}
+        return [name for name, one in asked.items() if one is not None and holds(one.facts)]
+
+    @property
+    def unpaired(self) -> list[str]:
+        """Name the compressed variants whose members do not derive from dense ones."""
+        compressed = next(iter(self.audits.values())).audit.compressed
+        return [one.name for one in compressed if one.name in self.variants and not one.paired]
+
+
+def read_finished(places: Sequence[str], attribute: str | None) -> FinishedTechniques:
+    """Read the members of finished audits, one audit a technique.
+
+    Args:
+        places: `FOLDER` or `TECHNIQUE=FOLDER`; without a name, the folder's own.
+        attribute: The attribute whose groups are compared; None where the audits have one.
+
+    Raises:
+        ConfigError: A place without an audit, a name that stands twice, an attribute to choose.
+        DataError: Audits of other seeds, or without a metric.
+    """
+    every: dict[str, FinishedAudit] = {}
+    for place in places:
+        name, _, folder = place.rpartition("=")
+        name = name or Path(folder.rstrip("/")).name
+        if name in every:
+            raise ConfigError(
+                f"technique {quoted(name)} stands twice: name runs as TECHNIQUE=FOLDER"
+            )
+        every[name] = FinishedAudit(open_run(folder))
+    audits = {name: one.audit for name, one in every.items()}
+    chosen = _attribute(audits, attribute)
+    first = next(iter(audits.values()))
+    variants = [
+        one.name
+        for one in first.variants
+        if all(audit.numbers("fairness", one.name) for audit in audits.values())
+    ]
+    metrics = list(_by_metric(first, variants[0], chosen))
+    _check_paired(audits, variants)
+    sets: dict[tuple[str, str, str], Floats] = {}
+    for (name, audit), variant in product(audits.items(), variants):
+        for metric, values in _by_metric(audit, variant, chosen).items():
+            sets[name, variant, metric] = _numbers(values)
+        sets[name, variant, ACCURACY] = _numbers(audit.accuracy[variant].members)
+    return FinishedTechniques(every, tuple(variants), tuple(metrics), chosen, sets)
+
+
+def _by_metric(audit: Audit, variant: str, attribute: str) -> dict[str, tuple[float | None, ...]]:
+    """What every model has of each metric of an attribute."""
+    return {
+        str(row.metric): row.models
+        for row in audit.numbers("fairness", variant)
+        if row.models and row.fact("attribute") == attribute
+    }
+
+
+def _numbers(values: Iterable[float | None]) -> Floats:
+    """One value a member; nan where it is undefined."""
+    return np.array([np.nan if one is None else one for one in values], np.float64)
+
+
+def _check_paired(audits: Mapping[str, Audit], variants: Iterable[str]) -> None:
+    """Refuse audits whose members are not of the same seeds."""
+    if unlabelled := [name for name, audit in audits.items() if not audit.accuracy]:
+        raise DataError(
+            f"run {quoted(unlabelled[0])} has no labels, so no accuracy: audit it with labels"
+        )
+    if len({audit.seed for audit in audits.values()}) > 1:
+        seeds = ", ".join(f"{audit.seed} of {quoted(name)}" for name, audit in audits.items())
+        raise DataError(f"runs must share their seed to be paired, got {seeds}: audit them again")
+    sizes = {
+        (name, variant): len(audit.accuracy[variant].members)
+        for name, audit in audits.items()
+        for variant in variants
+    }
+    if len(set(sizes.values())) > 1:
+        least = min(sizes, key=lambda key: sizes[key])
+        raise DataError(
+            f"runs must have as many members to be paired, got {sizes[least]} of "
+            f"{quoted(least[0])} under {quoted(least[1])} and {max(sizes.values())} elsewhere: "
+            "train as many of each"
+        )
+
+
+def _attribute(audits: Mapping[str, Audit], attribute: str | None) -> str:
+    """The attribute that all audits measured."""
+    by_audit = [
+        dict.fromkeys(row.fact("attribute") for row in audit.numbers("fairness"))
+        for audit in audits.values()
+    ]
+    shared = [one for one in by_audit[0] if all(one in others for others in by_audit)]
+    if not shared:
+        raise DataError(
+            "no attribute was measured in all runs: audit each technique with the same groups"
+        )
+    if attribute is None and len(shared) > 1:
+        raise ConfigError(f"--group must name one of {listed(shared)}: choose one")
+    if attribute is not None and attribute not in shared:
+        raise ConfigError(
+            f"--group must be measured in all runs, got {quoted(attribute)}: choose among "
+            f"{listed(shared)}"
+        )
+    return attribute or shared[0]
+
+
+def bias_on_other_test_sets(
+    audits: Mapping[str, FinishedAudit],
+    variants: Sequence[str],
+    attribute: str,
+    metrics: Sequence[str],
+) -> VariantSets:
+    """Measure the mean bias of every technique and variant on test sets drawn anew.
+
+    Args:
+        audits: By technique.
+        variants: Those that all have.
+        attribute: Whose groups are compared.
+        metrics: Of the seven.
+
+    Returns:
+        One value a draw of test examples.
+
+    Raises:
+        DataError: The audits have other test examples.
+    """
+    first = next(iter(audits.values()))
+    test = first.test
+    populations = [
+        finished.predictions(variant).predicted[_order(name, finished.test, test)]
+        for name, finished in audits.items()
+        for variant in variants
+    ]
+    partition = test.partition()
+    positive = first.run.config.label.positive
+    drawn = resampled_bias(
+        test.labels,
+        populations,
+        partition.masks[[of == (attribute,) for of in partition.attributes]],
+        metrics,
+        n_classes=len(test.classes),
+        class_id=None if positive is None else test.classes.index(str(positive)),
+        clusters=test.clusters,
+        seed=first.run.config.population.seed,
+    )
+    keys = product(audits, variants, metrics)
+    return dict(zip(keys, drawn.reshape(len(drawn), -1).T, strict=True))
+
+
+def cies_of_minority_cells(
+    audits: Mapping[str, FinishedAudit], variants: Sequence[str], attribute: str, base: str
+) -> list[RunFinding]:
+    """Say how many CIEs of each technique lie in the cells that training showed rarely.
+
+    Args:
+        audits: By technique.
+        variants: Those that all have, dense first.
+        attribute: Whose groups, by classes, are the cells.
+        base: The audit whose training examples say what is rare.
+
+    Returns:
+        Of each technique under each compressed variant the number of `CIEs`, those `in minority
+        cells`, the `share of CIEs` and the `share of test set` there, and their ratio as a
+        `change`, per cent. None where the audit has no training examples or no cell is rarer than
+        another.
+    """
+    training, test = audits[base].training, audits[base].test
+    if not training.ids or not training.labelled:
+        return []
+    minority = minority_examples(
+        _of_attribute(training, attribute), _of_attribute(test, attribute), test.labels
+    )
+    if not minority.any():
+        return []
+    members = len(audits[base].audit.accuracy[variants[0]].members)
+    rows = []
+    for name, finished in audits.items():
+        for variant in variants[1:]:
+            cies = _flags(finished, variant, test)
+            [share] = over_index(
+                cies, {"minority": minority}, members=members, clusters=test.clusters
+            )
+            counts = {
+                "CIEs": cies.sum(), "in minority cells": share.n_flagged,
+                "share of CIEs": share.share_in_flagged, "share of test set": share.share_in_data,
+            }  # fmt: skip
+            numbers = {what: bare(float(value), share.n) for what, value in counts.items()}
+            numbers["change"] = share.change
+            rows.append(RunFinding(name, "CIEs in minority cells", numbers, variant=variant))
+    return rows
+
+
+def minority_examples(training: Cells, test: Cells, labels: Codes) -> Flags:
+    """Mark test examples of a class and group that training has less often than another group.
+
+    Args:
+        training: Group to which examples are in it and how many of each class.
+        test: The same of the test examples; groups of training alone do not count.
+        labels: Class ids of the test examples, shape (N,).
+
+    Returns:
+        Shape (N,).
+
+    >>> one, two = np.array([True, False]), np.array([3, 1])
+    >>> minority_examples({"a": (one, two)}, {"a": (one, two), "b": (~one, two)}, np.array([0, 0]))
+    array([False,  True])
+    """
+    none = np.zeros_like(next(iter(test.values()))[1])
+    counts = np.stack([training[key][1] if key in training else none for key in test])
+    rare = counts < counts.max(axis=0)
+    masks = np.stack([mask for mask, _ in test.values()])
+    return np.asarray((masks & rare[:, labels]).any(axis=0))
+
+
+def _of_attribute(examples: AuditedExamples, attribute: str) -> Cells:
+    """Of each group of an attribute which examples are in it, and how many of each class."""
+    groups = examples.partition()
+    return {
+        key: (mask, np.bincount(examples.labels[mask], minlength=len(examples.classes)))
+        for key, mask, of in zip(groups.keys, groups.masks, groups.attributes, strict=True)
+        if of == (attribute,)
+    }
+
+
+def _flags(finished: FinishedAudit, variant: str, test: AuditedExamples) -> Flags:
+    """Which test examples are CIEs, in the order of `test`."""
+    flagged = finished.scores.filter((pl.col("variant") == variant) & pl.col("cie"))
+    return test.table["example_id"].is_in(flagged["example_id"].to_list()).to_numpy()
+
+
+def _order(name: str, own: AuditedExamples, test: AuditedExamples) -> Codes:
+    """Rows of an audit's test examples in the order of another's."""
+    places = {example: row for row, example in enumerate(own.ids)}
+    missing = [example for example in test.ids if example not in places]
+    if missing or len(own.ids) != len(test.ids):
+        raise DataError(
+            f"runs must be audited on the same test examples, got {len(own.ids):,} of "
+            f"{quoted(name)} and {len(test.ids):,} of the first: audit them again"
+        )
+    return np.array([places[example] for example in test.ids], np.intp)
