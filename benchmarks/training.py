@@ -27,9 +27,9 @@ from scotoma.run import Run
 from scotoma.sources.reading import load_examples
 from scotoma.training.engine import normalise
 from scotoma.training.models import build_model
+from scotoma.training.optimiser import learning_rate
 from scotoma.training.population import train_populations
 from scotoma.training.randomness import member_seed, minibatch
-from scotoma.training.schedules import learning_rate
 
 DIGITS = """
 source: {{kind: digits-s, recipe: {{steps: {steps}}}}}

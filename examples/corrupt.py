@@ -27,8 +27,8 @@ from scotoma.corruptions import (
     profile,
     read_image,
 )
-from scotoma.corruptions.arrays import Images
 from scotoma.corruptions.images import has_transparency
+from scotoma.corruptions.resampling import Images
 from scotoma.corruptions.strip import draw_strip
 from scotoma.datasets.image_size import ImageSize
 from scotoma.document.lines import table_lines

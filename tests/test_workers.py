@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from scotoma.config import Variant
 from scotoma.inference import Network, Preprocessing, engines, population, predict_members
 from scotoma.inference.engines import TorchEngine
-from scotoma.inference.workers import feeders, most_feeders
+from scotoma.inference.population import feeders, most_feeders
 from scotoma.processes.used import Effort, Kind, Workers
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph

@@ -9,8 +9,14 @@ from numpy.typing import NDArray
 from scipy.ndimage import correlate1d
 from scipy.signal import fftconvolve
 
-from scotoma.corruptions.arrays import Floats, Images
-from scotoma.corruptions.resampling import gaussian_blurred, mirrored, planes, with_fourth
+from scotoma.corruptions.resampling import (
+    Floats,
+    Images,
+    gaussian_blurred,
+    mirrored,
+    planes,
+    with_fourth,
+)
 
 __all__ = [
     "defocus_blur",

@@ -7,14 +7,16 @@ import io
 import numpy as np
 from PIL import Image
 
-from scotoma.corruptions.arrays import (
+from scotoma.corruptions.resampling import (
     Floats,
     Images,
+    between,
     each_by_pillow,
+    gaussian_matrix,
     resized_and_back,
     value_and_lowest,
+    with_fourth,
 )
-from scotoma.corruptions.resampling import between, gaussian_matrix, with_fourth
 
 __all__ = ["contrast", "elastic_transform", "jpeg_compression", "pixelate", "saturate"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from scotoma.corruptions.arrays import Floats, Images, resized_and_back
+from scotoma.corruptions.resampling import Floats, Images, resized_and_back
 from scotoma.corruptions.weather import clouds, map_side
 
 __all__ = ["colour_cast", "downscale", "frost_like", "low_light", "occlusion"]

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from scipy.stats import poisson
 
-from scotoma.corruptions.arrays import Floats, Images
+from scotoma.corruptions.resampling import Floats, Images
 
 __all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
 

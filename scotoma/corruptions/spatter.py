@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import correlate, correlate1d, label
 
-from scotoma.corruptions.arrays import Floats, Images
-from scotoma.corruptions.resampling import gaussian_blurred
+from scotoma.corruptions.resampling import Floats, Images, gaussian_blurred
 
 __all__ = ["spatter"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from scotoma.corruptions.arrays import Images
+from scotoma.corruptions.resampling import Images
 
 __all__ = ["draw_strip"]
 

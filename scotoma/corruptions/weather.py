@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from scotoma.corruptions.arrays import Floats, Images, value_and_lowest
 from scotoma.corruptions.blur import motion_blur, zoomed
+from scotoma.corruptions.resampling import Floats, Images, value_and_lowest
 
 __all__ = ["brightness", "clouds", "darken", "fog", "frost", "map_side", "snow"]
 

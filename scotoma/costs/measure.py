@@ -79,9 +79,8 @@ def measure_training(
         return NetworkCost(reason=str(error))
     from safetensors.torch import save
 
-    from scotoma.training.models import build_model
+    from scotoma.training.models import build_model, try_outputs
     from scotoma.training.pruning import prunable
-    from scotoma.training.user_network import try_outputs
 
     name = config.source.model
     model = build_model(name, classes, 0)

@@ -12,10 +12,10 @@ from scotoma.answers.groups import group_values
 from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.answers.pair import label_notes, read_labels
-from scotoma.answers.values import MISSING, NEVER_A_CLASS, is_plain, look_alikes
+from scotoma.answers.values import MISSING, NEVER_A_CLASS, as_numbers, is_plain, look_alikes
 from scotoma.config.label import threshold_classes
 from scotoma.datasets.examples import FEATURES, AuditedExamples
-from scotoma.datasets.feature_columns import features_of_source
+from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.datasets.text_columns import checked_text, refuse_empty_labels
 from scotoma.errors import DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
@@ -23,7 +23,13 @@ from scotoma.printable import ONE_OF_THEM, nearest, printable
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["RESERVED", "examples_from_source"]
+__all__ = [
+    "RESERVED",
+    "examples_from_source",
+    "feature_columns",
+    "features_of_source",
+]
+
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 
@@ -289,3 +295,50 @@ def _missing(table: pl.DataFrame, config: Config) -> Iterator[str]:
                     "them, or keep the group"
                 )
                 break
+
+
+CODE = r"^[+-]?0\d"
+
+
+def feature_columns(config: Config) -> dict[str, str]:
+    """Name the columns that are features beside the attributes, and the key that asks for each.
+
+    >>> from scotoma.config import default_config
+    >>> feature_columns(default_config())
+    {}
+    """
+    own = {*config.groups.attributes, "class"}
+    if not config.source.has_answers:  # which has no images to measure
+        own |= STATISTICS.keys()
+    columns = {name: "slices.features" for name in config.slices.features if name not in own}
+    return columns | dict.fromkeys(config.clarify.features, "clarify.features")
+
+
+def features_of_source(source: pl.DataFrame, config: Config, origin: str) -> list[pl.Expr]:
+    """Read the columns that are features: numbers as float64, all others and codes as text."""
+    features = []
+    for name, key in feature_columns(config).items():
+        text = checked_text(source, name, key, origin, config.limits.missing).values
+        number = as_numbers(text)
+        if name in config.clarify.features:
+            _refuse_no_numbers(source.with_columns(number.alias(name)), source, name, origin)
+        # A column of numbers is one in CSV as in Parquet; codes such as 02139 stay text.
+        wholly = number.null_count() == text.null_count() and not text.str.contains(CODE).any()
+        wholly &= name not in config.slices.categorical
+        value = number if name in config.clarify.features or wholly else text
+        features.append(pl.lit(value).alias(name))
+    return features
+
+
+def _refuse_no_numbers(numbers: pl.DataFrame, source: pl.DataFrame, name: str, origin: str) -> None:
+    """Refuse a column that holds something else than a finite number for a test example."""
+    good = numbers[name].is_finite().fill_null(value=False)
+    if not (bad := source.filter(~good & (source["split"] == "test"))).height:
+        return
+    raise DataError(
+        printable(
+            f"clarify.features column {name!r} of {origin} must hold a finite number for every "
+            f"test example, got {bad[name][0]!r} in the row of {bad['example_id'][0]!r}; correct "
+            "it, or name another column"
+        )
+    )

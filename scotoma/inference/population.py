@@ -27,7 +27,6 @@ from scotoma.inference.engines import (
     runs_on_gpu,
 )
 from scotoma.inference.model_process import call_limited, runtime_process
-from scotoma.inference.workers import feeders, most_feeders
 from scotoma.processes import IsolatedProcess, WorkerPool, map_in_order, worker_pool
 from scotoma.processes.gpu import free_gpu_bytes
 from scotoma.processes.machine import cores
@@ -36,10 +35,13 @@ from scotoma.processes.used import Effort, Kind, Workers
 __all__ = [
     "MemberAnswers",
     "PixelArray",
+    "feeders",
     "images_at_once",
     "images_on_gpu",
+    "most_feeders",
     "needs_torch",
     "predict_members",
+    "sharers",
 ]
 
 
@@ -464,3 +466,62 @@ def _start_worker(
     members: tuple[Path, ...], images: Path, network: Network, keep_scores: bool | Literal["full"]
 ) -> _Work:
     return _Work(members, np.load(images, mmap_mode="r"), network, keep_scores)
+
+
+CONTEXT_BYTES = 2**29  # of a GPU's memory, that a process takes before its first image
+SHARED_BYTES = 2**30  # and with one small network and a batch of small images
+MOST_FEEDERS = 4  # processes that share a GPU
+BUSY = 0.9  # a GPU that works this share of the time is fed enough
+
+
+def most_feeders(cores: int) -> int:
+    """Bound the processes that may feed the GPU: each needs a core.
+
+    Args:
+        cores: Cores of this machine.
+
+    >>> most_feeders(16), most_feeders(2)
+    (4, 1)
+    """
+    return min(MOST_FEEDERS, max(1, cores // 2))
+
+
+def sharers(cores: int, free_bytes: int) -> int:
+    """Count the processes that share a GPU where each runs members of every kind.
+
+    >>> sharers(16, 2**36), sharers(16, 2**33), sharers(2, 2**20)
+    (16, 5, 1)
+    """
+    return max(1, min(cores, free_bytes // (CONTEXT_BYTES + SHARED_BYTES)))
+
+
+def feeders(first: Effort, most: int, members: int) -> tuple[int, str]:
+    """Choose how many processes feed the GPU, from what the first of their tasks took.
+
+    Args:
+        first: Of a whole task, opening the member included.
+        most: Bound from `most_feeders`.
+        members: Members that are still to be run there.
+
+    Returns:
+        The number, and why.
+
+    >>> feeders(Effort(2.0, 1.9, 2**31, 2**36), 4, 30)[0]
+    1
+    >>> feeders(Effort(2.0, 0.8, 2**31, 2**36), 4, 30)
+    (3, 'one keeps it busy 40% of the time, 3 are to fill it')
+    >>> feeders(Effort(2.0, 0.2, 2**33, 2**34), 4, 30)
+    (2, 'one keeps it busy 10% of the time, and its memory has room for 2')
+    """
+    share = first.work_s / first.seconds if first.seconds else 1.0
+    needed = max(1, -(-int(BUSY * 1000) // max(1, int(share * 1000))))
+    room = 1 + int(first.free_bytes // (first.gpu_bytes + CONTEXT_BYTES))
+    number = max(1, min(needed, room, most, members))
+    said = f"one keeps it busy {100 * share:.0f}% of the time"
+    if number == needed:
+        return number, f"{said}, {number} {'is' if number == 1 else 'are'} to fill it"
+    if number == room:
+        return number, f"{said}, and its memory has room for {room}"
+    if number == members:
+        return number, f"{said}, and no more members are left"
+    return number, f"{said}, and {most} are the most for these cores"

@@ -30,8 +30,7 @@ from scotoma.datasets.stratified import stratified
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.engines import Network, runs_on_gpu
 from scotoma.inference.members import graph_files
-from scotoma.inference.population import BATCHES, images_at_once, predict_members
-from scotoma.inference.workers import sharers
+from scotoma.inference.population import BATCHES, images_at_once, predict_members, sharers
 from scotoma.numbers.inputs import Array, Ints
 from scotoma.predictions import Predictions, kept_classes, smallest_type
 from scotoma.printable import nearest, printable

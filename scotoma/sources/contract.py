@@ -301,7 +301,7 @@ class Source(Frozen, ABC):
 
 def needed_columns(config: Config) -> tuple[str, list[str]]:
     """The column of the label, and the others that an audit reads."""
-    from scotoma.datasets.feature_columns import feature_columns
+    from scotoma.datasets.select_examples import feature_columns
 
     label = config.label.column
     assert label is not None  # sources that train have labels

@@ -21,7 +21,7 @@ from scotoma.costs.plan_section import plan_document
 from scotoma.costs.robustness import forecast_robustness
 from scotoma.costs.scores import plan_of_scores
 from scotoma.datasets import AuditedExamples
-from scotoma.datasets.memory import available_memory
+from scotoma.datasets.image_decoding import available_memory
 from scotoma.errors import ConfigError, DataError
 from scotoma.extras import needs
 from scotoma.mitigation.groups import network_outputs

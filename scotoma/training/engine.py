@@ -21,9 +21,13 @@ from scotoma.training.backends import HEAD, Backend, Batch, Gradients, gradients
 from scotoma.training.feature_maps import map_size
 from scotoma.training.models import build_model, prepare_layers
 from scotoma.training.optimiser import (
+    averaged,
     forget_steps,
+    fresh_average,
     fresh_head_memory,
     fresh_memory,
+    learning_rate,
+    update_average,
     update_head,
     update_weights,
 )
@@ -35,11 +39,9 @@ from scotoma.training.pruning import (
     prunable,
     update_masks,
 )
-from scotoma.training.schedules import learning_rate
 from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.task import Head, Phase, TrainingTask, stage_of
-from scotoma.training.weight_average import averaged, fresh_average, update_average
 
 __all__ = [
     "Member",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
@@ -10,7 +12,18 @@ from torch.optim.sgd import sgd
 from scotoma.config import Recipe
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["forget_steps", "fresh_head_memory", "fresh_memory", "update_head", "update_weights"]
+__all__ = [
+    "averaged",
+    "forget_steps",
+    "fresh_average",
+    "fresh_head_memory",
+    "fresh_memory",
+    "learning_rate",
+    "update_average",
+    "update_head",
+    "update_weights",
+]
+
 
 REMEMBERED = {
     "sgd": ("momentum",),
@@ -130,3 +143,102 @@ def _laid_out_as(weight: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
     if slope.stride() == weight.stride():
         return slope
     return torch.empty_like(weight).copy_(slope)
+
+
+PREFIX = "average/"
+
+
+def fresh_average(tensors: Tensors, recipe: Recipe) -> Tensors:
+    """Start the average before the first step: the values themselves, as `average/NAME`.
+
+    Args:
+        tensors: Parameters and buffers; what counts, such as batches seen, is left out.
+        recipe: Its kind of averaging.
+
+    Returns:
+        Empty where nothing is averaged.
+    """
+    if recipe.averaging == "none":
+        return {}
+    return {f"{PREFIX}{n}": v.clone() for n, v in tensors.items() if v.is_floating_point()}
+
+
+def update_average(memory: Tensors, tensors: Tensors, *, step: int, recipe: Recipe) -> None:
+    """Move the average towards the values and, with `lookahead`, the values to it; in place.
+
+    Args:
+        memory: Holds the result of `fresh_average`.
+        tensors: Parameters and buffers.
+        step: The step before this call, from 0.
+        recipe: Its averaging, with its decay, distance and ramp.
+
+    References:
+        Zhang et al. (2019), "Lookahead Optimizer: k steps forward, 1 step back", algorithm 1; their
+        alpha is 1 - decay.
+    """
+    if recipe.averaging == "none" or (step + 1) % recipe.average_every:
+        return
+    averages, values = _pairs(memory, tensors)
+    decay = recipe.average_decay * ((step + 1) / recipe.total_steps) ** recipe.average_ramp
+    torch._foreach_lerp_(averages, values, 1 - decay)
+    if recipe.averaging == "lookahead":
+        torch._foreach_copy_(values, averages)
+
+
+def averaged(memory: Tensors, tensors: Tensors) -> Tensors:
+    """Replace parameters and buffers by their averages, where there are any."""
+    return {name: memory.get(f"{PREFIX}{name}", value) for name, value in tensors.items()}
+
+
+def _pairs(memory: Tensors, tensors: Tensors) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    names = [name for name in tensors if f"{PREFIX}{name}" in memory]
+    return [memory[f"{PREFIX}{name}"] for name in names], [tensors[name] for name in names]
+
+
+# Where the rate of one-cycle starts and ends, as Smith and Topin (2018) and torch have it.
+STARTS_AT, ENDS_AT = 1 / 25, 1 / 25 / 1e4
+
+
+def learning_rate(step: int, recipe: Recipe) -> float:
+    """Compute the step size at a step.
+
+    Args:
+        step: Optimiser step, from 0.
+        recipe: In steps. `cosine` and `linear` fall to 0 and `constant` stays, each after a linear
+            warm-up; `one-cycle` rises along a cosine from a 25th of the peak and falls along one
+            to a 10,000th of that.
+
+    Returns:
+        Above 0; at most `recipe.learning_rate`.
+
+    >>> recipe = Recipe(steps=100, warmup=0.1, learning_rate=1.0)
+    >>> [round(learning_rate(step, recipe), 3) for step in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    peak, steps = recipe.learning_rate, recipe.total_steps
+    if recipe.schedule == "one-cycle":
+        return peak * _one_cycle(step, steps, recipe.warmup)
+    rising = max(1, round(recipe.warmup * steps))
+    if step < rising:
+        return peak * (step + 1) / rising
+    progress = (step - rising) / max(1, steps - rising)
+    match recipe.schedule:
+        case "cosine":
+            return peak * 0.5 * (1 + math.cos(math.pi * progress))
+        case "linear":
+            return peak * (1 - progress)
+        case "constant":
+            return peak
+
+
+def _one_cycle(step: int, steps: int, warmup: float) -> float:
+    """Compute the rate as a fraction of the peak, which may lie between two steps."""
+    top = warmup * steps - 1
+    if step <= top:
+        return _between(STARTS_AT, 1.0, step / top if top > 0 else 1.0)
+    return _between(1.0, ENDS_AT, (step - top) / (steps - 1 - top))
+
+
+def _between(start: float, end: float, progress: float) -> float:
+    """Go from `start` to `end` along half a cosine."""
+    return end + (start - end) / 2 * (1 + math.cos(math.pi * progress))

@@ -272,11 +272,10 @@ def _choose_settings(shared: SharedData, data_digest: str) -> None:
 def _choose_way(shared: SharedData) -> Way:
     """Choose how gradients are computed, who trains together, and in how many workers."""
     from scotoma.training.choose_backend import choose_backend, compiling_pays, members_together
-    from scotoma.training.models import build_model
+    from scotoma.training.models import build_model, try_outputs
     from scotoma.training.placement import device_name, training_device
     from scotoma.training.pruning import prunable
     from scotoma.training.task import stage_of
-    from scotoma.training.user_network import try_outputs
 
     run, images, (_, labels, classes), _ = shared
     task, _ = learning_task(run, labels, classes)

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from scotoma.config import Recipe
+from scotoma.mitigation.learning.adversaries import label_weights, weighted_binary_loss
 from scotoma.mitigation.learning.losses import each_cross_entropy
-from scotoma.mitigation.learning.multilabel import label_weights, weighted_binary_loss
 from scotoma.training.randomness import minibatch
 from scotoma.training.stacked_network import Outputs
 

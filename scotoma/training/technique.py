@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from scotoma.config import Mitigation, Recipe
 from scotoma.mitigation.groups import TrainingGroups
-from scotoma.mitigation.learning.adversaries import group_adversary, linear_head, projected
+from scotoma.mitigation.learning.adversaries import (
+    adversarial_loss,
+    group_adversary,
+    linear_head,
+    projected,
+)
 from scotoma.mitigation.learning.duals import (
     excess_multipliers,
     group_weights,
@@ -31,7 +36,6 @@ from scotoma.mitigation.learning.losses import (
     pair_means,
     squared_gap,
 )
-from scotoma.mitigation.learning.multilabel import adversarial_loss
 from scotoma.mitigation.learning.samplers import (
     balanced_draw,
     balanced_halves,

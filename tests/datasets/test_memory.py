@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.datasets.memory import available_memory
+from scotoma.datasets.image_decoding import available_memory
 
 MEMINFO = "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 4000 kB\n"
 HUGE = 9223372036854771712  # how version 1 says that there is no limit

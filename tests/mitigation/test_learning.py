@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from scotoma.mitigation.learning.adversaries import (
+    adversarial_loss,
     fresh_adversary,
     group_adversary,
+    label_weights,
     linear_head,
     projected,
+    weighted_binary_loss,
 )
 from scotoma.mitigation.learning.duals import (
     excess_multipliers,
@@ -32,11 +35,6 @@ from scotoma.mitigation.learning.losses import (
     lagrangian,
     pair_means,
     squared_gap,
-)
-from scotoma.mitigation.learning.multilabel import (
-    adversarial_loss,
-    label_weights,
-    weighted_binary_loss,
 )
 
 seeds = st.integers(0, 2**32 - 1)

@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from scotoma.errors import DataError
 from scotoma.mitigation import decide
-from scotoma.mitigation.decide.roc import roc_hull
-from scotoma.mitigation.decide.thresholds import Thresholds
+from scotoma.mitigation.decide.thresholds import Thresholds, roc_hull
 from scotoma.mitigation.held_out import judged_half
 
 pytestmark = pytest.mark.slow  # fairlearn imports pandas and scikit-learn

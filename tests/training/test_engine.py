@@ -24,9 +24,9 @@ from scotoma.training.engine import (
     products_precision,
 )
 from scotoma.training.models import build_model
+from scotoma.training.optimiser import learning_rate
 from scotoma.training.pruning import Pruning, cubic_sparsity, prunable
 from scotoma.training.randomness import member_seed, minibatch
-from scotoma.training.schedules import learning_rate
 from scotoma.training.task import TrainingTask, classification
 from scotoma.training.task import cross_entropy as each_cross_entropy
 

@@ -7,7 +7,7 @@ import torch
 from torch.optim import lr_scheduler
 
 from scotoma.config import Recipe
-from scotoma.training.schedules import learning_rate
+from scotoma.training.optimiser import learning_rate
 
 STEPS, PEAK = 60, 0.4
 

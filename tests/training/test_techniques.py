@@ -19,10 +19,9 @@ from scotoma.training import engine
 from scotoma.training.backends import Backend, Batch, gradients
 from scotoma.training.engine import ERRORS, Member, Training
 from scotoma.training.models import build_model
-from scotoma.training.optimiser import fresh_memory, update_weights
+from scotoma.training.optimiser import fresh_memory, learning_rate, update_weights
 from scotoma.training.pruning import prunable
 from scotoma.training.randomness import minibatch
-from scotoma.training.schedules import learning_rate
 from scotoma.training.state import TrainingState
 from scotoma.training.task import TrainingTask, classification, cross_entropy
 from scotoma.training.technique import technique_task

@@ -22,8 +22,7 @@ from scotoma.sources.onnx import OnnxSource
 from scotoma.sources.predictions import PredictionsSource
 from scotoma.steps.prepare import prepare
 from scotoma.steps.train import train
-from scotoma.training.models import build_model
-from scotoma.training.user_network import try_outputs
+from scotoma.training.models import build_model, try_outputs
 from tests.commands import measured, scotoma
 
 CODE = """\
@@ -196,7 +195,7 @@ def test_scores_of_another_shape_are_refused(home: Path) -> None:
 def test_what_does_not_end_is_ended(
     model: str, sentence: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scotoma.training.user_network.LIMIT_S", 0.2)
+    monkeypatch.setattr("scotoma.training.models.LIMIT_S", 0.2)
     assert sentence in refusal(model, home)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 

@@ -5,7 +5,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from scotoma.config import Recipe
-from scotoma.training.weight_average import averaged, fresh_average, update_average
+from scotoma.training.optimiser import averaged, fresh_average, update_average
 
 
 def model() -> torch.nn.Module:
