@@ -100,9 +100,10 @@ def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
     audit, of_dense = rows.audit, {}
     for variant in ("dense", rows.variant):
         for at in audit.at("fairness", variant):
-            row, attribute = at["mean"], at["mean"].fact("attribute")
-            if row.metric != metric.partition(".")[2]:
+            row = at.get("mean")  # a class has only its spread
+            if row is None or row.metric != metric.partition(".")[2]:
                 continue
+            attribute = row.fact("attribute")
             values, se = ([known(one) for one in own] for own in (row.models, row.models_se))
             reason = row.number.reason or _no_error(audit, metric, attribute)
             mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
