@@ -24,7 +24,8 @@ from scipy import stats
 
 from scotoma.audit import Audit, GateFile
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.config.gate import SincePreviousRule, default_rules
+from scotoma.config.gate import default_rules
+from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.datasets import AuditedExamples
 from scotoma.power import Design, forecast
 from scotoma.steps.judging.assemble import assemble

@@ -6,8 +6,6 @@ import os
 
 from scotoma._version import __version__
 
-__all__ = ["CORE_IMAGE", "IMAGE"]
-
 # With everything: what trains, quantizes, predicts or logs.
 IMAGE = os.environ.get("SCOTOMA_IMAGE", f"scotoma:{__version__}")
 # Without torch, ONNX and MLflow: what measures.

@@ -21,8 +21,6 @@ from scotoma.run.shards import shards
 from scotoma.steps.kubeflow.schedule import NOTHING
 from scotoma.steps.table import STEPS, Step, inputs_of, skipped_steps
 
-__all__ = ["build_pipeline", "build_scheduled", "compile_pipeline"]
-
 DESCRIPTION = "Which examples does compression sacrifice?"
 
 

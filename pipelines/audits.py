@@ -14,8 +14,6 @@ from scotoma.pipelines.progress import run_place, shown_state
 from scotoma.pipelines.uploads import pipeline_by_name
 from scotoma.steps.kubeflow.schedule import SKIPPED
 
-__all__ = ["ListedAudit", "list_audits", "verdicts_of"]
-
 
 @dataclass(frozen=True)
 class ListedAudit:

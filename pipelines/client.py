@@ -39,8 +39,6 @@ from scotoma.printable import printable
 from scotoma.run.step_logs import StepLog, Try, tries_of
 from scotoma.storage.credentials import looks_secret, masked
 
-__all__ = ["KfpClient"]
-
 OLDEST = (2, 17)
 PIPELINE = "scotoma-audit"
 PREFLIGHT = "scotoma-preflight"

@@ -14,10 +14,6 @@ from scotoma.pipelines.progress import Progress
 from scotoma.pipelines.schedules import Schedule, ScheduleHistory
 from scotoma.pipelines.wait import nothing_new
 
-__all__ = [
-    "audits_document", "run_document", "run_values", "schedule_document", "schedule_values",
-]  # fmt: skip
-
 
 def audits_document(audits: Sequence[ListedAudit], verdicts: Mapping[str, str]) -> Document:
     """A line for each audit, with the verdicts by run."""

@@ -8,8 +8,6 @@ import warnings
 from scotoma.errors import ConfigError
 from scotoma.steps.kubeflow.kubernetes_api import TIMEOUTS_S, kubernetes_api
 
-__all__ = ["end_at_once"]
-
 WORKFLOWS = "/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows"
 # Argo starts no exit step of such a Workflow, and ends the one that runs.
 SHUTDOWN = {"spec": {"shutdown": "Terminate"}}

@@ -12,17 +12,6 @@ from typing import Any, TypeVar
 from scotoma.errors import ConfigError, ScotomaError
 from scotoma.printable import printable
 
-__all__ = [
-    "TIMEOUTS_S",
-    "Away",
-    "Conflict",
-    "Foreign",
-    "NoKubeflow",
-    "NotThere",
-    "Unknown",
-    "patiently",
-]
-
 ATTEMPTS = 5
 TIMEOUTS_S = (10.0, 60.0)  # to connect, and between two pieces of an answer
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # before the second attempt, and at most

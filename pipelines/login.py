@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from scotoma.errors import ConfigError
 from scotoma.pipelines import faults
 
-__all__ = ["client_of"]
-
 
 def client_of(endpoint: str) -> Any:
     """Make a client of KFP's API with the credentials of the environment or of this pod.

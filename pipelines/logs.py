@@ -14,8 +14,6 @@ from scotoma.pipelines.progress import ORDER, Progress
 from scotoma.run.step_logs import last_tries
 from scotoma.steps.table import named
 
-__all__ = ["logs_of"]
-
 
 def logs_of(client: KfpClient, run_id: str, step: str | None) -> list[dict[str, Any]]:
     """Read the logs of steps that failed or have not ended, or of one step.

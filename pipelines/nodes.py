@@ -11,10 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = [
-    "LARGEST_BYTES", "full_names", "node_count", "shard_of", "steps_of", "workflow_bytes",
-]  # fmt: skip
-
 BASIS, PRIME = 2166136261, 16777619
 # As measured on Kubeflow 2.17.0 with Argo 4.0.5, whose largest Workflow is a constant.
 NODE_BYTES, SPEC_BYTES, LARGEST_BYTES = 7_800, 100_000, 1024 * 1024

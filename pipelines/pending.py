@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from scotoma.pipelines.client import KfpClient
     from scotoma.pipelines.progress import Progress, Task
 
-__all__ = ["PATIENCE_S", "kubectl", "pending_lines", "pending_steps"]
 
 PATIENCE_S = 120.0
 CAUSES = (

@@ -17,8 +17,6 @@ from scotoma.steps.table import HEAVY, STEPS
 from scotoma.storage.credentials import looks_secret, masked
 from scotoma.tracking.connection import AUTHENTICATION, CREDENTIALS
 
-__all__ = ["CORE", "check_for_kubeflow", "pipeline_config", "place", "places_read"]
-
 CORE = (
     "gather-shards", "score-divergence", "report-bias", "find-slices", "decide-verdict",
     "write-report",

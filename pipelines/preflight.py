@@ -23,8 +23,6 @@ from scotoma.run import code_digest, shareable
 from scotoma.steps.kubeflow.preflight import record_of
 from scotoma.steps.table import skipped_steps
 
-__all__ = ["compile_preflight", "parts_of", "run_preflight"]
-
 LONGEST_HOURS = 0.25  # of a task whose storage or MLflow never answers
 # A component whose image and nodes each part shares.
 PARTS = {"training": "predict-batch", "full": "prepare-data", "core": "score-divergence"}

@@ -17,8 +17,6 @@ from scotoma.pipelines.nodes import full_names, shard_of, steps_of
 from scotoma.run.step_logs import Try
 from scotoma.steps.table import STEPS
 
-__all__ = ["ENDED", "Progress", "Task", "progress_of", "run_place", "shown_state"]
-
 OPEN = ("WAITING", "PENDING", "RUNNING")
 ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 SKEW = datetime.timedelta(seconds=60)  # of a node's clock against Kubeflow's

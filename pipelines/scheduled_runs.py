@@ -10,8 +10,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["complete_run"]
-
 
 def complete_run(run: Any, spec: Mapping[str, Any]) -> None:
     """Give a run the parameters of its pipeline, and the name of its project and day.

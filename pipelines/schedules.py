@@ -20,8 +20,6 @@ from scotoma.pipelines.times import Times, missed_times
 from scotoma.pipelines.uploads import filter_by_name, kubeflow_experiment_id, version_ids
 from scotoma.run import code_digest
 
-__all__ = ["Schedule", "ScheduleHistory", "ScheduleRequest", "Schedules"]
-
 PIPELINE = "scotoma-scheduled"
 MOST_RUNS = 1000  # of an experiment that are looked at
 MARK = "Scotoma: "  # begins the description of every schedule of ours

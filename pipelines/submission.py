@@ -14,8 +14,6 @@ from scotoma.config import Config, Kubeflow
 from scotoma.config.gate import load_rules
 from scotoma.errors import ConfigError, MissingExtra, UnreachableError
 
-__all__ = ["audit_to_send", "check_place", "compiled", "require_inputs", "size_text"]
-
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 

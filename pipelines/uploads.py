@@ -14,14 +14,6 @@ from scotoma.pipelines.faults import Conflict
 if TYPE_CHECKING:
     from scotoma.pipelines.client import KfpClient
 
-__all__ = [
-    "filter_by_name",
-    "first",
-    "kubeflow_experiment_id",
-    "mlflow_plugin",
-    "pipeline_by_name",
-    "version_ids",
-]
 
 EQUALS = 1
 

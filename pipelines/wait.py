@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from scotoma.pipelines.client import KfpClient
     from scotoma.pipelines.progress import Progress
 
-__all__ = ["End", "end_of", "nothing_new", "say_line", "state_lines", "watch"]
 
 POLL_S = 5.0
 OUTAGE_S = 600.0  # a rolling update of Kubeflow's API server takes minutes

@@ -8,8 +8,6 @@ from typing import Any
 
 from scotoma.errors import MissingExtra
 
-__all__ = ["home_of", "needs"]
-
 
 def needs(module: str, extra: str, purpose: str) -> Any:
     """Import an optional module.

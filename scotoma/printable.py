@@ -7,8 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["ONE_OF_THEM", "code_span", "listed", "nearest", "printable", "quoted"]
-
 ONE_OF_THEM = "; name one of them"  # the end of a sentence that lists what there is
 
 

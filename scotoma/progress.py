@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PROGRESS_VARIABLE", "advance", "bars", "note", "read_events", "start"]
-
 PROGRESS_VARIABLE = "SCOTOMA_PROGRESS"
 
 

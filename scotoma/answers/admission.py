@@ -18,23 +18,6 @@ from scotoma.numbers import Estimate, Units, undefined
 from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 from scotoma.printable import listed, quoted
 
-__all__ = [
-    "NO_ANSWER",
-    "NO_LABEL",
-    "AdmissionNote",
-    "Translation",
-    "chance_note",
-    "check_language",
-    "class_skill",
-    "is_label",
-    "number_skill",
-    "share_words",
-    "speak_of_classes",
-    "translate",
-    "unanswered_note",
-    "unasked_chance",
-]
-
 MOST_CLASSES, EXAMPLES_A_CLASS = 100, 5  # beyond which answers are free text
 MOST_STRANGE = 0.05  # of the answers of a side, that are no label
 SHOWN = 3  # values in a message

@@ -15,8 +15,6 @@ from scotoma.answers.pair import Pair
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["columns_of", "group_columns", "pair_of", "series_of"]
-
 GROUP = "group"  # what an attribute is called that comes without a name
 NO_VALUES = ("NAType", "NaTType")  # of pandas, which is not imported
 TYPES: tuple[tuple[type | tuple[type, ...], pl.DataType], ...] = (  # bool before int, its parent

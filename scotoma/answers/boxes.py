@@ -13,8 +13,6 @@ import numpy as np
 from scotoma.answers.note import AdmissionNote
 from scotoma.numbers.inputs import Codes, Flags, Floats
 
-__all__ = ["Detections", "GroundTruth"]
-
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth:

@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["answers_digest"]
-
 
 def answers_digest(
     ids: Sequence[str],

@@ -10,8 +10,6 @@ from scotoma.answers.values import tidy
 from scotoma.errors import ConfigError
 from scotoma.printable import listed, quoted
 
-__all__ = ["with_favourable"]
-
 
 def with_favourable(pair: Pair, names: Sequence[str]) -> tuple[Pair, str, list[str]]:
     """Make one class of the labels that `--positive` names.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["group_key", "parse_group_key"]
-
 
 def group_key(values: Iterable[tuple[str, str]]) -> str:
     r"""Build the key of the group whose examples have all of these values.

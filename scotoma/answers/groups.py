@@ -31,18 +31,6 @@ from scotoma.answers.values import (
 from scotoma.errors import ConfigError, DataError
 from scotoma.printable import nearest, printable, quoted
 
-__all__ = [
-    "OTHER",
-    "Bins",
-    "GroupColumn",
-    "GroupValues",
-    "Groups",
-    "group_values",
-    "kind_of_values",
-    "parse_group",
-    "parse_groups",
-]
-
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
-__all__ = ["natural_order"]
-
 NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?")
 BELOW = re.compile(r"(?<![^=])under (?=-?[0-9])")  # the first of the bins of numbers
 NUMBER = re.compile(r"((?<![^-=])0\.[0-9]+(?![0-9.])|[0-9]+)")  # 0.25 in prune-0.25, 10 in v1.10

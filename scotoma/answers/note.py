@@ -8,8 +8,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AdmissionNote", "notes_metadata", "read_notes", "reading_note"]
-
 METADATA = "scotoma.admission"  # key in the metadata of files
 
 

@@ -37,20 +37,6 @@ from scotoma.answers.values import (
 from scotoma.errors import DataError
 from scotoma.printable import listed, quoted
 
-__all__ = [
-    "NO_ANSWER",
-    "Answers",
-    "Examples",
-    "NumberedClasses",
-    "Pair",
-    "admit_answers",
-    "cluster_names",
-    "label_notes",
-    "read_clusters",
-    "read_ids",
-    "read_labels",
-]
-
 Codes: TypeAlias = npt.NDArray[np.intp]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = Mapping[str, pl.Series]

@@ -15,25 +15,6 @@ from scotoma.answers.natural import natural_order
 from scotoma.errors import DataError
 from scotoma.printable import listed, printable, quoted
 
-__all__ = [
-    "MISSING",
-    "MISSING_TEXTS",
-    "ReadValues",
-    "as_numbers",
-    "column_text",
-    "convert",
-    "holds_text",
-    "infer_type",
-    "is_missing_text",
-    "is_plain",
-    "look_alikes",
-    "missing_note",
-    "number_in",
-    "present",
-    "read_values",
-    "tidy",
-]
-
 MISSING = "(missing)"  # the group of examples that have no value
 # Whole cells that stand for a missing value. An entry in lower case matches any case.
 MISSING_TEXTS = ("", "nan", "null", "n/a", "#n/a", "<na>", "NA", "None", "?", "-")

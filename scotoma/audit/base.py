@@ -14,11 +14,6 @@ from pydantic import (
     model_serializer,
 )
 
-__all__ = [
-    "At", "Count", "Flag", "Fraction", "Level", "Number", "Part", "Quantity", "Real", "Row",
-    "Spread", "by_address",
-]  # fmt: skip
-
 Count = Annotated[int, Field(strict=True, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]

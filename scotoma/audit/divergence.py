@@ -6,18 +6,6 @@ from pydantic import Field, model_validator
 
 from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Real, Spread
 
-__all__ = [
-    "CieCounts",
-    "DistanceGroup",
-    "Distances",
-    "Divergence",
-    "Excess",
-    "FlipShares",
-    "Percentile",
-    "Representation",
-    "SubsetAccuracy",
-]
-
 
 class CieCounts(Part):
     """How many examples are CIEs; a majority that ties may go either way."""

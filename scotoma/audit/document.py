@@ -26,26 +26,6 @@ from scotoma.audit.robustness import RobustnessReport
 from scotoma.audit.scores import ScoreReport
 from scotoma.audit.slices import SliceSearch
 
-__all__ = [
-    "DENSE",
-    "VERSION",
-    "Accuracy",
-    "Audit",
-    "AuditedVariant",
-    "ExportedModel",
-    "FewModels",
-    "FewModelsRow",
-    "Fingerprint",
-    "GalleryCard",
-    "GalleryPair",
-    "GroupParity",
-    "GroupSize",
-    "InputFiles",
-    "LabelNames",
-    "SeveralLabels",
-    "TestData",
-]
-
 VERSION = 3
 DENSE = "dense"
 

@@ -12,8 +12,6 @@ from scotoma.audit.layers import VariantLayers
 from scotoma.audit.reviewed import ReviewedAudit
 from scotoma.audit.study import StudyResult
 
-__all__ = ["Beside", "Findings", "People", "in_focus"]
-
 
 @dataclass(frozen=True)
 class People:

@@ -9,8 +9,6 @@ from pydantic import Field
 from scotoma.audit.base import Count, Fraction, Part, Quantity
 from scotoma.audit.gate import VerdictWord
 
-__all__ = ["FrontierRow", "WorstRate"]
-
 
 class WorstRate(Part):
     """The most affected group: of those that lose more than the rest, the surest rise in points.

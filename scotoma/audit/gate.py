@@ -10,22 +10,6 @@ from pydantic import Field
 from scotoma.audit.base import Count, Fraction, Level, Part, Quantity, Real
 from scotoma.config.gate import GateRules
 
-__all__ = [
-    "GATE_VERSION",
-    "DecidingInterval",
-    "Forecast",
-    "GateFile",
-    "GateResult",
-    "JudgedExamples",
-    "JudgedVariant",
-    "LevelTest",
-    "Margins",
-    "PreviousReference",
-    "TestResult",
-    "TestVerdict",
-    "VerdictWord",
-]
-
 GATE_VERSION = 2
 VerdictWord = Literal["PASS", "UNSURE", "FAIL"]
 TestVerdict = Literal["PASS", "UNSURE", "FAIL", "NOT JUDGED"]

@@ -8,15 +8,6 @@ from pydantic import Field
 
 from scotoma.audit.base import Count, Fraction, Part, Quantity, Spread
 
-__all__ = [
-    "RATE_NAMES",
-    "ClassRates",
-    "Gap",
-    "MeasuredGap",
-    "Rate",
-    "RateChange",
-]
-
 RATE_NAMES = {  # what readers call them
     "error": "error",
     "fpr": "FPR",

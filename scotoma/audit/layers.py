@@ -10,8 +10,6 @@ from pydantic import Field
 from scotoma.audit.base import Fraction, Part, Quantity
 from scotoma.audit.reading import read_part
 
-__all__ = ["LayerFlips", "VariantLayers", "VariantsLayers", "read_layers"]
-
 
 class LayerFlips(Part):
     """One layer, compressed alone and together with those before it in the list."""

@@ -10,8 +10,6 @@ from scotoma.audit.gate import GateFile
 from scotoma.audit.reading import parse_audit, parse_gate
 from scotoma.errors import DataError
 
-__all__ = ["LoggedAudit"]
-
 
 @dataclass(frozen=True)
 class LoggedAudit:

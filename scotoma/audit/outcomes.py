@@ -8,16 +8,6 @@ from pydantic import Field
 
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Real
 
-__all__ = [
-    "LabelMetric",
-    "MemberMetric",
-    "MetricGuide",
-    "ModelMetric",
-    "OutcomeQuestion",
-    "Outcomes",
-    "SelectionRow",
-]
-
 
 class MetricGuide(Part):
     """A metric in words."""

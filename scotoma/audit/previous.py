@@ -10,8 +10,6 @@ from scotoma.audit.base import Count, Flag, Number, Part, Quantity
 from scotoma.audit.document import Audit, Fingerprint, LabelNames
 from scotoma.audit.groups import Rate
 
-__all__ = ["Comparable", "ComparedDivergence", "ComparedExcess", "PreviousAudit", "VariantName"]
-
 
 class VariantName(Part):
     """A variant."""

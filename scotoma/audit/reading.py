@@ -16,18 +16,6 @@ from scotoma.printable import printable
 from scotoma.storage.files import written
 from scotoma.storage.regular import open_regular
 
-__all__ = [
-    "LIMIT_BYTES",
-    "as_text",
-    "parse_audit",
-    "parse_gate",
-    "plain",
-    "read_audit",
-    "read_gate",
-    "read_part",
-    "write_part",
-]
-
 LIMIT_BYTES = 1 << 30
 WAY_OUT = "run the audit again with this version"
 # Keys of an audit that are absent where there is nothing of the kind.

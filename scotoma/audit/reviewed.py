@@ -8,15 +8,6 @@ from typing import Literal
 from scotoma.audit.base import Part
 from scotoma.audit.reading import read_part
 
-__all__ = [
-    "RecountedFlips",
-    "ReviewCounts",
-    "ReviewedAudit",
-    "ReviewedRate",
-    "ReviewedVariant",
-    "read_reviewed",
-]
-
 
 class ReviewCounts(Part):
     """How many examples of one kind were reviewed.

@@ -8,24 +8,6 @@ from pydantic import Field
 
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
-__all__ = [
-    "ALL_KINDS",
-    "ConfidenceReport",
-    "ConfidenceRow",
-    "Corruption",
-    "CorruptionRow",
-    "CurvePoint",
-    "DetectionRow",
-    "DisagreementRow",
-    "DistortionRow",
-    "LossRow",
-    "MatchedRow",
-    "OtherSetReport",
-    "OtherSetRow",
-    "PairLuck",
-    "RobustnessReport",
-]
-
 ALL_KINDS = "all"  # the family of every standard corruption
 
 

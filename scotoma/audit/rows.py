@@ -11,16 +11,6 @@ import polars as pl
 from scotoma.audit.base import Part, Quantity, Row, Spread
 from scotoma.audit.document import Audit
 
-__all__ = [
-    "ADDRESS",
-    "NUMBERS",
-    "QUESTIONS",
-    "SCHEMA",
-    "audit_rows",
-    "estimate_rows",
-    "stored_rows",
-]
-
 NUMBERS = "numbers.parquet"
 QUESTIONS = (
     "accuracy", "divergence", "impact", "rates", "gaps", "clarify", "fairness", "slices", "labels",

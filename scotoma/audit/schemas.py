@@ -9,8 +9,6 @@ from pydantic import BaseModel
 from scotoma.audit.document import Audit
 from scotoma.audit.gate import GateFile
 
-__all__ = ["RESULTS", "result_schema"]
-
 RESULTS: dict[str, tuple[type[BaseModel], str]] = {
     "audit": (Audit, "Scotoma: audit.json"),
     "verdict": (GateFile, "Scotoma: gate.json"),

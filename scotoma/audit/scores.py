@@ -9,16 +9,6 @@ from pydantic import Field, model_validator
 from scotoma.answers.note import AdmissionNote
 from scotoma.audit.base import Count, Flag, Fraction, Number, Part, Quantity, Spread
 
-__all__ = [
-    "ChangedScore",
-    "MeanOfVariant",
-    "QuantileRow",
-    "ScoreChange",
-    "ScoreReport",
-    "ScoredMeans",
-    "ScoredSection",
-]
-
 
 class MeanOfVariant(Part):
     """The mean score of a population."""

@@ -11,8 +11,6 @@ from scotoma.audit.document import Accuracy, ExportedModel, FewModels, GalleryPa
 from scotoma.audit.groups import MeasuredGap, RateChange
 from scotoma.audit.outcomes import Outcomes
 
-__all__ = ["BiasSection", "DivergenceSection", "MeasuredDetectors"]
-
 
 class DivergenceSection(Part):
     """Which examples change, by compressed variant."""

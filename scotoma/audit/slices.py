@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from scotoma.audit.base import Count, Flag, Fraction, Part, Quantity, Real
 
-__all__ = ["Candidates", "Condition", "ShuffledSearch", "SliceRow", "SliceSearch", "SliceTest"]
-
 
 class Condition(Part):
     """One condition of a slice."""

@@ -8,21 +8,6 @@ from typing import Literal
 from scotoma.audit.base import Part
 from scotoma.audit.reading import read_part
 
-__all__ = [
-    "AnnotatorFlow",
-    "ArmAnswers",
-    "Balance",
-    "Blinding",
-    "Effect",
-    "GroupEffect",
-    "OddsRatio",
-    "QuestionResult",
-    "Sensitivity",
-    "StudyFlow",
-    "StudyResult",
-    "read_study",
-]
-
 
 class Effect(Part):
     """A difference of two shares, or of two such differences, with its interval.

@@ -11,19 +11,6 @@ from scotoma.audit.document import Audit
 from scotoma.audit.groups import RATE_NAMES, Gap, RateChange
 from scotoma.audit.scores import ScoreChange
 
-__all__ = [
-    "FEWEST_EVENTS",
-    "MEANING",
-    "affected_words",
-    "gap_words",
-    "highest_error",
-    "largest_gap",
-    "most_changed",
-    "shown_gaps",
-    "worst_change",
-    "worst_mean",
-]
-
 MEANING = (
     "Most affected: the group whose error rises most, in points, of those that lose more than the "
     "rest; all examples where none does."

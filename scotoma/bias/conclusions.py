@@ -9,8 +9,6 @@ from typing import Any
 from scotoma.document import show
 from scotoma.numbers import FEW_EVENTS, Estimate
 
-__all__ = ["conclude"]
-
 # Metrics of one worry each, and the side of fairness on which d is worse off.
 WORSE_FOR_D = {
     "DPPL": 1, "DI": -1, "RD": 1, "DAR": 1, "DRR": -1, "CDDPL": 1, "FT": 1,

@@ -15,8 +15,6 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import booleans
 
-__all__ = ["FOUR_FIFTHS", "LEAST_SHARE", "STANDINGS", "ImpactRatio", "impact_ratios"]
-
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the examples; smaller groups are counted and not judged
 

@@ -14,8 +14,6 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import FEW_RUNS
 from scotoma.printable import quoted
 
-__all__ = ["four_fifths_document", "measure_four_fifths"]
-
 Flags = npt.NDArray[np.bool_]
 
 

@@ -13,8 +13,6 @@ from scotoma.errors import DataError
 from scotoma.numbers import COMPRESSED, DENSE, Number, Units, check_level
 from scotoma.numbers.inputs import Flags, booleans, populations, true_labels
 
-__all__ = ["gap", "group_gap", "rise"]
-
 
 def gap(
     labels: npt.ArrayLike,

@@ -14,8 +14,6 @@ from scotoma.bias.table_section import bias_document
 from scotoma.document import Document
 from scotoma.errors import ConfigError
 
-__all__ = ["judge_table", "measure_bias"]
-
 
 def judge_table(
     place: str, question: BiasQuestion, *, four_fifths: bool = False, everything: bool = False

@@ -17,8 +17,6 @@ from scotoma.bias.fairness import (
 from scotoma.bias.formulas import FORMULAS, ClassConfusion
 from scotoma.numbers.inputs import Codes, Floats, cluster_ids, true_labels
 
-__all__ = ["MOST_GROUPS", "MemberFairness", "label_fairness", "member_fairness"]
-
 MOST_GROUPS = 50  # with a standard error, whose cost grows with the square of their number
 
 STEP = 1e-3  # of an example, by which a count is moved for the slope of a metric

@@ -11,8 +11,6 @@ from scotoma.document import Cell, Column, Facts, Section, Table
 from scotoma.document.cells import is_ranged
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["clarify_section", "unanswered_section"]
-
 BOUND = "upper bound only: a distance is never negative, so no interval around it can hold 0"
 MOST_ROWS = 24  # of a table on the page; the CSV file holds all
 NUMBERS = ("value", "dense", "compressed", "change")

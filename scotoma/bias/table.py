@@ -22,15 +22,6 @@ from scotoma.readers.long_table import widened
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 
-__all__ = [
-    "BiasQuestion",
-    "BiasTable",
-    "Facet",
-    "model_columns",
-    "read_bias_table",
-    "table_groups",
-]
-
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.intp]
 

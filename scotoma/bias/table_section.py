@@ -11,8 +11,6 @@ from scotoma.document import Column, Document, Section, Table, Unit
 from scotoma.numbers import FEW_RUNS, FEWEST_RUNS
 from scotoma.printable import quoted
 
-__all__ = ["bias_document"]
-
 DECISIONS = ("fnr", "fpr", "selected")  # what a favourable outcome is about, before the error
 NAMES = {"fnr": "FNR", "fpr": "FPR"}
 SAID_ONCE = (*FEW_RUNS, "upper bound only", "not computed")  # at the head, not in every row

@@ -21,8 +21,6 @@ from pydantic.fields import FieldInfo
 from scotoma.document import Document
 from scotoma.errors import ConfigError, ScotomaError
 
-__all__ = ["Answer", "Options", "argument", "option", "print_out", "spelling", "typed_command"]
-
 NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH", str: "TEXT"}
 UNPRINTABLE = r"[^\x20-\x7e\n]"  # what may be: letters of other scripts stay
 LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}

@@ -9,8 +9,6 @@ from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["AuditOptions", "audit"]
-
 
 class AuditOptions(Options):
     """What is audited, how far, and by which rules."""

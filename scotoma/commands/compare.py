@@ -8,8 +8,6 @@ from typing import ClassVar, Literal, TypeVar
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["CompareOptions", "compare"]
-
 Asked = TypeVar("Asked")
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["EvidenceOptions", "evidence"]
-
 
 class EvidenceOptions(Options):
     """What there is to be evidence of, and where it goes."""

@@ -9,8 +9,6 @@ from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["FixOptions", "fix"]
-
 
 class FixOptions(Options):
     """What is fixed, and how."""

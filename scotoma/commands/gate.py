@@ -7,8 +7,6 @@ from pathlib import Path
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["GateOptions", "gate"]
-
 
 class GateOptions(Options):
     """What is judged, and by which rules."""

@@ -9,8 +9,6 @@ from scotoma.commands.asking import Answer, Options, spelling
 from scotoma.commands.compare import CompareOptions
 from scotoma.errors import ConfigError
 
-__all__ = ["KINDS", "ComparisonKind", "kind_of"]
-
 
 @dataclass(frozen=True)
 class ComparisonKind:

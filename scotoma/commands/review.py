@@ -6,8 +6,6 @@ from typing import Literal
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["ReviewOptions", "review"]
-
 
 class ReviewOptions(Options):
     """What is reviewed, by whom."""

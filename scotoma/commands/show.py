@@ -11,8 +11,6 @@ from scotoma.commands.asking import Answer, Options, argument, option
 from scotoma.errors import ConfigError
 from scotoma.printable import ONE_OF_THEM, nearest, quoted
 
-__all__ = ["ShowOptions", "show"]
-
 TAKES = {  # options of its own, by what is shown
     "page": ("no_images", "blur"),
     "examples": ("variant", "percentile", "unlabelled", "out"),

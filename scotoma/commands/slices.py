@@ -7,8 +7,6 @@ from typing import Literal
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["SlicesOptions", "slices"]
-
 Metric = Literal[
     "error", "accuracy", "flip", "loss", "taxicab", "mean", "fpr", "fnr", "recall", "precision",
     "f1", "auc",

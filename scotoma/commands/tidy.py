@@ -6,8 +6,6 @@ from pathlib import Path
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["TidyOptions", "tidy"]
-
 
 class TidyOptions(Options):
     """Whose old audits give up what."""

@@ -11,8 +11,6 @@ from scotoma.commands.asking import Answer, Options, argument, option
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["VerifyOptions", "verify"]
-
 VALID_AND_FAILED = 6  # the evidence can be trusted, and its verdict is FAIL
 
 

@@ -13,8 +13,6 @@ from scotoma.comparison.logs import ComparedLogs
 from scotoma.comparison.rows import SIDES
 from scotoma.readers.extract import TABLES
 
-__all__ = ["OTHER", "RIGHT", "WRONG", "admitted", "are_outcomes"]
-
 RIGHT, WRONG, OTHER = "right", "wrong", "wrong, another answer"
 NO_LABELS = "logs say what is right, and hold no labels"
 ONE_LABEL = "every label is the same"

@@ -19,8 +19,6 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Ints
 
-__all__ = ["Comparison", "compare"]
-
 MOST_GROUPS = 200
 NUMBERS = ("value", "low", "high")
 ESTIMATE = {"": pl.Float64, "_low": pl.Float64, "_high": pl.Float64}

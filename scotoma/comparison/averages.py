@@ -11,8 +11,6 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.summaries import Average, Summary
 
-__all__ = ["AverageChange", "average_changes"]
-
 SHARES = ("acc", "accuracy", "exact_match", "quasi_exact_match", "correct", "match", "em")
 WIDE = NormalDist().inv_cdf(0.975)  # of an interval at 95%
 POWER = NormalDist().inv_cdf(0.8)

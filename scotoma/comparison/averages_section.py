@@ -15,8 +15,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import printable
 from scotoma.readers.summaries import read_summaries
 
-__all__ = ["compared_averages"]
-
 
 def compared_averages(
     question: CompareQuestion, models: Sequence[Model], *, audit: bool

@@ -13,8 +13,6 @@ from scotoma.errors import DataError
 from scotoma.numbers import Estimate, Number, Units
 from scotoma.numbers.inputs import Flags, booleans
 
-__all__ = ["BiasAnswers", "BiasScore", "bias_scores"]
-
 ALL = "all"
 
 

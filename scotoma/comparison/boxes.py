@@ -19,8 +19,6 @@ from scotoma.detection.matching import BoxOutcomes
 from scotoma.numbers import Estimate, undefined
 from scotoma.numbers.inputs import Codes, Flags
 
-__all__ = ["BoxComparison", "PrecisionChange", "box_chance_note", "measure_boxes"]
-
 DEALT = {  # from `dealt_outcomes`: how answers were dealt, and what is wrong if that finds as much
     "images": ("its answers dealt to other images",
                "image ids, classes or boxes are probably wrong"),

@@ -16,8 +16,6 @@ from scotoma.comparison.section import (
 )
 from scotoma.document import Column, Facts, Section, Table
 
-__all__ = ["box_sections"]
-
 SHOWN_CLASSES = 10  # with the largest falls of AP; --json has all
 FLIPS = {"right_to_wrong": "found to missed", "wrong_to_right": "missed to found"}
 

@@ -13,8 +13,6 @@ from scotoma.document import Column, Table
 from scotoma.numbers import FEW_RUNS, Estimate
 from scotoma.printable import quoted
 
-__all__ = ["DecisionRate", "decision_table", "measure_decisions"]
-
 NAMES = {"fnr": "FNR", "fpr": "FPR", "selected": "selected"}
 
 

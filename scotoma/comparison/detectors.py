@@ -23,8 +23,6 @@ from scotoma.printable import printable
 from scotoma.processes import map_in_order
 from scotoma.readers.boxes import ground_truth_here, read_detections, read_ground_truth
 
-__all__ = ["BoxQuestion", "ComparedBoxes", "compared_boxes"]
-
 TABLE_KEYS = {  # columns of --examples that name a box or an image, to those of boxes
     **dict.fromkeys(("example_id", "annotation_id"), ("example_id",)),
     **dict.fromkeys(("image_id", "image", "file_name"), ("image_id", "image_name")),

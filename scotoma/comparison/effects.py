@@ -12,8 +12,6 @@ from scotoma.comparison.means import MeanChange, ScoreTable
 from scotoma.numbers import Estimate, Variance, holm, of_variance, undefined
 from scotoma.numbers.inputs import Flags, booleans
 
-__all__ = ["GroupScoreEffect", "affected", "all_lose_alike", "group_effects", "surely_worse"]
-
 SIGNIFICANT = 0.05
 
 

@@ -12,8 +12,6 @@ from scotoma.divergence.flips import flip_ledger
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Labels
 
-__all__ = ["RIGHT", "WRONG", "Flip", "answer_codes", "flips"]
-
 RIGHT, WRONG = 0, 1  # codes of `answer_codes`; those above are of wrong answers
 
 Kind = Literal["changed", "right_to_wrong", "wrong_to_right", "wrong_to_other"]

@@ -14,8 +14,6 @@ from scotoma.printable import printable
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 
-__all__ = ["grouped", "groupings", "joined"]
-
 MOST_GROUPS = 500
 
 

@@ -31,8 +31,6 @@ from scotoma.readers.pairing import pair
 from scotoma.readers.record import EvaluationLog
 from scotoma.run.copies import place_here
 
-__all__ = ["CompareQuestion", "ComparedLogs", "Model", "compared", "measured", "models_of"]
-
 USUAL_SCORES = (
     "acc", "accuracy", "exact_match", "correct", "is_correct", "quasi_exact_match", "match",
     "em", "score",

@@ -23,8 +23,6 @@ from scotoma.numbers import (
 )
 from scotoma.numbers.inputs import Codes, Flags, Floats, cluster_ids, floats
 
-__all__ = ["MeanChange", "ScoreTable", "mean_change", "score_table"]
-
 
 @dataclass(frozen=True)
 class MeanChange:

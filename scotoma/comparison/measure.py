@@ -27,16 +27,6 @@ from scotoma.errors import DataError
 from scotoma.numbers.inputs import Codes, Flags, Labels
 from scotoma.slices import SearchSettings, find_slices
 
-__all__ = [
-    "LogComparison",
-    "SearchedSlices",
-    "SliceEffect",
-    "described_rows",
-    "is_lower_better",
-    "measure_rows",
-    "sliced",
-]
-
 SLICES = 5
 SHUFFLED = 5  # searches of shuffled outcomes, whose findings are noise
 FEWEST_VALUES, MOST_VALUES = 2, 50  # of an attribute that may define slices, unless it is a number

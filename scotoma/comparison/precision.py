@@ -10,8 +10,6 @@ from scotoma.detection.average_precision import DetectionScores
 from scotoma.numbers import FEWEST_RUNS, Estimate, few_runs, undefined
 from scotoma.numbers.inputs import Floats
 
-__all__ = ["jackknife", "precision_estimates"]
-
 
 def precision_estimates(
     dense: Sequence[DetectionScores],

@@ -21,8 +21,6 @@ from scotoma.numbers import (
 )
 from scotoma.numbers.inputs import Flags, Floats
 
-__all__ = ["QuantileChange", "quantile_change"]
-
 
 @dataclass(frozen=True)
 class QuantileChange:

@@ -17,8 +17,6 @@ from scotoma.numbers import Estimate, Units, none_seen
 from scotoma.numbers.inputs import Codes, Floats
 from scotoma.predictions.reruns import rerun_rows
 
-__all__ = ["RerunFloor", "align_reruns", "rerun_floor"]
-
 
 @dataclass(frozen=True)
 class RerunFloor:

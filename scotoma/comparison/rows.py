@@ -12,8 +12,6 @@ from scotoma.errors import DataError
 from scotoma.readers.pairing import Pairing
 from scotoma.readers.record import SCORE
 
-__all__ = ["ATTRIBUTE", "SIDES", "PairedRows", "joined_tasks", "paired_rows"]
-
 ATTRIBUTE = "attribute."  # begins the name of every column of attributes
 SIDES = ("before", "after")
 OF_A_SIDE = {

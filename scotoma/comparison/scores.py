@@ -22,8 +22,6 @@ from scotoma.readers.columns import column, numbers
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
 
-__all__ = ["SCORES", "judge_scores"]
-
 SCORES = ("lower", "higher", "absolute_error", "squared_error")
 SHARES = (0.5, 0.9)
 

@@ -17,18 +17,6 @@ from scotoma.document import Column, Document, Facts, Interval, Section, Table, 
 from scotoma.numbers import Estimate
 from scotoma.readers.record import AttributePath
 
-__all__ = [
-    "N",
-    "affected_sentence",
-    "compared_document",
-    "comparison_sections",
-    "effect_table",
-    "flip_sentence",
-    "from_to",
-    "listing_document",
-    "slice_section",
-]
-
 LOG_LIKELIHOOD = "log_likelihood"  # begins the names of scores whose exponential is a perplexity
 SHOWN = 20  # groups, tasks and categories in a table; --json has all
 WORDS = {

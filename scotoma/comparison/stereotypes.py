@@ -9,8 +9,6 @@ from scotoma.comparison.bias_scores import BiasAnswers, BiasScore, bias_scores
 from scotoma.comparison.rows import ATTRIBUTE
 from scotoma.numbers.inputs import Codes
 
-__all__ = ["NEEDED", "stereotypes"]
-
 NEEDED = ("category", "context_condition", "biased_answers")  # last parts of attributes' paths
 UNKNOWN = (
     "unknown", "cannot answer", "can't be determined", "cannot be determined", "can't answer",

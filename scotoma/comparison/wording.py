@@ -13,8 +13,6 @@ from scotoma.errors import ConfigError
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Codes
 
-__all__ = ["REFUSALS", "Wording", "refusal_pattern", "wording"]
-
 # How models that were trained to refuse usually begin.
 REFUSALS = (
     r"^\s*(i'm|i am) (very |so |really )?sorry\b",

@@ -10,8 +10,6 @@ import numpy as np
 from scotoma.comparison.means import ScoreTable
 from scotoma.numbers.inputs import Flags
 
-__all__ = ["POWER", "errors_needed", "smallest_worsening"]
-
 POWER, ALPHA = 0.8, 0.05
 KNOWN = 1e5  # degrees of freedom from which a variance is taken for known
 QUANTILES = (np.arange(15) + 0.5) / 15  # of the variance, which is itself an estimate

@@ -8,8 +8,6 @@ from typing import Any
 
 from scotoma.printable import printable
 
-__all__ = ["differing"]
-
 NAMED = 3  # keys; of the others there is a number
 LONGEST = 60  # characters of a value
 

@@ -13,7 +13,6 @@ from scotoma.config.gate_changes import (
     ChangeRule,
     CieRule,
     ClassesRule,
-    MaxIncrease,
     ScoreRule,
     SincePreviousRule,
     SlicesRule,
@@ -24,27 +23,6 @@ from scotoma.config.shared import Frozen, Id, distinct
 from scotoma.config.sheet import Location, Sheet, file_text
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
-
-__all__ = [
-    "ChangeRule",
-    "ChangedRule",
-    "CieRule",
-    "ClassesRule",
-    "GateRules",
-    "LevelRule",
-    "MaxIncrease",
-    "Minimum",
-    "Rule",
-    "ScoreRule",
-    "SincePreviousRule",
-    "SlicesRule",
-    "Waiver",
-    "chosen_rules",
-    "day",
-    "default_rules",
-    "load_rules",
-    "parse_rules",
-]
 
 CHANGES = (
     "fpr", "fnr", "error", "unanswered", "cie_share_excess", "labels_changed", "classes_hurt",

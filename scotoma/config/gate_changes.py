@@ -10,21 +10,6 @@ from pydantic import Field
 from scotoma.config.shared import Frozen, Id
 from scotoma.config.sheet import Says
 
-__all__ = [
-    "ChangeRule",
-    "ChangedRule",
-    "CieRule",
-    "ClassesRule",
-    "GateRule",
-    "GroupsRule",
-    "MaxIncrease",
-    "MaxWorse",
-    "ScoreRule",
-    "SincePreviousRule",
-    "SlicesRule",
-    "SomeLimit",
-]
-
 
 class SomeLimit(Frozen):
     """How far something may move; with both limits, both must be exceeded."""

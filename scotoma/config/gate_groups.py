@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scotoma.answers.group_keys import parse_group_key
-from scotoma.config.gate import ChangeRule, ClassesRule, GateRules, LevelRule, SlicesRule
-from scotoma.config.gate_changes import ScoreRule
-from scotoma.config.gate_levels import OF_PREDICTIONS
+from scotoma.config.gate import GateRules
+from scotoma.config.gate_changes import ChangeRule, ClassesRule, ScoreRule, SlicesRule
+from scotoma.config.gate_levels import OF_PREDICTIONS, LevelRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.errors import DataError
 from scotoma.printable import nearest, printable
-
-__all__ = ["refuse_rules_about_labels", "refuse_rules_of_other_kind", "refuse_unknown_groups"]
 
 NAMED_AT_MOST = 5  # of what there is, where no name is near
 

@@ -9,16 +9,6 @@ from pydantic import Field
 
 from scotoma.config.gate_changes import GateRule
 
-__all__ = [
-    "LEVEL_METRICS",
-    "OF_LABELS",
-    "OF_PREDICTIONS",
-    "LevelMetric",
-    "LevelRule",
-    "neutral",
-    "twins",
-]
-
 LevelMetric = Literal[
     "clarify.CI", "clarify.DPL", "clarify.KL", "clarify.JS", "clarify.LP", "clarify.TVD",
     "clarify.KS", "clarify.CDDL", "clarify.DPPL", "clarify.DI", "clarify.AD", "clarify.RD",

@@ -12,18 +12,6 @@ from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
 from scotoma.storage.credentials import looks_secret
 
-__all__ = [
-    "Gpu",
-    "Images",
-    "Kubeflow",
-    "Limits",
-    "Place",
-    "Toleration",
-    "Volume",
-    "launcher_faults",
-]
-
-
 SWITCH = "true|false"
 CHECKSUM = "when_supported|when_required"
 # What aws-sdk-go-v2 takes, as its environment's reader has it; the case counts only where it says.

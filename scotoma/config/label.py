@@ -20,18 +20,6 @@ from scotoma.config.techniques import TECHNIQUES
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = [
-    "ABSENT",
-    "EXAMPLE",
-    "IS_PRESENT",
-    "PRESENT",
-    "Label",
-    "labels_as_groups",
-    "parts_as_examples",
-    "spelled_out",
-    "threshold_classes",
-    "unread_labels",
-]
 
 PRESENT, ABSENT = "present", "absent"
 # Columns of the table of pairs that several labels make; see `datasets.label_pairs`.

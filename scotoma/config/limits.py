@@ -7,8 +7,6 @@ from pydantic import Field
 from scotoma.answers.values import MISSING_TEXTS
 from scotoma.config.shared import Frozen
 
-__all__ = ["GIB", "LIMITS", "ReaderLimits"]
-
 GIB = 2**30
 MORE_S = 60.0  # for each GB on the disk
 

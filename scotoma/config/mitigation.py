@@ -12,8 +12,6 @@ from scotoma.config.shared import Frozen, twice
 from scotoma.config.techniques import BASE, REFITS, TECHNIQUES, TRAINED, TechniqueFacts
 from scotoma.config.variants import WORDS
 
-__all__ = ["Contest", "Contestant", "Mitigation", "has_stages"]
-
 if TYPE_CHECKING:
     Technique: TypeAlias = str
     Playing: TypeAlias = str

@@ -44,8 +44,6 @@ from scotoma.printable import nearest
 from scotoma.sources.digits import DigitsSource
 from scotoma.sources.registry import AnySource
 
-__all__ = ["Config"]
-
 # Networks of plain layers: those of ours that members can be stacked into; a test holds it.
 STACKED = ("tiny-convnet",)
 # Keys that decide what is measured and no prediction.

@@ -16,7 +16,6 @@ from scotoma.storage.credentials import masked
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["MARK", "Newest", "asks_for_newest", "at_newest"]
 
 MARK = "{newest}"
 

@@ -21,8 +21,6 @@ from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 from scotoma.storage.files import file_digest
 
-__all__ = ["CODE_VARIABLE", "code_allowed", "error_line", "function_of", "is_code", "module_digest"]
-
 CODE_VARIABLE = "SCOTOMA_ALLOW_CODE"  # the folder that modules are found in, beside installed ones
 
 

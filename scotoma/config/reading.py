@@ -11,8 +11,6 @@ from scotoma.config.sheet import Location, Sheet, file_text, shown_value
 from scotoma.config.variants import WAYS
 from scotoma.sources.registry import KINDS
 
-__all__ = ["DEFAULT_CONFIG", "default_config", "load_config", "parse_config"]
-
 BRANCHES = {
     "source": tuple(KINDS),
     "variants": ("dense", *WAYS),

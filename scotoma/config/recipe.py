@@ -10,8 +10,6 @@ from pydantic import Field, ValidationError, model_validator
 from scotoma.config.shared import Frozen
 from scotoma.errors import ConfigError
 
-__all__ = ["Recipe"]
-
 DEFAULT_STEPS = 400
 
 

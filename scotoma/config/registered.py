@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["SCHEME", "RegisteredModel"]
-
 SCHEME = "models:"
 ADDRESS = re.compile(
     r"models:/(?P<name>[^/:{}]+)(?:@(?P<alias>\w[\w.-]*)|/(?P<version>[1-9][0-9]*))"

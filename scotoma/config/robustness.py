@@ -13,9 +13,6 @@ from scotoma.config.shared import Frozen, distinct
 from scotoma.config.sheet import Says
 from scotoma.config.variants import Variant
 
-__all__ = ["OTHER_PICTURES", "MaxLoss", "OtherTestSet", "PicturesRule", "Robustness"]
-__all__ += ["RobustnessRule"]
-
 OF_FILES = {"files", "published", "members", "full", "confidence", "matched", "hard_sets"}
 OF_SETS = {"sets", "members", "full", "hard_sets"}  # what may stand without corruptions
 OF_FULL = ("examples", "members", "severities")

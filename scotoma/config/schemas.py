@@ -9,8 +9,6 @@ from pydantic import BaseModel
 from scotoma.config.gate import GateRules
 from scotoma.config.model import Config
 
-__all__ = ["SCHEMAS", "file_schema"]
-
 SCHEMAS: dict[str, tuple[type[BaseModel], str]] = {
     "config": (Config, "Scotoma: configuration of an audit"),
     "gate": (GateRules, "Scotoma: rules of a gate"),

@@ -12,17 +12,6 @@ from scotoma.config.shared import Frozen, distinct
 from scotoma.config.sheet import Says
 from scotoma.printable import nearest
 
-__all__ = [
-    "ClarifyFeatures",
-    "Cluster",
-    "GroupSection",
-    "Keep",
-    "Population",
-    "Retraining",
-    "SliceSettings",
-    "Tracking",
-]
-
 
 class GroupSection(BaseModel):
     """Attributes by name, and the intersections to look at beside them."""

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Frozen", "Id", "distinct", "twice"]
-
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 

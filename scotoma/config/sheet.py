@@ -16,8 +16,6 @@ from scotoma.printable import nearest, printable
 from scotoma.storage.credentials import masked
 from scotoma.storage.regular import open_regular
 
-__all__ = ["Location", "Says", "Sheet", "file_text", "sentence", "shown_value"]
-
 Location = tuple[str | int, ...]
 
 

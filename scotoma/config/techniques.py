@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["AFTERWARDS", "BASE", "REFITS", "TECHNIQUES", "TRAINED", "TechniqueFacts"]
-
 BASE = "base"  # name of a tournament's baseline
 Groups = Literal["no", "yes", "only to count", "each example", "transductive"]
 Slot = Literal[

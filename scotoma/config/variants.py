@@ -16,23 +16,6 @@ from pydantic import (
 from scotoma.config.shared import Frozen
 from scotoma.config.sheet import Says
 
-__all__ = [
-    "MADE_ELSEWHERE",
-    "NAME_BYTES",
-    "WAYS",
-    "WORDS",
-    "Float16",
-    "Int8",
-    "Onnx",
-    "Predicted",
-    "Prune",
-    "Variant",
-    "VariantEntry",
-    "resolve",
-    "way_of",
-]
-
-
 MADE_ELSEWHERE = ("onnx", "predictions")  # kinds of variants that are taken in
 NAME_BYTES = 200  # of the 255 of a file's name
 WORDS = Says("begin with a letter or digit and hold only letters, digits, spaces, dots and dashes")

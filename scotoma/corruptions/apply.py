@@ -13,8 +13,6 @@ from scotoma.corruptions.profiles import Profile
 from scotoma.corruptions.random_numbers import generators
 from scotoma.errors import DataError
 
-__all__ = ["corrupt"]
-
 CHUNK = 2**16  # values that are worked on at a time: they fit a cache of a core
 
 

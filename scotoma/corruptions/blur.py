@@ -18,15 +18,6 @@ from scotoma.corruptions.resampling import (
     with_fourth,
 )
 
-__all__ = [
-    "defocus_blur",
-    "gaussian_blur",
-    "glass_blur",
-    "motion_blur",
-    "zoom_blur",
-    "zoomed",
-]
-
 HALF_A_STEP = np.float32(0.5 / 257)  # of ImageMagick's 16 bits, to which it rounds first
 FEW_TERMS = 4  # products of matrices up to which they take less time than a Fourier transform
 

@@ -18,8 +18,6 @@ from scotoma.corruptions.resampling import (
     with_fourth,
 )
 
-__all__ = ["contrast", "elastic_transform", "jpeg_compression", "pixelate", "saturate"]
-
 
 def contrast(images: Images, *, factor: float) -> Floats:
     """Bring each channel `factor` as far from its mean."""

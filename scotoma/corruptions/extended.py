@@ -8,8 +8,6 @@ from PIL import Image
 from scotoma.corruptions.resampling import Floats, Images, resized_and_back
 from scotoma.corruptions.weather import clouds, map_side
 
-__all__ = ["colour_cast", "downscale", "frost_like", "low_light", "occlusion"]
-
 GAMMA = 2.2  # of a display, near sRGB's
 ICE_DECAY = 1.35  # rougher than fog
 ICE = np.array([0.85, 0.93, 1], dtype=np.float32)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from scotoma.corruptions import blur, digital, extended, frost, noise, spatter, weather
 
-__all__ = ["FORMULAS", "Formula"]
-
 Generator = np.random.Generator
 Size = tuple[int, int]  # height, width
 Parameters = Mapping[str, Any]

@@ -14,8 +14,6 @@ from scotoma.errors import ConfigError
 from scotoma.printable import printable
 from scotoma.run.copies import folder_here
 
-__all__ = ["crop", "read_pictures"]
-
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 Image = NDArray[np.uint8]
 

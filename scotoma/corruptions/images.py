@@ -13,8 +13,6 @@ from scotoma.datasets.image_decoding import decode_rows
 from scotoma.datasets.image_size import ImageSize
 from scotoma.storage.regular import open_regular
 
-__all__ = ["has_transparency", "read_image"]
-
 
 def read_image(path: Path, size: ImageSize | None = None) -> NDArray[np.uint8]:
     """Read an image.

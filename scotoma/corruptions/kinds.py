@@ -10,19 +10,6 @@ from typing import Any
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
-__all__ = [
-    "EXTENDED",
-    "FAMILIES",
-    "KINDS",
-    "SEVERITIES",
-    "STANDARD",
-    "VALIDATION",
-    "checked_kind",
-    "checked_severity",
-    "family_of",
-    "severity_tables",
-]
-
 SEVERITIES = (1, 2, 3, 4, 5)
 
 _STANDARD = {

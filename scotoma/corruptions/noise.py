@@ -9,8 +9,6 @@ from scipy.stats import poisson
 
 from scotoma.corruptions.resampling import Floats, Images
 
-__all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
-
 
 def gaussian_noise(images: Images, normals: Floats, *, scale: float) -> Floats:
     """Add `scale` of full white times standard normals, one for each value."""

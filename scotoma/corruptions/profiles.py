@@ -25,8 +25,6 @@ from scotoma.corruptions.kinds import (
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest
 
-__all__ = ["PROFILES", "SIZES", "Profile", "profile"]
-
 SIZES = {"cifar-c": 32, "tiny-imagenet-c": 64, "imagenet-c": 224}
 PROFILES = (*SIZES, "scaled")
 SMALLEST = 8  # pixels: of the embedded digits

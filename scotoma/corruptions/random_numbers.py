@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-__all__ = ["generators"]
-
 
 def generators(
     seed: int, example_ids: Iterable[str], kind: str, severity: int

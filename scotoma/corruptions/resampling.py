@@ -11,21 +11,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import gaussian_filter1d
 
-__all__ = [
-    "Floats",
-    "Images",
-    "between",
-    "each_by_pillow",
-    "gaussian_blurred",
-    "gaussian_matrix",
-    "mirrored",
-    "planes",
-    "resized_and_back",
-    "value_and_lowest",
-    "with_fourth",
-]
-
-
 Indices = NDArray[np.intp]
 Mode = Literal["nearest", "reflect"]
 

@@ -8,8 +8,6 @@ from scipy.ndimage import correlate, correlate1d, label
 
 from scotoma.corruptions.resampling import Floats, Images, gaussian_blurred
 
-__all__ = ["spatter"]
-
 WATER = np.array([175, 238, 238], dtype=np.float32)  # pale turquoise
 MUD = np.array([63, 42, 20], dtype=np.float32)
 SHADE = np.array([[[-2, -1, 0], [-1, 1, 1], [0, 1, 2]]])  # light from the upper left

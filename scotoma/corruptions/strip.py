@@ -9,8 +9,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from scotoma.corruptions.resampling import Images
 
-__all__ = ["draw_strip"]
-
 SMALLEST = 96  # pixels that an image is enlarged to, by a whole factor
 GAP, CAPTION = 6, 20  # pixels
 LONG = 8  # rows from which two blocks stand side by side

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from scotoma.corruptions.blur import motion_blur, zoomed
 from scotoma.corruptions.resampling import Floats, Images, value_and_lowest
 
-__all__ = ["brightness", "clouds", "darken", "fog", "frost", "map_side", "snow"]
-
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 
 

@@ -12,8 +12,6 @@ from scotoma.config import Config, Variant
 from scotoma.costs.measure import NetworkCost
 from scotoma.predictions import kept_classes
 
-__all__ = ["WITHIN", "AuditSize", "StepCost", "step_costs"]
-
 SCORE_BYTES = 4  # float32
 WITHIN = 1.5  # a time may be wrong by this factor
 

@@ -12,8 +12,6 @@ from scotoma.datasets.image_size import ImageSize
 from scotoma.sources.contract import LookedAt
 from scotoma.sources.reading import Survey
 
-__all__ = ["ImageFacts", "look_at_images"]
-
 
 @dataclass(frozen=True)
 class ImageFacts:

@@ -20,8 +20,6 @@ from scotoma.inference import Network, images_at_once
 from scotoma.inference.engines import open_engine
 from scotoma.processes.machine import cores, has_gpu_driver
 
-__all__ = ["NetworkCost", "measure_models", "measure_training"]
-
 FIRST_BATCH = 2  # images of the first step, which says how large the next one can be
 
 

@@ -6,8 +6,6 @@ import json
 import time
 from dataclasses import dataclass
 
-__all__ = ["AuditShape", "MeasuringCost", "measuring_cost", "relative_speed"]
-
 ROW_BYTES = 1_890  # of audit.json for one rate of one group
 MOST_CLASS_ROWS = 5_000  # beyond it rates of single classes are in numbers.parquet
 AT_ONCE = 2  # variants that are measured side by side

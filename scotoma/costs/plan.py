@@ -14,8 +14,6 @@ from scotoma.document.jsonable import jsonable
 from scotoma.power.groups import POWER, GroupForecast
 from scotoma.sources.reading import Survey
 
-__all__ = ["Plan", "RobustnessForecast"]
-
 TIMED = ("train", "prune", "predict", "robustness")
 Number = TypeVar("Number", int, float)
 

@@ -10,8 +10,6 @@ from scotoma.document import Cell, Column, Document, Facts, Section, Table, show
 from scotoma.document.cells import duration, size
 from scotoma.power.groups import GroupForecast
 
-__all__ = ["plan_document"]
-
 FEW, NONE = "expect a warning", "expect no interval and no verdict"
 DOES = {
     "prepare": "read and check every image",

@@ -21,9 +21,6 @@ from scotoma.robustness.planted import smallest_contrast
 from scotoma.robustness.predict import set_pictures
 from scotoma.sources.answers import supplied_models
 
-__all__ = ["forecast_robustness"]
-
-
 TRIED = 8  # pictures that each corruption is timed on
 ROW_BYTES = 16  # of an example beside its predictions
 

@@ -12,8 +12,6 @@ from scotoma.config import Config
 from scotoma.document import Cell, Column, Document, Section, Table
 from scotoma.sources.reading import survey_examples
 
-__all__ = ["plan_of_scores"]
-
 
 def plan_of_scores(config: Config) -> tuple[Document, dict[str, Any]]:
     """Read the scores: what is known of them, and what each group can show.

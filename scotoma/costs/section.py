@@ -11,8 +11,6 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.document import Cell, Chart, Column, Interval, Noted, Section, Table
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["frontier_section"]
-
 BATCHES = (("1", "one", "1 image, ms"), ("64", "many", "64 images, ms"))
 UNMEASURED = Interval(None, reason="not measured")
 

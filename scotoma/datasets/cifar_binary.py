@@ -19,8 +19,6 @@ from scotoma.datasets.png import colour_pngs
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["binary_files", "load_binary", "read_files"]
-
 FOLDERS = ("", "cifar-10-batches-bin/")  # as the authors' archive is unpacked
 FILES = {
     "train": [f"data_batch_{number}.bin" for number in range(1, 6)],

@@ -13,8 +13,6 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.coco import caption_table, label_tables
 
-__all__ = ["GENDER", "caption_gender", "captioned_genders", "coco_labels"]
-
 GENDER = "gender"
 WORDS = {
     "female": frozenset(["woman", "women", "girl", "girls", "lady", "ladies", "female", "females"]),

@@ -24,7 +24,6 @@ from scotoma.processes.unreadable import UNREADABLE, readable, reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FEATURES", "AuditedExamples"]
 
 FEATURES = "features"
 ROW_GROUP = 256  # rows with images, which are read back some at a time

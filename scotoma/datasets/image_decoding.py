@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from scotoma.datasets.examples import AuditedExamples
 
-__all__ = [
-    "available_memory",
-    "checked_parts",
-    "decode_images",
-    "decode_images_to",
-    "decode_parts_to",
-    "decode_rows",
-    "image_shape",
-    "most_pixels",
-]
-
 
 BYTES_A_PIXEL = 16  # that decoding, converting and cropping take at most
 CHUNK = 32  # images of a task: what a thread holds beside the array

@@ -17,8 +17,6 @@ from scotoma.printable import printable
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.tables import scan_table
 
-__all__ = ["SUFFIXES", "attributes_table", "image_files", "read_images"]
-
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".avif")
 READERS = 16  # objects read at a time: what a request waits for is the network
 CHUNK = 1024  # images a part of the column

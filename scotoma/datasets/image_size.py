@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["SIDEWAYS", "ImageSize", "exif_orientation", "turn_upright"]
-
 ORIENTATION = 0x0112  # of EXIF
 LONG = 200  # times as long as wide: of such an image only the middle is resized, to save memory
 SIDEWAYS = (5, 6, 7, 8)  # whose height and width change places

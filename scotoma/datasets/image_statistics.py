@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from scotoma.datasets.examples import AuditedExamples
 
-__all__ = ["STATISTICS", "image_statistics"]
 
 # Each with its unit or meaning, for whoever reads a slice such as `image sharpness < 12`.
 STATISTICS = {

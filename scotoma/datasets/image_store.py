@@ -27,15 +27,6 @@ from scotoma.datasets.image_size import ImageSize
 from scotoma.errors import DataError
 from scotoma.storage.files import written
 
-__all__ = [
-    "Ahead",
-    "EncodedImages",
-    "IndexedImages",
-    "StoredImages",
-    "looking_ahead",
-    "store_images",
-]
-
 PART = 256  # rows read from the examples at a time
 AHEAD = 4  # batches that are decoded in advance
 SPARE = 0.9  # share of the free disk that images may take

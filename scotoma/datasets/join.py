@@ -12,8 +12,6 @@ import polars as pl
 from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.printable import printable
 
-__all__ = ["Join", "join_images", "spelled_as_files"]
-
 SHOWN = 3  # names that are kept of each kind
 
 

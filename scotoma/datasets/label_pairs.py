@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["example_of_pair", "label_pairs", "label_rows", "labels_note", "pair_ids"]
-__all__ += ["refuse_unlearnable"]
 
 MARK = "#"  # between an example's id and a label
 BITS = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}

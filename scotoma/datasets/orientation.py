@@ -10,8 +10,6 @@ from scotoma.answers.note import AdmissionNote, reading_note
 from scotoma.datasets.examples import AuditedExamples
 from scotoma.printable import printable
 
-__all__ = ["orientation_notes"]
-
 SHOWN = 4  # values of an attribute that a note names
 
 

@@ -17,8 +17,6 @@ import polars as pl
 from scotoma.datasets.examples import AuditedExamples
 from scotoma.run import Run, read_record, write_json
 
-__all__ = ["ExamplesPart", "PartDigests", "part_digest", "parts_file"]
-
 # What training, calibration, prediction and measurement read.
 ExamplesPart = Literal[
     "training", "grouped", "calibration", "balanced calibration", "shown", "measured"

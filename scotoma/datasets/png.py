@@ -11,7 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["colour_pngs", "grey_of", "grey_pngs"]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GREY, COLOUR = 0, 2  # kinds of PNG

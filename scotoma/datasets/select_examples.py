@@ -23,13 +23,6 @@ from scotoma.printable import ONE_OF_THEM, nearest, printable
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = [
-    "RESERVED",
-    "examples_from_source",
-    "feature_columns",
-    "features_of_source",
-]
-
 
 RESERVED = ("example_id", "split", "label", "cluster", "image", "image_name", FEATURES)
 

@@ -12,8 +12,6 @@ from scotoma.datasets.examples import AuditedExamples
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["stratified"]
-
 
 def stratified(examples: AuditedExamples, number: int, seed: int) -> NDArray[np.intp]:
     """Choose examples so that each combination of attributes and class keeps its share.

@@ -11,8 +11,6 @@ from scotoma.errors import DataError
 from scotoma.printable import ONE_OF_THEM, nearest, printable
 from scotoma.readers.tables import refuse_doubled
 
-__all__ = ["absent_column", "checked_text", "refuse_empty_labels"]
-
 
 def absent_column(name: str, role: str, columns: Sequence[str], origin: str) -> DataError:
     """Build the refusal of a table that lacks a column.

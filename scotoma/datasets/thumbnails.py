@@ -16,9 +16,6 @@ from scotoma.config.limits import LIMITS
 from scotoma.datasets.image_decoding import image_opener, most_pixels
 from scotoma.datasets.image_size import turn_upright
 
-__all__ = ["BLURRED", "blurred", "named_images", "picture_files", "shrunk"]
-
-
 SIDE = 128  # pixels of the longer side, at most
 SQUARES = 8  # along the longer side of a blurred image
 BLURRED = f"Each image is reduced to {SQUARES} squares along its longer side."

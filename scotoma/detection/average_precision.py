@@ -11,8 +11,6 @@ from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.detection.matching import AREAS, IOUS, Matching, box_pairs, match
 from scotoma.numbers.inputs import Codes, Floats
 
-__all__ = ["DetectionScores", "detection_scores", "image_groups"]
-
 RECALLS = np.linspace(0.0, 1.0, 101)
 GROUPS = 40  # of images, each left out once
 AT_MOST = (1, 10, 100)  # detections of a class in an image, of AR

@@ -13,20 +13,6 @@ import numpy as np
 from scotoma.answers.boxes import Detections, GroundTruth
 from scotoma.numbers.inputs import Codes, Flags, Floats
 
-__all__ = [
-    "AREAS",
-    "IOUS",
-    "MOST_DETECTIONS",
-    "BoxOutcomes",
-    "Matching",
-    "Pairs",
-    "box_pairs",
-    "dealt_outcomes",
-    "match",
-    "outcomes",
-    "overlaps",
-]
-
 IOUS = np.linspace(0.5, 0.95, 10)  # spelled as pycocotools spells it, so that ties agree
 AREAS = MappingProxyType(
     {

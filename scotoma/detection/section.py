@@ -6,8 +6,6 @@ from scotoma.audit.findings import Findings
 from scotoma.document import Column, Section, Table
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["precision_section"]
-
 MOST_ROWS = 24
 
 

@@ -14,8 +14,6 @@ from scotoma.detection.matching import AREAS, outcomes, overlaps
 from scotoma.numbers.inputs import Codes, Floats
 from scotoma.readers.boxes import read_detections, read_ground_truth
 
-__all__ = ["FOUND", "GROUPING", "MEASURED", "MISSED", "BoxReading", "box_table", "found_table"]
-
 FOUND, MISSED = "found", "missed"
 GROUPING = ("class", "area", "crowding")  # columns of few values
 MEASURED = ("box area", "box aspect", "boxes in image", "overlap", "image width", "image height")

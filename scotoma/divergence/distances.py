@@ -11,8 +11,6 @@ import numpy.typing as npt
 from scotoma.divergence.scoring import DivergenceScores
 from scotoma.numbers.inputs import Floats, Ints, booleans, populations, true_labels
 
-__all__ = ["ByDistance", "GroupByDistance", "by_distance"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupByDistance:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from scotoma.predictions.reruns import example_of_row
 
-__all__ = ["Texts"]
-
 LONGEST = 4_000  # characters of one text; the rest is left out, and says so
 BUDGET = 600_000  # characters of all texts of a page
 

@@ -24,8 +24,6 @@ from scotoma.document import (
     show,
 )
 
-__all__ = ["gallery_documents", "gallery_section"]
-
 Gallery = Mapping[str, Sequence[GalleryPair]]
 
 ON_PAGE = 12  # pairs of a variant on the audit's page

@@ -7,8 +7,6 @@ from scotoma.audit.layers import VariantLayers
 from scotoma.document import Cell, Column, Facts, Section, Table
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["layers_section"]
-
 MOST_ROWS = 12  # of a variant, on the page
 
 

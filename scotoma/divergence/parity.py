@@ -13,8 +13,6 @@ from scipy.special import betaincinv, stdtrit
 from scotoma.numbers import Number, Units, check_level
 from scotoma.numbers.inputs import booleans, populations
 
-__all__ = ["LabelParity", "label_parity"]
-
 ONE_MODEL = "this model, another test set"
 
 

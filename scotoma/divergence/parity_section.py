@@ -5,8 +5,6 @@ from __future__ import annotations
 from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Column, Section, Table
 
-__all__ = ["parity_section"]
-
 MOST_ROWS = 12
 
 

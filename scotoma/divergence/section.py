@@ -10,8 +10,6 @@ from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["beyond_noise", "flips_section", "topline_section"]
-
 MOST_BARS = 60  # distances of a variant; more are put into this many bins
 MOST_GROUPS = 16  # drawn among the CIEs of a variant
 MOST_ROWS = 12  # on the page; the CSV files have all

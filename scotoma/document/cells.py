@@ -7,27 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
-__all__ = [
-    "MINUS",
-    "NO_NUMBER",
-    "NUMERIC",
-    "Cell",
-    "Interval",
-    "Linked",
-    "Noted",
-    "Ranged",
-    "Shown",
-    "Unit",
-    "complement",
-    "duration",
-    "factor_of",
-    "finite_ends",
-    "is_ranged",
-    "show",
-    "size",
-    "unnoted",
-]
-
 MINUS = "\N{MINUS SIGN}"
 ROUNDING = 1e-9  # what is smaller in the unit shown is the rounding of floats
 NO_NUMBER = "\N{EN DASH}"  # stands where the note of a table says why there is none

@@ -16,8 +16,6 @@ from scotoma.document.cells import Cell, Interval, finite_ends, is_ranged, show,
 from scotoma.document.lines import broken
 from scotoma.document.parts import Chart
 
-__all__ = ["Drawing", "drawings", "self_contained"]
-
 FOLDER = Path(__file__).parents[1] / "page" / "charts"
 STYLES = FOLDER.parent / "figures.css"  # its first rule is the palette on white paper
 VEGA_LITE = "6.4"

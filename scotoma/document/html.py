@@ -21,8 +21,6 @@ from scotoma.document.charts import drawings
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.document.pictures import Picture, Pictures
 
-__all__ = ["STYLES", "content_policy", "fragment", "html_page"]
-
 FOLDER = Path(__file__).parents[1] / "page"
 STYLES = ("page.css", "figures.css")
 SCRIPTS = ("page.js",)

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["jsonable"]
-
 
 def jsonable(value: Any) -> Any:
     """Dataclasses, arrays and containers as what `json` can write.

@@ -13,16 +13,6 @@ from rich.text import Text
 
 from scotoma.printable import printable
 
-__all__ = [
-    "WIDTH",
-    "broken",
-    "cropped_text",
-    "rendered_lines",
-    "table_lines",
-    "table_rows",
-    "wrapped",
-]
-
 WIDTH = 80
 INDENT = 4  # of a note that needs a line of its own
 READABLE, LEAST = 16, 6  # cells of a name where all fits, and where one number needs the line

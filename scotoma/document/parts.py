@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from scotoma.document.pictures import Picture, Pictures
 
-__all__ = ["Chart", "Column", "Document", "Facts", "Part", "Section", "Table", "Verbatim"]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of one
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from scotoma.document.parts import Table
 
-__all__ = ["Album", "Card", "ExamplePair", "Filter", "Picture", "Pictures"]
-
 BUDGET = 2_500_000  # characters of all images together: half of what a whole page may weigh
 SMALL = 128  # pixels a side: below it pixels are shown as squares, not blurred
 

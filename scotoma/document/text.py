@@ -10,8 +10,6 @@ from scotoma.document.lines import table_lines, wrapped
 from scotoma.document.parts import Chart, Column, Document, Facts, Section, Table, Verbatim
 from scotoma.printable import code_span
 
-__all__ = ["document_text", "markdown_table", "markdown_text", "section_lines", "text_table"]
-
 
 def document_text(document: Document, *, folded: bool = False) -> str:
     """Write a document in lines of 80 cells.

@@ -6,8 +6,6 @@ from scotoma.evidence.release import Release
 from scotoma.printable import code_span
 from scotoma.report.model_card import model_card
 
-__all__ = ["card_section"]
-
 
 def card_section(release: Release) -> str:
     """Write the section of a model card about this model: the audit's table, bound to the file.

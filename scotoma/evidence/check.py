@@ -16,8 +16,6 @@ from scotoma.run import Run
 from scotoma.storage.files import file_digest
 from scotoma.storage.regular import open_regular
 
-__all__ = ["CheckedEvidence", "check_evidence"]
-
 LIMIT_BYTES = 1 << 24
 FILES = ("config.yaml", "audit.json", "gate.json")
 VERDICTS = {result: verdict for verdict, result in RESULTS.items()}

@@ -8,8 +8,6 @@ from scotoma.audit import Quantity
 from scotoma.evidence.numbers import interval_words, six_digits
 from scotoma.evidence.release import ALL, Measurement, Release, measurements
 
-__all__ = ["MEDIA_TYPE", "bill_of_materials"]
-
 MEDIA_TYPE = "application/vnd.cyclonedx+json; version=1.7"
 PREFIX = "scotoma"
 

@@ -13,8 +13,6 @@ from scotoma.evidence.numbers import interval_words, six_digits
 from scotoma.evidence.release import Release, measurements
 from scotoma.printable import code_span, printable
 
-__all__ = ["dossier"]
-
 SCOPES = {
     "population": "The verdict speaks of the variant's models and of the next one trained the same "
     "way.",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["open_envelope", "private_key", "public_key", "sealed_envelope", "signed_bytes"]
 
 EXTRA = "evidence"
 LIMIT_BYTES = 1 << 26

@@ -6,8 +6,6 @@ from typing import Any
 
 from scotoma.evidence.release import Release
 
-__all__ = ["PAYLOAD_TYPE", "PREDICATE", "STATEMENT", "verdict_statement"]
-
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"

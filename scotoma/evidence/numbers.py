@@ -7,8 +7,6 @@ from typing import Literal
 from scotoma.audit import Quantity
 from scotoma.document import show
 
-__all__ = ["interval_words", "six_digits"]
-
 
 def six_digits(value: float | None) -> str:
     """Write a number with six significant digits, for formats that hold numbers as text.

@@ -10,8 +10,6 @@ from scotoma.audit import Audit, GateFile, Quantity
 from scotoma.audit.document import DENSE, AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 
-__all__ = ["ALL", "Measurement", "ModelFile", "Release", "measurements"]
-
 ALL = "all"
 METRICS = {"error": "error rate", "fpr": "false positive rate", "fnr": "false negative rate"}
 Side = Literal["compressed", "baseline", "change"]

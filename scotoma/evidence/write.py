@@ -23,8 +23,6 @@ from scotoma.run.records import read_json
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
 
-__all__ = ["TEST_RESULT", "audited_model", "write_evidence"]
-
 TEST_RESULT = "test-result.intoto.json"
 LARGEST_KEY_BYTES = 1 << 16
 

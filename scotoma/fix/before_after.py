@@ -15,13 +15,6 @@ from scotoma.printable import printable
 if TYPE_CHECKING:
     from scotoma.audit import Audit
 
-__all__ = [
-    "JudgedNumber",
-    "change_of",
-    "new_folder",
-    "rows_before_and_after",
-    "sides",
-]
 
 ROWS = {
     "verdict": "verdict",

@@ -34,18 +34,6 @@ from scotoma.quantization.layers import Layer, layers_of
 from scotoma.quantization.mixed import MixedPrecision
 from scotoma.run import Run
 
-__all__ = [
-    "AUDITED",
-    "SCALES",
-    "FloatMembers",
-    "RepairChoices",
-    "as_taken",
-    "float_members",
-    "predicted_by",
-    "prepared",
-]
-
-
 EXTERNAL_IMAGES = 100  # of the half that chooses, which calibrate external models
 STREAM = 3_000_017  # of the seed: which of these
 

@@ -37,16 +37,6 @@ from scotoma.quantization.layers import layers_of, products_of
 from scotoma.run import Run
 from scotoma.storage.regular import bytes_on_disk
 
-__all__ = [
-    "ExternalLayers",
-    "PrunedLayers",
-    "TrainedLayers",
-    "external_layers",
-    "trained_layers",
-    "without_smallest",
-    "zero_shares",
-]
-
 
 def without_smallest(weight: NDArray[np.float32], share: float) -> NDArray[np.float32]:
     """Set the smallest magnitudes of a weight to zero.

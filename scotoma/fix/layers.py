@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from scotoma.inference import Network
     from scotoma.processes import IsolatedProcess
 
-__all__ = ["layers_file", "write_layers"]
-
 
 MOST_PASSES = 30_000  # images through members for one variant
 MOST_PIXELS = 3 * 10**8  # of these images

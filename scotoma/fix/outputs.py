@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from scotoma.inference.engines import Network
 
-__all__ = ["all_scores", "last_features", "member_outputs", "outputs_by_member"]
-
 
 CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "FusedConv")
 LINEAR = ("Gemm", "MatMul", "MatMulInteger", "MatMulNBits", "QLinearMatMul", "QGemm", "FusedMatMul")

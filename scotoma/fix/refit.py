@@ -27,8 +27,6 @@ from scotoma.storage.files import file_digest
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["refit_last_layers"]
-
 
 RECORD = "refit.json"
 FILES = ("audit.yaml", "examples.parquet", "predictions.parquet", "rules.json")

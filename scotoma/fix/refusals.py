@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from scotoma.datasets import AuditedExamples
     from scotoma.run import Run
 
-__all__ = [
-    "FEWEST",
-    "external_mode",
-    "int8_mode",
-    "refuse_few",
-    "refuse_heads",
-    "refuse_run",
-    "repairable",
-]
-
 
 def refuse_heads(config: Config, todo: str) -> None:
     """Refuse members that decide by a head a group; `todo` is done to another audit."""

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from scotoma.config import Variant
     from scotoma.run import Run
 
-__all__ = [
-    "OTHERS",
-    "Found",
-    "Half",
-    "Harm",
-    "LayerSensitivity",
-    "Repaired",
-    "error_change",
-    "repair_variant",
-    "search_choices",
-]
-
 
 OTHERS = 0.1  # weight of the mean rise: of two groups alike, either may be mended first
 

@@ -36,19 +36,6 @@ if TYPE_CHECKING:
 
     from scotoma.mitigation.decide import Rule
 
-__all__ = [
-    "Decided",
-    "Mitigated",
-    "apply_technique",
-    "as_audited",
-    "clusters_of_halves",
-    "group_codes",
-    "judged_examples",
-    "refuse_empty",
-    "write_mitigated",
-    "write_tables",
-]
-
 
 @dataclass(frozen=True)
 class Mitigated:

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from scotoma.numbers import DENSE, Estimate, Number, Units, cluster_sums, undefined
 from scotoma.numbers.inputs import Floats
 
-__all__ = ["average_precision", "label_precisions", "mean_precision", "precision_estimate"]
-
 
 def average_precision(present: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, Floats]:
     """Average precision of one label, and how each example moves it.

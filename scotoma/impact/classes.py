@@ -25,8 +25,6 @@ from scotoma.numbers import (
 from scotoma.numbers.enough import FEW
 from scotoma.numbers.inputs import Floats, StatisticsProtocol, cluster_ids, populations, true_labels
 
-__all__ = ["ClassCorrection", "ClassImpact", "class_impact"]
-
 ClassCorrection = Literal["bh", "by", "holm"]
 NOTHING = Variance(*[math.nan] * 6)  # known of a class without examples
 

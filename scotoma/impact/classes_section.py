@@ -11,8 +11,6 @@ from scotoma.document import Cell, Column, Interval, Section, Table
 from scotoma.document.cells import Ranged
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["classes_section", "shown_classes"]
-
 MOST_ROWS = 10  # on the page; the CSV file has all
 MOST_CLASSES = 60  # of a variant whose recall has an interval, of very many
 

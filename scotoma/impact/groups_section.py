@@ -19,8 +19,6 @@ from scotoma.document import Cell, Chart, Column, Noted, Section, Table, show
 from scotoma.document.parts import Part
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["class_rates_table", "groups_section", "whom"]
-
 DRAWN = 24  # groups drawn, those whose change lies highest
 MOST_ROWS = 24  # on the page; the CSV file has all
 GAPS = 1  # gaps named in the answer

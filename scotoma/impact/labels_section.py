@@ -8,8 +8,6 @@ from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Column, Section, Table, show
 
-__all__ = ["labels_section"]
-
 MOST_ROWS = 12  # labels on the page
 NO_SCORES = "No scores were kept, so labels have no average precision: set keep_scores: true."
 

@@ -11,14 +11,6 @@ from scotoma.audit.worst_change import worst_mean
 from scotoma.document import Cell, Column, Noted, Section, Table, Unit, show
 from scotoma.numbers import FEW_RUNS
 
-__all__ = [
-    "examples_section",
-    "means_section",
-    "quantiles_section",
-    "scored_cells",
-    "scored_columns",
-]
-
 MOST_ROWS = 24  # of a table on the page; the CSV file has all
 MOST_EXAMPLES = 12
 VARIANT, GROUP = Column("variant", "Variant"), Column("group", "Group")

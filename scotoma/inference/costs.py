@@ -14,8 +14,6 @@ from scotoma.inference.engines import Engine, Network, open_engine
 from scotoma.inference.model_process import call_limited
 from scotoma.processes import IsolatedProcess
 
-__all__ = ["file_sizes", "latencies_apart", "latency", "measure_costs", "measure_latencies"]
-
 BATCHES = (1, 64)  # images at once
 RUNS, LIMIT_S = 100, 2.0  # of one batch size, whichever comes first
 FEWEST = 5

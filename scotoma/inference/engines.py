@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from scotoma.config.limits import ReaderLimits
     from scotoma.quantization.architecture import Architecture
 
-__all__ = ["Engine", "Network", "OnnxEngine", "TorchEngine", "fitted_to", "open_engine"]
-__all__ += ["providers", "runs_as_graph", "runs_on_gpu", "scores_onnx", "session"]
 
 BATCH = 1024  # images at once, of arrays that are in memory as a whole
 PREFERRED = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")

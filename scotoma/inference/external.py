@@ -21,8 +21,6 @@ from scotoma.printable import printable
 from scotoma.readers.onnx_outputs import choose_output, shown_shape
 from scotoma.storage.regular import bytes_on_disk, open_regular
 
-__all__ = ["image_input", "model_files", "output_shapes", "read_model", "score_output"]
-
 MOST_BYTES = 2**31 - 2**20  # of a model as one file
 SHARED_BYTES = 2**28  # that several tensors may read from one place
 # Of the operators that are built into ONNX Runtime.

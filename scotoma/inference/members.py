@@ -13,19 +13,6 @@ from scotoma.inference import Network
 from scotoma.run import Run
 from scotoma.run.shards import Shard
 
-__all__ = [
-    "calibration_digest",
-    "graph_files",
-    "held_members",
-    "labels_network",
-    "member_files",
-    "members_of",
-    "network_of",
-    "quantized_variants",
-    "refuse_absent",
-    "score_files",
-]
-
 
 def members_of(config: Config, variant: str, shard: Shard) -> range:
     """List the members of a shard that a variant has: where it has fewer models, perhaps none."""

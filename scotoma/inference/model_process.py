@@ -14,8 +14,6 @@ from scotoma.printable import printable
 from scotoma.processes import CrashedError, IsolatedProcess, MemoryLimitError, worker_died
 from scotoma.storage.regular import bytes_on_disk
 
-__all__ = ["call_limited", "runtime_on_demand", "runtime_process"]
-
 
 def runtime_process() -> AbstractContextManager[IsolatedProcess]:
     """Start a process with ONNX Runtime for a block."""

@@ -32,19 +32,6 @@ from scotoma.processes.gpu import free_gpu_bytes
 from scotoma.processes.machine import cores
 from scotoma.processes.used import Effort, Kind, Workers
 
-__all__ = [
-    "MemberAnswers",
-    "PixelArray",
-    "feeders",
-    "images_at_once",
-    "images_on_gpu",
-    "most_feeders",
-    "needs_torch",
-    "predict_members",
-    "sharers",
-]
-
-
 PIXELS = 2**16  # of a batch: the activations of small networks then stay near the core
 GPU_PIXELS = 2**22  # of a batch that fills a GPU
 BATCHES = 16  # that a worker takes at a time

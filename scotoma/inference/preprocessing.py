@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["INPUT_TYPES", "OURS", "Preprocessing"]
 
 INPUT_TYPES = ("float32", "float16", "float64", "uint8")  # of the images that a model takes
 

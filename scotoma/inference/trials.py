@@ -17,8 +17,6 @@ from scotoma.inference.population import images_at_once
 from scotoma.printable import printable
 from scotoma.processes.exhausted import lacks_memory
 
-__all__ = ["Trial", "trials"]
-
 
 class Trial(Protocol):
     """Runs a model on a few images, in another process."""

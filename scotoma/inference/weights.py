@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.extras import needs
 
-__all__ = ["read_weights"]
-
 
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """Read a .safetensors file: numbers and names, nothing that could run.

@@ -16,8 +16,6 @@ from scotoma.mitigation.learning.samplers import cell_sizes
 from scotoma.numbers.inputs import Ints
 from scotoma.printable import printable
 
-__all__ = ["TrainingGroups", "network_outputs", "training_groups"]
-
 
 @dataclass(frozen=True)
 class TrainingGroups:

@@ -7,8 +7,6 @@ import numpy as np
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import Array, Flags, Ints
 
-__all__ = ["judged_half"]
-
 STREAM = 2_000_003  # of the seed: which clusters judge
 
 

@@ -20,7 +20,6 @@ from scotoma.printable import ONE_OF_THEM, nearest, printable
 if TYPE_CHECKING:
     from scotoma.document import Section
 
-__all__ = ["OpenedAudit", "Plots", "PlottedFigure", "Verdict", "open_audit"]
 
 MARKS = {"PASS": "\u2713", "UNSURE": "?", "FAIL": "\u2717"}  # beside the word: never colour alone
 COLOURS = {"PASS": "#0b6e4f", "UNSURE": "#7a5c00", "FAIL": "#b3261e"}

@@ -17,8 +17,6 @@ from scotoma.notebook.opened import OpenedAudit
 from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.steps.in_memory import AnswersInMemory, gate_of
 
-__all__ = ["judge_pair", "measure_pair", "slices_of_pair"]
-
 IN_MEMORY = "in memory"
 
 

@@ -24,17 +24,6 @@ very models. For a mean score and on corrupted pictures a group needs so many ex
 
 from __future__ import annotations
 
-__all__ = [
-    "DOUBTED",
-    "ENOUGH_CHANGED",
-    "FEW",
-    "FEWEST",
-    "FEWEST_PICTURES",
-    "FEWEST_RUNS",
-    "FEWEST_SCORES",
-    "FEW_EVENTS",
-]
-
 FEWEST = 5  # effective events below which the t interval of a ratio holds its level no more
 FEW = 10  # effective events below which it is shown with a warning, and no harm
 FEW_EVENTS = "few events"

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from scotoma.numbers.estimate import Estimate, check_level
 from scotoma.numbers.inputs import Floats
 
-__all__ = ["Heterogeneity", "heterogeneity"]
-
 
 @dataclass(frozen=True)
 class Heterogeneity(Estimate):

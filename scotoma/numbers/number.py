@@ -27,8 +27,6 @@ from scotoma.numbers.influences import example_variance, member_variance
 from scotoma.numbers.inputs import Codes, Flags, Floats, cluster_ids, floats
 from scotoma.numbers.rates import Words, rate_estimate
 
-__all__ = ["COMPRESSED", "DENSE", "Number", "Units"]
-
 DUST = 1e-14  # what rounding leaves of an event that always happens
 BLOCK = 1 << 17  # influences that are held at once: as many as fit a core's cache
 DENSE, COMPRESSED = "dense", "compressed"  # axes of members; paired ones share that of the dense

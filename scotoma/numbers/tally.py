@@ -16,8 +16,6 @@ from scotoma.numbers.crossed import Variance, combine
 from scotoma.numbers.influences import member_variance
 from scotoma.numbers.inputs import Floats, Ints, array, floats
 
-__all__ = ["MOST_MEMBERS", "Tally", "power_table"]
-
 MOST_MEMBERS = 255  # with it and 10^9 examples the fourth powers still fit 64 bits
 ORDER = 4  # the kurtosis of psi needs no more
 Sums = npt.NDArray[np.int64] | Floats

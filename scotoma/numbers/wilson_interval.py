@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-__all__ = ["wilson"]
-
 
 def wilson(k: float, n: int, level: float) -> tuple[float, float]:
     """Interval of k / n.

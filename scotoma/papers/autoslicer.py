@@ -19,8 +19,6 @@ from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.slices.features import conditions_together, features_of
 from scotoma.slices.settings import Order
 
-__all__ = ["Searches", "search_as_published", "tables"]
-
 ITERATIONS = 5
 CONFIGS = {"priority 1": 0.1, "priority 2": 0.2, "priority 3": 0.4, "priority 4": 0.6}
 ORDERS: tuple[Order, ...] = ("p-value", "breadth-first", "random")

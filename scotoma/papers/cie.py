@@ -19,8 +19,6 @@ from scotoma.papers.words import (
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import cie
 
-__all__ = ["accuracy_beyond", "tables"]
-
 CELEBA = "CelebA, Blond or not, ResNet-18, 30 models a variant"
 PERCENTILES = (0, 20, 40, 60, 80, 90, 95, 99)
 

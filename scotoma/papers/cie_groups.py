@@ -13,8 +13,6 @@ from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import cie
 
-__all__ = ["NO_GROUPS", "absolute_rates", "label_shares", "normalised_rates"]
-
 NO_GROUPS = (
     "the audit has no groups; name attributes under groups in the configuration and audit again"
 )

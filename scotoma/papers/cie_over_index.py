@@ -19,8 +19,6 @@ from scotoma.papers.table import Cell, Grid, PaperTable
 from scotoma.papers.words import TIES, under
 from scotoma.predictions.finished import FinishedAudit
 
-__all__ = ["over_indexed"]
-
 LISTED = 3  # attributes in the sentence, those most over-represented
 ALPHA = 0.05
 PERCENTILE = 80  # that the paper's figure cuts the ranking at

@@ -15,8 +15,6 @@ from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, clarify
 
-__all__ = ["QUESTIONS", "tables"]
-
 # The paper's sections: title, whether it is about labels, metrics in their order; the basic first.
 QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "Pretraining 1": ("Facet values irrespective of labels", ("CI",)),

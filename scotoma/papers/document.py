@@ -14,7 +14,6 @@ from scotoma.printable import ONE_OF_THEM, nearest, quoted
 if TYPE_CHECKING:
     from scotoma.run import Run
 
-__all__ = ["long_table", "paper_document", "tables_document"]
 
 CANNOT = "This run cannot give it"
 NOTE = (

@@ -16,8 +16,6 @@ from scotoma.papers.words import NOT_DENSE, divergence_sentence, in_percent, qua
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.published import pie
 
-__all__ = ["tables"]
-
 IMAGENET = "ImageNet, ResNet-50, 30 models a sparsity"
 CIFAR10 = "CIFAR-10, wide ResNet, 30 models a sparsity"
 CLASS_COLUMNS = (

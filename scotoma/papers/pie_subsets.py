@@ -15,8 +15,6 @@ from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.predictions import kept_classes
 from scotoma.predictions.finished import FinishedAudit
 
-__all__ = ["no_top5", "top1_subsets", "top5_accuracy", "top5_subsets"]
-
 SUBSETS = {"CIEs": "PIE", "non-CIEs": "non-PIE", "all": "all"}
 NAME = "Figures 5 and 11"
 TITLE = "Top-{} accuracy of dense and compressed models on PIEs and without them"

@@ -13,8 +13,6 @@ from scotoma.document import Column, Interval, Table, Unit
 from scotoma.document.cells import NO_NUMBER
 from scotoma.published import PublishedTable
 
-__all__ = ["Cell", "Grid", "PaperTable", "is_absent"]
-
 Cell: TypeAlias = int | float | str | None
 
 

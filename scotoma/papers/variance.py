@@ -14,8 +14,6 @@ from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
 from scotoma.published import PublishedTable, fairness_variance
 
-__all__ = ["tables"]
-
 STUDY = "CIFAR-10S (S) and CelebA (A), ResNet-18, 16 runs of one seed"
 SEEDS = (
     "The paper's runs share one seed; the members of this run differ in their seeds too, unless "

@@ -30,8 +30,6 @@ from scotoma.runs.finding import SIGN_WORDS
 from scotoma.runs.techniques import costs_of
 from scotoma.verdict.evidence import read_estimate
 
-__all__ = ["cost_tables", "heatmaps"]
-
 STUDY = "techniques against their baselines, 16 runs each"
 LEGEND = (
     "Lower or higher than dense; NS: not significant (one-sided U or Levene's test at 5%, not "

@@ -17,8 +17,6 @@ from scotoma.numbers.enough import FEW, FEWEST
 from scotoma.power.forecast import forecast
 from scotoma.power.model import Design
 
-__all__ = ["POWER", "GroupForecast", "forecast_groups"]
-
 POWER = 0.8
 NO_LABELS = "the examples have no labels"
 

@@ -39,8 +39,6 @@ from scotoma.printable import nearest, printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ExternalPredictions", "PredictionRequest", "read_external"]
-
 
 @dataclass(frozen=True)
 class PredictionRequest:

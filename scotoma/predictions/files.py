@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         NDArray[np.integer] | None,
     ]
 
-__all__ = ["ROWS", "PredictionFile", "write_predictions"]
 
 NUMBERS = "scotoma.numbers"  # in the metadata of a file of numbers
 ROWS = 2**18  # examples in a row group

@@ -17,8 +17,6 @@ from scotoma.predictions.matrix import Predictions
 from scotoma.run import Run
 from scotoma.run.finished import require_files
 
-__all__ = ["FinishedAudit"]
-
 
 class FinishedAudit:
     """The files of a finished audit, each read when it is first asked for."""

@@ -25,7 +25,6 @@ from scotoma.printable import nearest, printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LISTS", "read_label_columns"]
 
 LISTS = ("score", "predicted")  # columns that may hold a list with one number a label
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     ClassIds: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-__all__ = ["TOP", "Predictions", "kept_classes", "label_counts", "smallest_type"]
 
 TOP, FEW_CLASSES = 5, 10
 

@@ -17,7 +17,6 @@ from scotoma.processes.unreadable import readable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ScoredExamples"]
 
 AGAIN = "repeat the audit to make it again"
 

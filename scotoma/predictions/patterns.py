@@ -14,8 +14,6 @@ from scotoma.predictions.tables import KEY, PREDICTED, PredictionTable
 from scotoma.printable import printable
 from scotoma.readers.tables import table_parts
 
-__all__ = ["files_of_tables", "find_tables", "split_pattern"]
-
 TABLES = (".csv", ".csv.gz", ".parquet", ".npz")
 DETECTIONS = (".json", ".npz", ".txt")
 

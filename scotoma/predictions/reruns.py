@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from scotoma.datasets import AuditedExamples
 from scotoma.predictions.external import ExternalPredictions
 
-__all__ = ["MARK", "example_of_row", "join_reruns", "rerun_rows", "with_reruns"]
-
 MOST_ROWS = 4  # times as many rows an example as reruns, so that every rerun weighs the same
 MARK = " #"  # between an example's id and the number of its rerun
 

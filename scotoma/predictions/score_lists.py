@@ -13,7 +13,6 @@ from scotoma.printable import printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SCORES", "as_logits", "predicted_probabilities", "read_lists", "read_score_lists"]
 
 SCORES = "scores"  # the column
 SMALLEST = 1e-7  # of probabilities: their logarithms must be finite

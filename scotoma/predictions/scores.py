@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     # Ids and scores (n, width) of the next rows.
     ScoredPart: TypeAlias = tuple[Sequence[str] | pl.Series, NDArray[np.float32]]
 
-__all__ = ["SCORE_ROWS", "ScoreHeads", "ScoresFile", "write_scores"]
 
 SCORE_ROWS = 2**14  # examples in a row group
 AGAIN = "repeat the audit to make it again"

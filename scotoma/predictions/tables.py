@@ -24,18 +24,6 @@ from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
 from scotoma.run.copies import folder_here
 
-__all__ = [
-    "NAME_COLUMNS",
-    "TOP5",
-    "PredictionTable",
-    "known_columns",
-    "models_by_variant",
-    "predicted_classes",
-    "read_columns",
-    "refuse_missing",
-    "reruns_by_variant",
-]
-
 KEY = "example_id"
 PREDICTED = "predicted"
 TOP5 = "predicted_top5"  # an optional column: five classes, the best first

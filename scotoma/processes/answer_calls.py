@@ -22,8 +22,6 @@ from typing import Any
 from scotoma.errors import ScotomaError
 from scotoma.processes.exhausted import lacks_memory
 
-__all__ = ["answer"]
-
 _calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
 

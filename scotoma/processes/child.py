@@ -33,8 +33,6 @@ from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
 from scotoma.storage.files import new_file
 
-__all__ = ["run_steps_in_child"]
-
 TRACKING_VARIABLE = "SCOTOMA_TRACKING_URI"  # credentials travel here, never through a file
 # OpenBLAS's idle threads sleep at once; by default they poll for some 25 ms after every product, on
 # cores that other threads could use. glibc keeps freed arrays of some MiB, up to 256 MiB, for the

@@ -6,8 +6,6 @@ import errno
 import re
 from collections.abc import Iterator
 
-__all__ = ["exhausted", "lacks_memory"]
-
 # Libraries written in Rust, C++ and SQL tell it in words of their own.
 WORDS = {
     "memory": r"can't allocate memory|bad_alloc|out of memory|std::bad|memory allocation of|"

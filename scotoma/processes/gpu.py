@@ -15,18 +15,6 @@ from scotoma.errors import ConfigError
 from scotoma.extras import needs
 from scotoma.processes.machine import has_gpu_driver
 
-__all__ = [
-    "GPUS_VARIABLE",
-    "GpuUse",
-    "free_gpu_bytes",
-    "gpu_at_hand",
-    "gpu_facts",
-    "gpu_readings",
-    "gpu_watched",
-    "missing_gpus",
-    "refuse_without_gpus",
-]
-
 GPUS_VARIABLE = "SCOTOMA_GPUS"  # how many GPUs a pod asked for; set where a step asks for some
 ASKED = ("utilization.gpu", "memory.used")
 EVERY_MS = 250  # between two readings

@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["dismiss_guardian", "end_group", "tie_to_parent"]
-
 PATIENCE_S = 5.0  # for steps that clean up
 
 

@@ -21,8 +21,6 @@ from typing import Any, NoReturn
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.processes.exhausted import lacks_memory
 
-__all__ = ["CrashedError", "IsolatedProcess", "MemoryLimitError"]
-
 CHUNK = 2**16  # bytes of an answer that are read at a time
 WORDS = 2**16  # last bytes that a process has printed; a trace of calls may take 10 kB
 START_S = 120.0  # to import what a call needs, on a machine with much else to do

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from scotoma._version import __version__
 
-__all__ = ["cores", "hardware", "has_fast_bfloat16", "has_gpu_driver", "versions"]
-
 PACKAGES = ("mlflow", "numpy", "onnx", "onnxruntime", "polars", "scipy", "torch")
 
 

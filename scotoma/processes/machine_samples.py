@@ -10,8 +10,6 @@ from pathlib import Path
 
 from scotoma.processes.gpu import gpu_readings
 
-__all__ = ["machine_sampled"]
-
 MOST = 120  # samples that are kept; of more, every second one goes and the pause doubles
 PAUSE_S = 1.0
 MEGABYTE = 10**6

@@ -22,19 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from scotoma.errors import DataError
 
-__all__ = [
-    "WorkerPool",
-    "context",
-    "enter_worker",
-    "kept_workers",
-    "map_in_order",
-    "reset_worker",
-    "start_server",
-    "worker_died",
-    "worker_pool",
-]
-
-
 LONGEST_FOLDER = 60  # bytes of the name of a folder that sockets may lie in
 # One thread a worker: two OpenMP teams on one core stall each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

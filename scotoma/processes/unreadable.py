@@ -12,8 +12,6 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["UNREADABLE", "readable", "reason"]
-
 # A damaged Parquet file may break what its reader takes for granted: that is a panic, and no
 # PolarsError.
 UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)

@@ -27,8 +27,6 @@ from scotoma.processes.exhausted import exhausted
 from scotoma.processes.unreadable import UNREADABLE, reason
 from scotoma.storage.regular import bytes_on_disk, open_regular
 
-__all__ = ["read_apart", "surely_small", "table_apart"]
-
 # Of a table that no configuration names, for each byte on disk, beside what limits give: a cell of
 # CSV takes two bytes on disk and 16 in memory.
 MORE_BYTES, MORE_S = 20, 6e-7

@@ -7,8 +7,6 @@ from typing import Any
 
 from scotoma.processes.gpu import GpuUse
 
-__all__ = ["Effort", "Kind", "Workers"]
-
 
 @dataclass(frozen=True)
 class Effort:

@@ -16,9 +16,6 @@ from scotoma.published.records import (
     PublishedPart,
 )
 
-__all__ = ["autoslicer", "cie", "clarify", "common_corruptions", "fairness_runs"]
-__all__ += ["fairness_variance", "pie"]
-
 R = TypeVar("R", bound=PublishedPart)
 
 

@@ -8,19 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-__all__ = [
-    "AutoSlicer",
-    "Cie",
-    "Clarify",
-    "CommonCorruptions",
-    "FairnessVariance",
-    "Pie",
-    "PublishedFairnessRuns",
-    "PublishedPart",
-    "PublishedTable",
-    "PublishedTest",
-]
-
 PublishedCell = int | float | str | None
 
 

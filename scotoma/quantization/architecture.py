@@ -12,8 +12,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["INPUT", "OPSET", "OUTPUT", "Architecture", "Folded", "NamedWeights"]
-
 NamedWeights: TypeAlias = Mapping[str, NDArray[Any]]
 INPUT, OUTPUT = "images", "scores"
 OPSET = 21  # another one changes the bytes of every member

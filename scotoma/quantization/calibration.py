@@ -22,17 +22,6 @@ from onnxruntime.quantization.calibrate import create_calibrator
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.run import Run
 
-__all__ = [
-    "Ranges",
-    "balanced_order",
-    "calibrated_tensors",
-    "calibration_images",
-    "histogram_ranges",
-    "silence_quantizers",
-    "value_ranges",
-]
-
-
 HISTOGRAMS = {"entropy": CalibrationMethod.Entropy, "percentile": CalibrationMethod.Percentile}
 BATCH = 10  # images whose activations are in memory at once
 

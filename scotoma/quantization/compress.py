@@ -22,8 +22,6 @@ from scotoma.quantization.calibration import (
 from scotoma.quantization.int8_dynamic import to_int8_dynamic
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
 
-__all__ = ["compress", "put_in_order", "static_ranges"]
-
 # ONNX Runtime 1.31 dies of the Gelu of a transformer in float16 when it optimises in full.
 IN_FLOAT32 = [*DEFAULT_OP_BLOCK_LIST, "Gelu"]
 

@@ -12,8 +12,6 @@ import onnxruntime
 
 from scotoma.config import Variant
 
-__all__ = ["Float32Layers", "float32_layers"]
-
 # First letters of the operators by which ONNX Runtime computes with few bits.
 SMALL = ("QLinear", "ConvInteger", "MatMulInteger", "DynamicQuantize", "QGemm", "MatMulNBits")
 # Move or reshape numbers, of whatever type.

@@ -10,8 +10,6 @@ from torch.fx.experimental.optimization import fuse, matches_module_pattern
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
 from scotoma.quantization.sequential_graph import sequential_graph
 
-__all__ = ["export_graph", "fold"]
-
 # What torch.fx folds.
 PATTERNS = [
     (torch.nn.Conv1d, torch.nn.BatchNorm1d),

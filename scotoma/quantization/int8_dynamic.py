@@ -14,8 +14,6 @@ from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
 from scotoma.quantization.calibration import silence_quantizers
 
-__all__ = ["product_nodes", "quantize_channels", "to_int8_dynamic"]
-
 PRODUCTS = {"ConvInteger": 0, "MatMulInteger": -1}  # the axis of their weights that is the output's
 QUANTIZED, TRANSPOSED = "_quantized", "_Transposed"  # what ONNX Runtime appends to a weight's name
 

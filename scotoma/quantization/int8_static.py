@@ -28,8 +28,6 @@ from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from scotoma.quantization.calibration import Ranges, calibrated_tensors, silence_quantizers
 
-__all__ = ["OPERATORS", "StaticPlan", "plan_static", "quantize_static"]
-
 # Their weights are few and of many sizes, and no processor multiplies them in 8 bits.
 NORMALISATIONS = {"BatchNormalization", "InstanceNormalization", "LayerNormalization"}
 OPERATORS = sorted((set(QLinearOpsRegistry) | set(QDQRegistry)) - NORMALISATIONS)

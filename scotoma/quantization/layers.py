@@ -9,8 +9,6 @@ import onnx
 
 from scotoma.quantization.int8_static import OPERATORS
 
-__all__ = ["Layer", "layers_of", "products_of"]
-
 # Operator: the number of the input with its weights, and what readers call the layer.
 WEIGHTED = {
     "Conv": (1, "conv"),

@@ -13,11 +13,6 @@ from scotoma.quantization.compress import put_in_order
 from scotoma.quantization.int8_static import StaticPlan, plan_static, quantize_static
 from scotoma.quantization.layers import Layer
 
-__all__ = [
-    "MixedPrecision",
-    "shield",
-]
-
 
 class MixedPrecision:
     """Static int8 of one architecture, but for some layers.

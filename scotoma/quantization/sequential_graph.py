@@ -13,8 +13,6 @@ from torch import nn
 from scotoma._version import __version__
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT
 
-__all__ = ["sequential_graph"]
-
 IR_VERSION = 10  # of opset 21
 
 

@@ -10,8 +10,6 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-__all__ = ["StoredWeights", "stored_weights"]
-
 # Operators with weights: the numbers of the inputs that may hold them, and of their zero point.
 WEIGHTED: dict[str, tuple[tuple[int, ...], int]] = {
     "Conv": ((1,), 0), "ConvTranspose": ((1,), 0), "FusedConv": ((1,), 0),

@@ -25,8 +25,6 @@ from scotoma.readers import coco, yolo
 from scotoma.readers.tables import open_arrays
 from scotoma.run.copies import folder_here, place_here
 
-__all__ = ["array_table", "ground_truth_here", "read_detections", "read_ground_truth"]
-
 ARRAYS = {"image_id": 1, "labels": 1, "scores": 1, "boxes": 2}  # name to number of axes
 PICKLED = (".pt", ".pth", ".pkl", ".pickle")
 AS_WRITTEN = ""  # class ids are those of the ground truth; else they number its classes

@@ -18,9 +18,6 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.files import json_file, objects
 
-__all__ = ["BOX", "KINDS", "PARTS", "caption_table", "detection_table", "label_tables",
-           "truth_table"]  # fmt: skip
-
 WAY_OUT = "export it again as COCO does"
 
 

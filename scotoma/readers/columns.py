@@ -15,15 +15,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, quoted
 from scotoma.readers.tables import refuse_doubled
 
-__all__ = [
-    "Texts",
-    "check_compared",
-    "column",
-    "columns",
-    "numbers",
-    "texts",
-]
-
 Texts = npt.NDArray[np.object_]
 
 

@@ -41,8 +41,6 @@ from scotoma.readers.record import (
 )
 from scotoma.readers.tables import guessed_encoding, sniff
 
-__all__ = ["CORRECT", "LogColumns", "is_timm", "table_attributes", "table_format"]
-
 CORRECT = "correct"  # the score of tables that have label and answer and no score of their own
 TASK, MODEL = "task", "model"
 MLFLOW_TABLE = "eval_results_table.json"  # of every run

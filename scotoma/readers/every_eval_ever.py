@@ -15,8 +15,6 @@ from scotoma.printable import printable
 from scotoma.readers.files import json_lines, objects
 from scotoma.readers.record import About, Evaluation, Format, Record
 
-__all__ = ["EVERY_EVAL_EVER"]
-
 KEYS = {"sample_id", "evaluation_name", "evaluation", "input"}
 LOSES_DOC = (
     "{name} was converted to Every Eval Ever, which drops the attributes in doc: compare the logs "

@@ -49,19 +49,6 @@ from scotoma.readers.record import (
     text_column,
 )
 
-__all__ = [
-    "FORMATS",
-    "LETTERS_READ",
-    "MOST_VALUES",
-    "SUFFIXES",
-    "TABLES",
-    "detect",
-    "format_of",
-    "gather_log",
-    "list_attributes",
-    "script_of",
-]
-
 FORMATS = ("lm-eval", "inspect", "helm", "lighteval", "every-eval-ever", "timm", "mlflow", "table")
 SUFFIXES = (".jsonl", ".eval", ".json", ".parquet", ".csv", ".csv.gz")
 TABLES = FORMATS[-3:]

@@ -24,21 +24,6 @@ from scotoma.processes.unreadable import UNREADABLE
 from scotoma.readers.tables import plain_cells, scan_table, sniff, unreadable_table
 from scotoma.storage.regular import open_regular
 
-__all__ = [
-    "Glimpse",
-    "ZipMembers",
-    "column_names",
-    "files_below",
-    "json_file",
-    "json_lines",
-    "object_beside",
-    "objects",
-    "parsed",
-    "part",
-    "rows_of_table",
-    "table_frame",
-]
-
 BEGINNING = 2**14  # bytes that are looked at
 MOST_FILES = 10_000
 BATCH = 5_000  # rows that are read at a time

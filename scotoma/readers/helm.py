@@ -16,8 +16,6 @@ from scotoma.printable import printable
 from scotoma.readers.files import Glimpse, json_file, object_beside, objects, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text
 
-__all__ = ["COUNTED", "HELM", "evaluation_of"]
-
 Key = tuple[str, str, int]
 EXAMPLES = re.compile(rb'\s*\[\s*\{\s*"instance_id"\s*:')
 STATISTICS = re.compile(rb'"stats"\s*:\s*\[')

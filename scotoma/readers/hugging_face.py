@@ -20,9 +20,6 @@ from scotoma.printable import printable
 from scotoma.storage.files import file_digest
 from scotoma.storage.regular import open_regular
 
-__all__ = ["CONFIG", "PROCESSOR", "ImageSettings", "class_names", "digest_beside", "file_beside"]
-__all__ += ["image_settings", "in_words_of_labels", "read_beside", "read_json_file"]
-
 PROCESSOR, CONFIG = "preprocessor_config.json", "config.json"
 MOST_BYTES = 4_000_000  # of such a file: 21,000 class names take half a megabyte
 

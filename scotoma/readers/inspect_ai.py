@@ -16,8 +16,6 @@ from scotoma.printable import printable
 from scotoma.readers.files import Glimpse, ZipMembers, json_file, objects, parsed, part
 from scotoma.readers.record import About, Attempt, Evaluation, Format, Record, hash_text
 
-__all__ = ["INSPECT_AI", "header"]
-
 # As inspect_ai's value_to_float: correct, partial, incorrect, no answer.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 ATTACHMENT = "attachment://"

@@ -16,8 +16,6 @@ from typing import Any
 from scotoma.readers.files import Glimpse, object_beside, part, rows_of_table
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text, likeliest
 
-__all__ = ["LIGHTEVAL"]
-
 COLUMNS = {"doc", "metric", "model_response"}
 COLUMNS_BEFORE = {"full_prompt", "gold_index", "metrics", "predictions"}
 NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.parquet")

@@ -19,8 +19,6 @@ from scotoma.printable import printable
 from scotoma.readers.files import json_lines, object_beside, objects, part
 from scotoma.readers.record import About, Evaluation, Format, Record, hash_text, likeliest
 
-__all__ = ["LM_EVAL"]
-
 HASHES = ("doc_hash", "prompt_hash", "target_hash")
 KEYS = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
 KEYS |= {"input", "token_counts", *HASHES}

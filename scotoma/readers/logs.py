@@ -29,8 +29,6 @@ from scotoma.readers.record import SCORE, Attempt, AttributePath, EvaluationLog
 from scotoma.readers.tables import is_one_table
 from scotoma.storage.credentials import masked
 
-__all__ = ["NoAnswerError", "NoLogError", "attributes_of", "read_logs"]
-
 
 class NoLogError(ConfigError):
     """A place holds no log."""

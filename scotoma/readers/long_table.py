@@ -14,8 +14,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.printable import listed, quoted
 from scotoma.readers.columns import column, texts
 
-__all__ = ["WideTable", "widened"]
-
 EXAMPLE = "example_id"  # unless --id says otherwise
 
 

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["Shape", "choose_output", "class_scores", "is_one_score", "is_probability"]
-__all__ += ["shown_shape"]
-
 Shape: TypeAlias = Sequence[int | None] | None  # None for a free axis, and for an unknown rank
 
 # Operators that keep values or their order, and those whose result lies between 0 and 1.

@@ -12,8 +12,6 @@ from scotoma.printable import printable
 from scotoma.readers.record import EvaluationLog, quoted_id
 from scotoma.storage.credentials import masked
 
-__all__ = ["Key", "Pairing", "pair"]
-
 Key = Literal["content_hash", "example_id"]
 MOST_MISSING = 0.01  # of the examples of both logs, that only one of them has
 SHOWN = 3  # ids in a message

@@ -15,25 +15,6 @@ from scotoma.printable import printable
 from scotoma.readers.files import Glimpse
 from scotoma.storage.credentials import looks_secret, masked
 
-__all__ = [
-    "COLUMNS",
-    "SCORE",
-    "SHOWN_CHARACTERS",
-    "About",
-    "Attempt",
-    "AttributePath",
-    "Columns",
-    "Evaluation",
-    "EvaluationLog",
-    "Format",
-    "Record",
-    "hash_text",
-    "likeliest",
-    "masked_settings",
-    "quoted_id",
-    "text_column",
-]
-
 SCORE = "score."  # begins the name of every column of scores
 SHOWN_CHARACTERS = 200  # of an answer or target that stand in `examples`
 COLUMNS = {

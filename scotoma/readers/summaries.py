@@ -17,8 +17,6 @@ from scotoma.readers.files import files_below, json_file, objects, part
 from scotoma.readers.helm import COUNTED, evaluation_of
 from scotoma.readers.inspect_ai import header
 
-__all__ = ["Average", "Summary", "read_summaries"]
-
 SUFFIXES = (".json", ".eval")
 # Of a folder, other files of numbers, such as the configuration of a model, hold no scores.
 NAMED_SCORES = re.compile(r"result|score|metric|eval|summary|bench", re.IGNORECASE)

@@ -27,27 +27,6 @@ from scotoma.processes.untrusted import read_apart, surely_small, table_apart
 from scotoma.run.copies import folder_here
 from scotoma.storage import StampedFiles
 
-__all__ = [
-    "TABLES",
-    "ReadTable",
-    "doubled_column",
-    "encoding_notes",
-    "files_of_table",
-    "guessed_encoding",
-    "is_one_table",
-    "open_arrays",
-    "plain_cells",
-    "read_table",
-    "refuse_doubled",
-    "scan_table",
-    "sniff",
-    "table_at_hand",
-    "table_files",
-    "table_notes",
-    "table_parts",
-    "unreadable_table",
-]
-
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".npz")
 Kind = Literal["csv", "parquet", "npz"]
 SEPARATORS = (",", ";", "\t", "|")

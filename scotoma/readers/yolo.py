@@ -25,9 +25,6 @@ from scotoma.errors import DataError
 from scotoma.printable import printable
 from scotoma.readers.coco import KINDS, PARTS
 
-__all__ = ["PICTURES", "detection_files", "detection_table", "pictures_and_labels", "split_places"]
-__all__ += ["truth_table"]
-
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".mpo", ".jp2",
             ".avif", ".dng", ".heic", ".heif")  # fmt: skip
 MOST_FILES = 1_000_000

@@ -10,8 +10,6 @@ from scotoma.document.parts import Part
 from scotoma.numbers import few_runs
 from scotoma.report.model_card import model_card
 
-__all__ = ["glossary_section", "methods_section"]
-
 RELATIVE = (
     "Relative and absolute",
     "An error that goes from 1% to 2% doubles (+100%, relative) and rises by one point "

@@ -28,8 +28,6 @@ from scotoma.study.section import study_section
 from scotoma.verdict.gate_section import gate_section
 from scotoma.verdict.section import verdict_section
 
-__all__ = ["TABLES", "audit_document", "csv_tables", "render"]
-
 TABLES = "tables"  # folder of a run that holds the CSV files
 Make = Callable[[Findings], Section | None]
 

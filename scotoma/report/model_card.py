@@ -20,8 +20,6 @@ from scotoma.numbers import FEW_RUNS
 from scotoma.printable import code_span
 from scotoma.verdict.advice import verdict_sentence
 
-__all__ = ["model_card"]
-
 
 def model_card(audit: Audit, gate: GateResult | None) -> str:
     """Write the audit as one table, with what it covers and what it does not.

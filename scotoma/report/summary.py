@@ -22,8 +22,6 @@ from scotoma.printable import printable
 from scotoma.verdict.frontier import frontier_sentence
 from scotoma.verdict.words import admission_lines, too_small
 
-__all__ = ["printable", "summary"]
-
 WIDTH = 80
 TOP1, DIFFER, EXCESS = 1, 3, 4  # the last two take turns, for want of room
 WORST = "most affected"

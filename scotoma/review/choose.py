@@ -16,8 +16,6 @@ from scotoma.run import Run
 from scotoma.run.finished import compressed_variant, require_files
 from scotoma.slices.hashing import hash_ids
 
-__all__ = ["chosen_examples", "divergence_of", "examples_document", "sample_size", "to_label"]
-
 SHOWN = 20  # rows of a variant in the terminal
 TOP = 99.0  # percentile, unless another is asked for
 WITHIN = 0.05  # half of the interval that a sample is to give

@@ -15,8 +15,6 @@ from scipy import stats
 
 from scotoma.numbers import COMPRESSED, DENSE, Units, Variance
 
-__all__ = ["FEWEST", "GroupErrors", "corrected_change", "drawn_prefix"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -9,8 +9,6 @@ from scotoma.audit.findings import Findings
 from scotoma.audit.reviewed import ReviewedAudit, ReviewedVariant
 from scotoma.document import Cell, Column, Facts, Interval, Section, Table
 
-__all__ = ["recounted", "reviewed_section"]
-
 MOST_ROWS = 24
 
 

@@ -26,8 +26,6 @@ from scotoma.review.verdicts import Review, Reviews, checked_review, last_review
 from scotoma.study.pages import page
 from scotoma.study.questions import comment_line
 
-__all__ = ["review_app", "serve"]
-
 HOST = "127.0.0.1"
 PAGE = Path(__file__).with_name("page") / "review.html"
 MOST_BYTES = 4096

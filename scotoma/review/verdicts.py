@@ -18,8 +18,6 @@ from scotoma.run.lock import try_lock
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import written
 
-__all__ = ["FILE", "VERDICTS", "Review", "Reviews", "Verdict", "last_reviews", "open_reviews"]
-
 FILE = "reviews.parquet"
 LONGEST_COMMENT = 500
 Verdict = Literal["label wrong", "ambiguous", "model wrong", "ignore"]

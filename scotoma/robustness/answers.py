@@ -22,9 +22,6 @@ from scotoma.robustness.predict import read_checkpoints
 from scotoma.robustness.right_answers import RightAnswers
 from scotoma.run import Run
 
-__all__ = ["open_seen", "open_sets"]
-
-
 Populations = Mapping[str, Array]
 
 

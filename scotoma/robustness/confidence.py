@@ -19,8 +19,6 @@ from scotoma.numbers.inputs import Floats
 from scotoma.robustness.other_sets import TwoSets
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["Familiarity", "auroc", "confidence_report", "energy", "overconfidence"]
-
 CLEAN = "clean"  # in the place of a family
 NO_SCORES = "undefined (no scores)"
 

@@ -12,8 +12,6 @@ from scotoma.numbers import Estimate, Number, undefined
 from scotoma.robustness.losses import loss
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["corruption_error", "errors_over", "relative_corruption_error"]
-
 
 def corruption_error(
     dense: RightAnswers, compressed: RightAnswers, corruptions: Sequence[int]

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from scotoma.numbers.inputs import Floats
 
-__all__ = ["distortion", "structural_similarity"]
-
 WINDOW = 7  # pixels of a side, as Wang et al. recommend for square windows
 LUMA = np.array([0.299, 0.587, 0.114])  # of red, green and blue in ITU-R BT.601
 Pixels = npt.NDArray[np.uint8]

@@ -29,9 +29,6 @@ from scotoma.run.sources import Sources, examine
 from scotoma.sources.answers import reruns_an_example, supplied_reruns
 from scotoma.storage.files import written
 
-__all__ = ["Conditions", "find_conditions", "import_corrupted", "imported_models"]
-
-
 CLASSES = 1_000  # of ImageNet
 SHOWN = 5  # cells that a message lists
 CALLED = "{variant} under {corruption} at severity {severity}"  # a variant under a condition

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from scotoma.config.robustness import OtherTestSet
     from scotoma.robustness.plan import CorruptedCondition
 
-__all__ = ["checkpoints_file", "clean_energies_file", "corrupted_file", "set_file", "strip_file"]
-
 
 def checkpoints_file(run: Run) -> Path:
     """Class ids that dense models on their way predict of the clean pictures."""

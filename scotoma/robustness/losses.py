@@ -16,10 +16,6 @@ from scotoma.numbers.inputs import Flags, Floats, floats
 from scotoma.numbers.rates import UNKNOWN_VARIANCE
 from scotoma.robustness.right_answers import Answered, RightAnswers, Sides
 
-__all__ = ["SCALES", "Scale", "amplified_loss", "depends_on_scale"]
-__all__ += ["group_contrast", "group_tests", "loss", "misled_pairs"]
-__all__ += ["relative_robustness", "variance_of_draws", "why_undefined"]
-
 Scale = Literal["absolute", "relative", "log_odds"]
 SCALES: tuple[Scale, ...] = ("absolute", "relative", "log_odds")
 Key = TypeVar("Key")

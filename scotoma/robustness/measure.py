@@ -37,8 +37,6 @@ from scotoma.robustness.other_sets import SetAnswers
 from scotoma.robustness.plan import RobustnessPlan
 from scotoma.robustness.right_answers import ACCURACY, RightAnswers
 
-__all__ = ["Seen", "measure_robustness"]
-
 HALVES = 4  # dense members from which one half is compared with the other
 PICTURES = "of these pictures and models: the interval is over examples alone"
 

@@ -14,8 +14,6 @@ from scotoma.numbers.inputs import Flags, Floats, cluster_ids
 from scotoma.robustness.losses import SCALES, Scale, depends_on_scale, loss, why_undefined
 from scotoma.robustness.right_answers import Sides
 
-__all__ = ["SetAnswers", "TwoSets", "lost_elsewhere"]
-
 PICTURES = Words("right answer", "pictures", "this set")
 
 

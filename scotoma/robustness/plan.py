@@ -17,8 +17,6 @@ from scotoma.numbers import COMPRESSED, DENSE
 from scotoma.numbers.inputs import Codes
 from scotoma.printable import nearest
 
-__all__ = ["CorruptedCondition", "RobustnessPlan", "refuse_impossible", "suite_of"]
-
 Scalar = TypeVar("Scalar", bound=np.generic)
 HALVED = 4  # models from which one half chooses a set and the other is judged on it
 

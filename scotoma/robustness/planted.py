@@ -14,8 +14,6 @@ from scotoma.numbers.inputs import Flags
 from scotoma.robustness.losses import group_contrast
 from scotoma.robustness.right_answers import RightAnswers
 
-__all__ = ["planted_robustness", "smallest_contrast"]
-
 POWER = 0.9
 LEVEL = 0.95  # of all tests together
 DIFFICULTY_SD = 1.5  # how much examples differ, on the probit scale

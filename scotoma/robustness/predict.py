@@ -49,23 +49,6 @@ from scotoma.run.sources import Sources, examine
 from scotoma.storage.files import written
 from scotoma.training.checkpoints import checkpoint_name, checkpoint_path, checkpoint_steps
 
-__all__ = [
-    "Bench",
-    "Columns",
-    "SetPictures",
-    "Suite",
-    "checkpoint_members",
-    "plan_of",
-    "predict_corrupted",
-    "predict_set",
-    "read_checkpoints",
-    "said_by",
-    "set_pictures",
-    "with_checkpoints",
-    "write",
-]
-
-
 # What members say of some pictures, by column of its file: `predicted` class ids, shape (n, M);
 # `top5` whether the label is among five, `score` the probability of the predicted class, `energy`
 # minus the energy, the same shape; beside corrupted ones `change` in grey levels and structural

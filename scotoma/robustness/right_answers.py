@@ -12,8 +12,6 @@ from scotoma.errors import DataError
 from scotoma.numbers import DENSE, Estimate, Number, Units, Words
 from scotoma.numbers.inputs import Flags, Floats
 
-__all__ = ["ACCURACY", "Answered", "RightAnswers", "Sides"]
-
 ACCURACY = Words("right answer", "examples", "this group")
 Sides = tuple[Number, Number]  # accuracy on clean and on corrupted pictures
 

@@ -10,8 +10,6 @@ from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, 
 from scotoma.document.pictures import Album, Picture
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["robustness_section"]
-
 FAMILIES = {
     ALL_KINDS: "all corruptions",
     "noise": "noise",

@@ -17,17 +17,6 @@ from scotoma.run.lock import LOCK
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
 
-__all__ = [
-    "CHECKSUMS",
-    "Verified",
-    "amend",
-    "compare_checksums",
-    "refuse_changed",
-    "seal",
-    "sealed",
-    "unseal",
-]
-
 CHECKSUMS = "checksums.json"
 # The lock belongs to no run; a log is written on by whatever comes next, this very command too.
 UNLISTED = (CHECKSUMS, LOCK, "error.json", "reviews.parquet")

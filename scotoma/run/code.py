@@ -6,8 +6,6 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-__all__ = ["code_digest"]
-
 KINDS = (".py", ".html", ".css", ".js", ".json", ".md")  # as the wheel has them
 NOT_INSTALLED = ("package.json", "package-lock.json")  # only build the page's JavaScript
 # They stand beside the package in a checkout, and in it where it is installed.

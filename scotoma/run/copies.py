@@ -8,8 +8,6 @@ from scotoma import storage
 from scotoma.run.mirror import ETAGS, Mirror, cache_folder
 from scotoma.storage.files import PARTIAL
 
-__all__ = ["folder_here", "place_here"]
-
 
 def place_here(place: str) -> Path:
     """Bring a file, or a folder with all that it holds, here.

@@ -14,8 +14,6 @@ from scotoma.run.mirror import Mirror
 if TYPE_CHECKING:
     from scotoma.config import Variant
 
-__all__ = ["compressed_variant", "open_run", "require_files", "run_folder"]
-
 
 def open_run(place: str, *, scores: bool = False) -> Run:
     """Open a run that an audit made.

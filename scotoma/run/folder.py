@@ -33,8 +33,6 @@ from scotoma.storage.files import file_digest, written
 if TYPE_CHECKING:
     from scotoma.config import Config
 
-__all__ = ["Run", "portable", "refuse_links", "shareable"]
-
 
 KINDS = (
     (stat.S_ISLNK, "a link"),

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from scotoma.config.gate import GateRules
 from scotoma.run import Run, read_json, write_json
 
-__all__ = ["Judging"]
-
 
 @dataclass(frozen=True)
 class Judging:

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from scotoma.errors import ConfigError
 
-__all__ = ["LOCK", "locked", "try_lock"]
-
 LOCK = ".lock"  # name of the file; it stays, because removing it would race with who waits for it
 WINDING_UP_S = 15.0  # how long children of a killed audit may still be ending
 

@@ -21,9 +21,6 @@ from scotoma import storage
 from scotoma.errors import ConfigError
 from scotoma.storage.files import file_digest
 
-__all__ = ["ETAGS", "Listing", "Mirror", "cache_folder", "local_folder", "remember_etag"]
-
-
 ETAGS = ".etags"  # of the local copy: a line for each object that was sent, fetched or asked about
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from scotoma.storage.files import written
 
-__all__ = ["read_json", "read_record", "write_json"]
-
 
 def write_json(path: Path, value: Any, *, indent: int | None = 1) -> None:
     """Write JSON with sorted keys, whole or not at all; nan and infinity are refused.

@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Shard", "shards"]
-
 
 @dataclass(frozen=True)
 class Shard:

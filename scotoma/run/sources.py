@@ -21,8 +21,6 @@ from scotoma.run.records import read_record
 from scotoma.storage import Stamp, StampedFiles, stamps
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["SOURCES", "Sources", "confirmed", "examine", "read_sources", "write_sources"]
-
 SOURCES = "sources.json"
 
 

@@ -25,8 +25,6 @@ from scotoma.run.mirror import local_folder
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import written
 
-__all__ = ["FOLDER", "StepLog", "Try", "last_tries", "step_log", "step_logs", "tries_of"]
-
 FOLDER = "logs"
 MOST_BYTES = 2**20  # of a log: the last ones
 COPY_S = 15.0  # between two copies of a log while its step runs: a killed pod loses no more

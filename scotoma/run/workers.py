@@ -10,8 +10,6 @@ from scotoma.processes.used import Workers
 from scotoma.run.folder import Run
 from scotoma.run.records import read_json, write_json
 
-__all__ = ["FOLDER", "leave_workers", "say", "workers_left"]
-
 FOLDER = "workers"
 
 

@@ -35,16 +35,6 @@ from scotoma.runs.effects import (
 from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, RunSets
 
-__all__ = [
-    "NO_POWER",
-    "compare_one_seed",
-    "compare_paired",
-    "compare_runs",
-    "flip_tests",
-    "paired_permutation_p",
-    "spread",
-]  # fmt: skip
-
 Name = TypeVar("Name", bound=Hashable)
 Kind = TypeVar("Kind")
 TestOfMeans = tuple[Literal["two-sided", "less", "greater"], Literal["exact", "asymptotic"]]

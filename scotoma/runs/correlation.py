@@ -11,8 +11,6 @@ import numpy as np
 from scotoma.numbers.inputs import Floats
 from scotoma.runs.table import ACCURACY, RunSets
 
-__all__ = ["MetricCorrelation", "correlate_metrics"]
-
 
 @dataclass(frozen=True, eq=False)
 class MetricCorrelation:

@@ -13,8 +13,6 @@ from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.runs.effects import sawilowsky
 
-__all__ = ["ALPHA", "SIGN_WORDS", "RunFinding", "finding_rows"]
-
 ALPHA = 0.05  # largest p called significant
 MOVES = {  # the test, the number whose side counts, and where it is of neither side
     "mean": ("U", "difference", 0.0),

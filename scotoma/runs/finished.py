@@ -25,11 +25,6 @@ from scotoma.runs.finding import RunFinding
 from scotoma.runs.resampled import resampled_bias
 from scotoma.runs.table import ACCURACY, RunSets, VariantSets
 
-__all__ = [
-    "FinishedTechniques", "bias_on_other_test_sets", "cies_of_minority_cells", "minority_examples",
-    "read_finished",
-]  # fmt: skip
-
 Cells: TypeAlias = Mapping[str, tuple[Flags, Ints]]  # of each group who is in it, and class counts
 
 

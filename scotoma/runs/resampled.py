@@ -12,8 +12,6 @@ from scotoma.bias.fairness import examples_in_groups, fairness_of_cells
 from scotoma.bias.formulas import ClassConfusion
 from scotoma.numbers.inputs import Codes, Floats, cluster_ids
 
-__all__ = ["DRAWS", "resampled_bias"]
-
 DRAWS = 400  # a standard deviation of these is known to 3.5%
 CHUNK = 4_000_000  # counts held at once, 32 MB
 

@@ -24,8 +24,6 @@ from scotoma.runs.finding import ALPHA, MOVES, Moves, RunFinding
 from scotoma.runs.survival import collapsed, comparable
 from scotoma.runs.techniques import Tournament
 
-__all__ = ["TournamentResult", "headline_metric", "tournament_document"]
-
 TOTALS = {
     "cells": "cells", "lower": "bias lower", "higher": "bias higher", "undecided": "undecided",
     "huge": "lower, a huge effect", "with_cost": "lower, at a cost",

@@ -10,8 +10,6 @@ from scotoma.document import Cell, Chart, Column, Interval, Noted, Section, Tabl
 from scotoma.runs.comparing import NO_POWER
 from scotoma.runs.effects import THIS_TEST_SET
 
-__all__ = ["seeds_section"]
-
 FOUR_FIFTHS = 0.2  # of DI, 1 - the ratio of the rates: beyond it the 80% rule is broken
 MOST_ROWS = 5  # of the table of fairness on the page
 MOST_ATTRIBUTES = 6  # drawn, those whose DI moves most from member to member

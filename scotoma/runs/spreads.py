@@ -16,8 +16,6 @@ from scotoma.runs.effects import THIS_TEST_SET
 from scotoma.runs.finding import SIGN_WORDS, RunFinding, finding_rows
 from scotoma.runs.table import RunSet
 
-__all__ = ["compare_spreads", "spread_document"]
-
 NAMES = (Column("technique", "technique"), Column("metric", "metric"))
 KNOWN = (THIS_TEST_SET, "takes the runs as normal")  # the page says it once
 NOT_COMPARED = "not compared (the base has no runs of this metric)"

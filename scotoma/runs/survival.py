@@ -24,8 +24,6 @@ from scotoma.runs.effects import (
 from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, VariantSets
 
-__all__ = ["LARGEST_GAP", "collapsed", "comparable", "equal_accuracy", "null_floor", "survival"]
-
 LARGEST_GAP = 0.01  # of accuracy, up to which two populations count as equally accurate
 MOST_ACCURACY_LOST = 0.02  # by the compressed baseline; beyond it everything collapses
 HALVINGS = 1000  # random ones, where there are more ways to halve the seeds

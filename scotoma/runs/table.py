@@ -19,11 +19,6 @@ from scotoma.readers.columns import column, numbers, texts
 from scotoma.readers.tables import open_arrays, read_table
 from scotoma.storage.regular import open_regular
 
-__all__ = [
-    "ACCURACY", "RunSet", "RunSets", "VariantSets", "bias_and_accuracy", "read_runs",
-    "table_of_runs",
-]  # fmt: skip
-
 ACCURACY = "accuracy"  # the metric that is none of bias; a fraction
 ACCURACIES = (ACCURACY, "perf", "mAP", "top1")  # what files call it
 METRIC_NAMES = {"DI bar": "DI"}  # the study's files to its tables

@@ -18,11 +18,6 @@ from scotoma.runs.effects import single_run_risk, two_level_mean
 from scotoma.runs.finding import RunFinding
 from scotoma.runs.table import ACCURACY, RunSets
 
-__all__ = [
-    "COSTS", "FEWEST_RUNS", "Tournament", "baselines", "compare_techniques", "costs_of",
-    "count_totals",
-]  # fmt: skip
-
 A_BASELINE = re.compile(r"(?:^|[-_ ])base(?:line)?$", re.IGNORECASE)
 FEWEST_RUNS = 8  # a technique; of fewer, a test cannot tell a large effect from chance
 ACCURACY_DOWN, ACCURACY_SPREAD_UP, BIAS_SPREAD_UP = COSTS = (

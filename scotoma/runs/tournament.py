@@ -25,8 +25,6 @@ from scotoma.runs.survival import equal_accuracy, survival
 from scotoma.runs.table import RunSets, table_of_runs
 from scotoma.runs.techniques import Tournament, baselines, compare_techniques
 
-__all__ = ["TournamentSettings", "judge_techniques", "tournament_answer", "unstable"]
-
 PUBLISHED = (
     "Published totals are those of Qian et al. 2021 over all 154 cells of their study; other "
     "techniques or fewer of them give other totals."

@@ -9,9 +9,10 @@ from __future__ import annotations
 from scotoma.slices.find import find_slices
 from scotoma.slices.null import Null
 from scotoma.slices.report import Slice, SliceReport
+from scotoma.slices.search.coding import Predicate
 from scotoma.slices.search.findings import SliceTestResult
 from scotoma.slices.search.lattice import feature_subsets
-from scotoma.slices.search.predicates import Encoded, Predicate, encode
+from scotoma.slices.search.predicates import Encoded, encode
 from scotoma.slices.settings import SearchSettings
 from scotoma.slices.weights import poisson_weights
 

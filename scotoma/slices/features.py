@@ -15,8 +15,6 @@ from scotoma.datasets.examples import AuditedExamples
 from scotoma.datasets.image_statistics import STATISTICS
 from scotoma.predictions import label_counts
 
-__all__ = ["WORK", "conditions_together", "features_of"]
-
 # Rows times sets of features that one search may visit: about a minute with its shuffled outcomes.
 WORK = 10**8
 

@@ -11,8 +11,6 @@ from scotoma.slices.outcomes import SLICE_METRICS
 from scotoma.slices.report import Slice, SliceReport
 from scotoma.slices.search.cover import half_size
 
-__all__ = ["found_slices"]
-
 EFFECTS = {
     ("rest", False): "{inside} minus that of all other examples",
     ("whole", False): "{inside} minus that of all examples",

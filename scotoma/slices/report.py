@@ -14,8 +14,8 @@ import polars as pl
 from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Flags
 from scotoma.slices.null import Null
+from scotoma.slices.search.coding import Predicate
 from scotoma.slices.search.findings import SliceFinding, SliceTestResult
-from scotoma.slices.search.predicates import Predicate
 from scotoma.slices.search.priority import Iteration
 from scotoma.slices.search.sweep import Hits
 from scotoma.slices.view import Description, SliceEstimates

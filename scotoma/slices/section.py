@@ -12,8 +12,6 @@ from scotoma.document import Cell, Chart, Column, Facts, Noted, Section, Table, 
 from scotoma.document.cells import factor_of
 from scotoma.numbers import FEW_RUNS
 
-__all__ = ["slices_section"]
-
 MOST_ROWS = 8  # slices on the page
 MOST_DRAWN = 60  # candidates drawn of a variant: those reported, then by p
 MOST_LISTED = 3

@@ -22,16 +22,6 @@ from scotoma.slices.judging.correction import Correction
 from scotoma.slices.judging.evidence import Direction
 from scotoma.slices.outcomes import SliceMetric, metric_named
 
-__all__ = [
-    "Mode",
-    "Order",
-    "Reference",
-    "SearchFile",
-    "SearchSettings",
-    "load_settings",
-    "parse_settings",
-]
-
 Mode = Literal["cover", "batch", "iterative", "priority"]
 Order = Literal["p-value", "breadth-first", "random"]
 Reference = Literal["rest", "whole", "baseline"]

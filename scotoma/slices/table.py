@@ -20,8 +20,6 @@ from scotoma.readers.columns import check_compared, column, columns, numbers
 from scotoma.slices.outcomes import SliceMetric
 from scotoma.slices.settings import SearchSettings
 
-__all__ = ["Chosen", "Sliced", "SlicesQuestion", "choose_columns", "read_sliced"]
-
 Values = npt.NDArray[np.generic]
 FEWEST_CODES, MOST_CODES = 3, 50  # values of a column of whole numbers that may be codes
 SURELY, UNSURELY = 0.001, 0.05  # p-values: its values matter; its order does not

@@ -17,8 +17,6 @@ from scotoma.slices.report import SliceReport
 from scotoma.slices.settings import SearchFile, SearchSettings
 from scotoma.slices.table import SlicesQuestion, choose_columns, read_sliced
 
-__all__ = ["asked_settings", "slices_of_table"]
-
 EVERY = 2**31  # slices that a report holds at most
 PRINTED = 20
 OPTIONS = {  # what the library calls by names of Python: keys of --settings are its own

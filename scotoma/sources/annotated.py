@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.datasets.image_size import ImageSize
 
-__all__ = ["ONE_GENDER", "AnnotatedSource", "SplitName", "refuse_absent_annotations"]
 
 SplitName = Annotated[
     str, Field(min_length=1, pattern=r"^[^/\\\x00]+$"), Says("be the name of a file")

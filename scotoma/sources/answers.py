@@ -20,17 +20,6 @@ from scotoma.sources.variants import names_in_files
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = [
-    "Supplied",
-    "answers",
-    "audited_reruns",
-    "baseline_errors",
-    "left_out",
-    "reruns_an_example",
-    "supplied_models",
-    "supplied_reruns",
-    "supplied_scores",
-]
 
 Supplied: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]  # variant, model, its reruns
 

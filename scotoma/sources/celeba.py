@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.datasets.image_size import ImageSize
 
-__all__ = ["CelebaSource", "celeba_files", "image_folder", "load_celeba"]
 
 ATTRIBUTES, PARTITION, IDENTITY = "list_attr_celeba", "list_eval_partition", "identity_CelebA"
 PLACES = ("", "Anno/", "Eval/")

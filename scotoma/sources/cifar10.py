@@ -40,7 +40,6 @@ from scotoma.sources.parquet import named_classes, read_shards, split_files
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["Cifar10Source", "load_cifar10"]
 
 CLASSES = (
     "airplane",

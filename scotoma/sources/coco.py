@@ -23,8 +23,6 @@ from scotoma.sources.annotated import (
 )
 from scotoma.sources.contract import FolderPlace, MaybeFilePlace
 
-__all__ = ["CocoSource"]
-
 IMAGE_ID = "image_id"
 OWN = ("example_id", "image", "split", GENDER)
 WHAT = ("instances", "captions")

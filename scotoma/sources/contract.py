@@ -33,23 +33,6 @@ if TYPE_CHECKING:
     from scotoma.predictions.tables import PredictionTable
     from scotoma.storage import StampedFiles
 
-__all__ = [
-    "FilePlace",
-    "FolderPlace",
-    "ImageFiles",
-    "LookedAt",
-    "MaybeFilePlace",
-    "Orientation",
-    "Score",
-    "Size",
-    "Source",
-    "SourceFiles",
-    "SourceTable",
-    "Square",
-    "image_size",
-    "needed_columns",
-]
-
 
 MODEL = "A built-in or torchvision network, or package.module:function with --allow-code."
 

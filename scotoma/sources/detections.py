@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from scotoma.detection.table import BoxReading
     from scotoma.predictions.tables import PredictionTable
 
-__all__ = ["DetectionsSource"]
-
 
 class DetectionsSource(PredictionsSource):
     """What external detectors find: a box of the ground truth is an example."""

@@ -25,7 +25,6 @@ from scotoma.storage import StampedFiles
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["DigitsSource", "digits_file", "load_digits_s"]
 
 STYLES = ("plain", "styled")
 TRAIN_SHARE = 0.5

@@ -32,8 +32,6 @@ from scotoma.storage import StampedFiles
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["FolderSource", "Split", "TabledImages"]
-
 
 class Split(Frozen):
     """Which column says where a row belongs, and by which values."""

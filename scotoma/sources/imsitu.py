@@ -23,8 +23,6 @@ from scotoma.sources.annotated import (
 )
 from scotoma.sources.contract import FolderPlace
 
-__all__ = ["ImsituSource", "situations"]
-
 IMAGES = "of500_images_resized"
 AGENT = "agent"
 AGAIN = "download it again from its authors"

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.inference import Network
 
-__all__ = ["OnnxSource", "Preprocess"]
 
 SHOWN = 4  # classes that a sentence names
 RANGES: dict[str, dict[str, Any]] = {  # of ONNX's metadata of images

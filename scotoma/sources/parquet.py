@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.datasets.image_size import ImageSize
 
-__all__ = ["ParquetSource", "Shards", "load_parquet", "named_classes", "read_shards", "split_files"]
 
 PLACES = ("", "data/", "plain_text/")  # where the hub keeps the files of a data set
 SPLITS = ("train", "test")

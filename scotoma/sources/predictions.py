@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.predictions.tables import PredictionTable
 
-__all__ = ["PredictionsSource"]
 
 KEY = "example_id"
 OWN = (KEY, "split", "image", "image_name")  # columns that training examples do not bring

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scotoma.datasets.join import Join
     from scotoma.sources.contract import SourceTable
 
-__all__ = ["Survey", "load_examples", "open_examples", "survey_examples"]
 
 PART = 128  # rows whose images are read at a time
 

@@ -18,8 +18,6 @@ from scotoma.sources.parquet import ParquetSource
 from scotoma.sources.predictions import PredictionsSource
 from scotoma.sources.scores import ScoresSource
 
-__all__ = ["KINDS", "AnySource"]
-
 AnySource = Annotated[
     DigitsSource
     | FolderSource

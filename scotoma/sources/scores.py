@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from scotoma.config.model import Config
     from scotoma.predictions.external import ExternalPredictions
 
-__all__ = ["MEASURES", "ScoresSource"]
 
 Measure = Literal["given", "absolute_error", "squared_error"]
 MEASURES: tuple[str, ...] = Measure.__args__  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ from scotoma.printable import nearest, printable
 if TYPE_CHECKING:
     from scotoma.config.model import Config
 
-__all__ = ["completed", "names_in_files"]
 
 NAME = re.compile(r"\w[\w .,+=@()-]{0,79}")  # of a variant, which also names files
 

@@ -36,7 +36,6 @@ from scotoma.storage.files import new_file, remove_partial
 if TYPE_CHECKING:
     from scotoma.steps.verdict import Judged
 
-__all__ = ["AuditDone", "default_place", "log_again", "resumed", "run_audit"]
 
 AGAIN = ": measured again, with the models that are there"
 NOTHING_NEW = "note    nothing new: the audit of these inputs was finished before"

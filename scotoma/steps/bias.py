@@ -19,8 +19,6 @@ from scotoma.steps.measures.pairs import (
 )
 from scotoma.steps.measures.scored import is_scored, mean_sections
 
-__all__ = ["bias"]
-
 
 @when_due
 def bias(run: Run) -> Iterator[Leaves]:

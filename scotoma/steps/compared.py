@@ -17,6 +17,7 @@ from scotoma.answers.natural import natural_order
 from scotoma.answers.note import AdmissionNote
 from scotoma.answers.pair import Pair
 from scotoma.audit import as_text, read_audit, read_gate, write_part
+from scotoma.audit.document import DENSE
 from scotoma.audit.sections import MeasuredDetectors
 from scotoma.comparison.answers import RIGHT
 from scotoma.comparison.detectors import ComparedBoxes
@@ -37,13 +38,11 @@ from scotoma.predictions.reruns import MARK, rerun_rows
 from scotoma.run.folder import INPUTS
 from scotoma.run.judging import Judging
 from scotoma.steps.import_predictions import detectors_of, precision_file
-from scotoma.steps.in_memory import DENSE, AnswersInMemory, gate_of
+from scotoma.steps.in_memory import AnswersInMemory, gate_of
 from scotoma.steps.inputs import texts_file, write_compared_notes
 from scotoma.steps.measures.pairs import as_examples
 from scotoma.steps.measures.rates import class_rates_asked
 from scotoma.steps.prepare import refuse_unfit_rules
-
-__all__ = ["ComparedVerdict", "judge_boxes", "judge_compared"]
 
 MOST_TEXTS = 5_000  # examples of a variant whose texts are kept for the page
 RULES = """\

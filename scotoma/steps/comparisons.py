@@ -30,8 +30,6 @@ from scotoma.run.judging import Judging
 from scotoma.steps.compared import ComparedVerdict, judge_boxes, judge_compared
 from scotoma.verdict.words import admission_lines
 
-__all__ = ["compare_boxes", "compare_logs", "list_logs"]
-
 
 def list_logs(options: CompareOptions) -> Answer:
     """List the tasks, scores and attributes of the first model's logs."""

@@ -29,9 +29,6 @@ from scotoma.run import Run, code_digest, read_json, read_record, write_json
 from scotoma.storage.files import file_digest, written
 from scotoma.training.models import build_model
 
-__all__ = ["Compression"]
-
-
 CHECKED = 100  # images on which graph and network are compared
 TOLERANCE = 1e-4  # of a score, between the graph and torch
 

@@ -24,8 +24,6 @@ from scotoma.steps.measures.parity import parity, parity_inputs
 from scotoma.steps.measures.scored import changed_scores, is_scored
 from scotoma.storage.files import written
 
-__all__ = ["divergence", "score_divergence"]
-
 PERCENTILES = (90.0, 95.0, 99.0)
 
 

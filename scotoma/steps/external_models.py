@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
     from scotoma.inference import Network
 
-__all__ = [
-    "download_models",
-    "facts_of_model",
-    "fetch_models",
-    "manifests",
-    "models_here",
-    "notes_on_models",
-    "refuse_other_order",
-    "registry_of",
-    "weights_of",
-]
-
 
 MODELS, RECORD = "models", "models.json"
 RUNS = "runs/one"  # a folder among them

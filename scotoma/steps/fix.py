@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from scotoma.audit import Audit
     from scotoma.fix.repair import Repaired
 
-__all__ = ["Wanted", "fix_variant", "fraction", "repair_sentence", "repair_table", "rules_text"]
 
 MOST_SHOWN = 12  # layers in the table; fix.json has all
 WORST_FIRST = ("FAIL", "UNSURE", "PASS")

@@ -13,8 +13,6 @@ from scotoma.run.shards import shards
 from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["gather", "population_facts"]
-
 
 @when_due
 def gather(run: Run) -> Iterator[Leaves]:

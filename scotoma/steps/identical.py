@@ -28,8 +28,6 @@ from scotoma.runs.effects import two_level_mean
 from scotoma.runs.spreads import spread_document
 from scotoma.steps.audit import default_place, run_audit
 
-__all__ = ["cost_of", "run_identical"]
-
 MODES = {False: "as configured", True: "deterministic"}
 WARM_UPS = 1  # pairs of runs that are not timed: the first step of a process compiles and allocates
 SAME = "as is expected on a CPU, where sums have one order: a spread of 0 is the right answer"

@@ -21,9 +21,6 @@ from scotoma.steps.external_models import facts_of_model, models_here, refuse_ot
 from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["copy_models", "import_models"]
-
-
 TRIED = 4  # images that every model is run on before it is copied
 
 

@@ -40,15 +40,6 @@ from scotoma.sources.variants import names_in_files
 from scotoma.steps.gather import population_facts
 from scotoma.storage.files import written
 
-__all__ = [
-    "detectors_of",
-    "import_predictions",
-    "measure_detectors",
-    "precision_file",
-    "prepare_predicted",
-    "read_detectors",
-]
-
 
 def precision_file(folder: Path) -> Path:
     """Name the file in a folder."""

@@ -35,8 +35,6 @@ from scotoma.steps.measures.rates import MOST_CLASS_ROWS, MOST_JUDGED, class_rat
 from scotoma.steps.slices import harmed_slices
 from scotoma.verdict import judge, rules_without_file
 
-__all__ = ["DENSE", "AnswersInMemory", "gate_of"]
-
 RESERVED = ("example_id", "split", "label", "cluster", FEATURES, "image", "image_name")
 
 

@@ -23,18 +23,6 @@ from scotoma.run.mirror import Mirror
 from scotoma.run.sources import Sources, examine, read_sources, write_sources
 from scotoma.storage import StampedFiles
 
-__all__ = [
-    "Changed",
-    "compared_notes",
-    "compared_texts",
-    "look",
-    "looked_at",
-    "resolved",
-    "texts_file",
-    "with_variants",
-    "write_compared_notes",
-]
-
 
 def resolved(config: Config, place: str) -> tuple[Config, Newest | None]:
     """Name the data, models and variants that a configuration asks for: the newest, and all.

@@ -11,8 +11,6 @@ from typing import Any
 from scotoma.run import Run
 from scotoma.run.shards import Shard
 
-__all__ = ["Leaves", "when_due"]
-
 
 @dataclass(frozen=True)
 class Leaves:

@@ -22,8 +22,6 @@ from scotoma.run import Run, read_json, write_json
 from scotoma.run.workers import workers_left
 from scotoma.steps.judging.frontier import frontier_rows
 
-__all__ = ["import_tracking", "log"]
-
 NOWHERE = (
     "a run in object storage has no mlflow.db beside it; set tracking.uri or MLFLOW_TRACKING_URI "
     "and repeat the command, or set tracking.uri to off"

@@ -32,8 +32,6 @@ from scotoma.sources.reading import Survey, survey_examples
 from scotoma.steps.inputs import looked_at
 from scotoma.steps.table import skipped_steps
 
-__all__ = ["plan_audit", "require_sound"]
-
 ASSUMED = 0.05  # error of the dense members, where nothing is known of them
 TRIAL_S = 5.0
 NOT_RUN = "none: nothing is trained or run, predictions are audited"

@@ -25,8 +25,6 @@ from scotoma.steps.table import STEPS
 from scotoma.steps.verdict import verdict
 from scotoma.verdict.evidence import read_estimate
 
-__all__ = ["Recovered", "find_planted", "self_test"]
-
 MEMBERS = 10
 PLANTED = {"women": 1.0, "men": 0.0, "old": 0.5, "young": 0.0}  # rise of the error, a fraction
 SIZES = {"women": 3_000, "men": 6_000, "old": 3_000, "young": 6_000}

@@ -11,8 +11,6 @@ from scotoma.run import Run
 from scotoma.run.shards import Shard
 from scotoma.steps.leaves import Leaves, when_due
 
-__all__ = ["predict"]
-
 
 @when_due
 def predict(run: Run, shard: Shard) -> Iterator[Leaves]:

@@ -46,8 +46,6 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.predictions.scores import ScoredPart
 
-__all__ = ["EveryScore", "predict_shard"]
-
 
 @dataclass
 class EveryScore:

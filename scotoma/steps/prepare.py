@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from scotoma.config.gate import GateRules
     from scotoma.datasets import AuditedExamples
 
-__all__ = ["prepare", "refuse_unfit_rules"]
-
 
 def prepare(run: Run) -> list[Path]:
     """Read and check the source, write the examples of both splits, bring the previous audit.

@@ -35,7 +35,6 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.steps.compression import Compression
 
-__all__ = ["quantize", "quantize_shard"]
 
 WORTH_S = 3.0  # of work left, for more workers than one
 TRIED = 4  # images that the first member of a variant is run on

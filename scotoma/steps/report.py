@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from scotoma.audit.document import GalleryPair
     from scotoma.document import Document
 
-__all__ = ["draw", "images_of", "page_document", "report", "write_gallery"]
-
 
 @when_due
 def report(run: Run) -> Iterator[Leaves]:

@@ -22,11 +22,6 @@ from scotoma.run import Run, checksums, read_record, write_json
 from scotoma.run.lock import locked
 from scotoma.run.mirror import Mirror
 
-__all__ = [
-    "RECORD", "StoredAudit", "audits_of", "audits_table", "delete_unkept", "give_up",
-    "plan_deletion", "sorted_out", "tidied",
-]  # fmt: skip
-
 RECORD = "retention.json"
 LARGE = (
     "populations/*/member-*", "models/*", "predictions/*", "shards/*", "examples.parquet",

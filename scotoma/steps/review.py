@@ -22,8 +22,6 @@ from scotoma.slices.hashing import hash_ids
 from scotoma.steps.inputs import compared_texts
 from scotoma.steps.report import images_of
 
-__all__ = ["exported_reviews", "lots_of", "serve_review"]
-
 MOST = 5_000  # changed examples of a variant on the page, by either order
 SALT = 33  # apart from the lots of other commands
 

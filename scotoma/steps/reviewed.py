@@ -34,8 +34,6 @@ from scotoma.steps.measures.pairs import (
 from scotoma.steps.review import lots_of
 from scotoma.storage.files import file_digest
 
-__all__ = ["measure_reviewed"]
-
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 LEVEL = 0.95

@@ -36,9 +36,6 @@ from scotoma.run import Run, write_json
 from scotoma.steps.leaves import Leaves, when_due
 from scotoma.storage.files import written
 
-__all__ = ["robustness"]
-
-
 FLOWER = 24  # pixels from which a flower can be told
 SHOWN = 112  # pixels of an image of the strip
 

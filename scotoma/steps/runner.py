@@ -27,16 +27,6 @@ from scotoma.run.step_logs import step_log
 from scotoma.steps.table import HEAVY, STEPS, Step, groups, named, required, skipped_steps
 from scotoma.storage.credentials import masked
 
-__all__ = [
-    "error_recorded",
-    "execute",
-    "forget_error",
-    "leave_error",
-    "perform",
-    "refuse_too_early",
-    "run_steps",
-]
-
 
 @contextlib.contextmanager
 def error_recorded(step: str, run_uri: str) -> Iterator[None]:

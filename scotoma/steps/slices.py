@@ -29,7 +29,6 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.slices import Slice, SliceReport
 
-__all__ = ["harmed_slices", "slices"]
 
 SHOWN = 20  # slices that audit.json describes
 POINTS = 200  # candidates of the lattice view

@@ -44,8 +44,6 @@ from scotoma.study.questions import CONTRASTS, asked
 from scotoma.study.search import DRAWS, Draw, draw_arms
 from scotoma.study.text import balance_lines, plan_lines
 
-__all__ = ["Wishes", "new_study"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 PRACTICE = 6

@@ -18,8 +18,6 @@ from scotoma.printable import quoted
 from scotoma.run import Run, checksums
 from scotoma.steps.measures.pairs import read_predictions, read_test_examples
 
-__all__ = ["StudyPopulation", "mean_scores", "population_of"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from scotoma.config import Config
 from scotoma.errors import ConfigError
 from scotoma.printable import nearest, printable
 
-__all__ = ["HEAVY", "STEPS", "Step", "groups", "inputs_of", "named", "required", "skipped_steps"]
-
 
 @dataclass(frozen=True)
 class Step:

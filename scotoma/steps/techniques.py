@@ -32,11 +32,6 @@ from scotoma.runs.tournament import TournamentSettings, judge_techniques, tourna
 from scotoma.steps.audit import run_audit
 from scotoma.storage.files import written
 
-__all__ = [
-    "TrainedTournament", "compare_audits_of_techniques", "compare_raw_runs",
-    "compare_table_of_runs", "compare_trained", "shared_trainings", "train_techniques",
-]  # fmt: skip
-
 ONE_SEED = "one-seed"  # folder of the members that all have one seed
 
 
@@ -74,10 +69,11 @@ def _judged_audits(
     options: CompareOptions, places: Sequence[str], trained: TrainedTournament | None = None
 ) -> Answer:
     attribute, variant = _only(options.group, "--group"), _only(options.predicted, "--predicted")
-    settings, families, again, failed = _settings(options), [], None, {}
+    settings, families, again = _settings(options), [], None
+    failed: Mapping[str, str] = {} if trained is None else trained.failed
     if trained is not None:
-        contest, failed = trained.config.tournament, trained.failed
-        attribute = attribute or (contest and contest.attribute)
+        contest = trained.config.tournament
+        attribute = attribute or (None if contest is None else contest.attribute)
         settings = settings.model_copy(update={"bases": (BASE,)})
         families = shared_trainings(trained.config, failed)
     finished = read_finished(places, attribute)

@@ -16,8 +16,6 @@ from scotoma.run.workers import leave_workers, say
 from scotoma.steps.leaves import Leaves, when_due
 from scotoma.training.mitigated import training_digest
 
-__all__ = ["prune", "train", "train_variants"]
-
 
 @when_due
 def train(run: Run, shard: Shard) -> Iterator[Leaves]:

@@ -25,8 +25,6 @@ from scotoma.steps.leaves import Leaves, when_due
 from scotoma.steps.table import named, skipped_steps
 from scotoma.storage.files import file_digest, written
 
-__all__ = ["Judged", "give_verdict", "judge_folder", "verdict"]
-
 OUTCOMES = ("gate.json", "junit.xml", "summary.md")
 
 

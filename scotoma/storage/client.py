@@ -16,17 +16,6 @@ from scotoma.errors import DataError, UnreachableError
 from scotoma.extras import needs
 from scotoma.storage.credentials import masked
 
-__all__ = [
-    "ATTEMPTS",
-    "ATTEMPTS_VARIABLE",
-    "LOG",
-    "endpoint",
-    "s3_client",
-    "s3_exceptions",
-    "storage_sentences",
-]
-
-
 LOG = logging.getLogger("scotoma.storage")  # of what was tried again; a step's is in its log
 ATTEMPTS = 4  # of a request, and of a body that breaks off, with growing random pauses between
 # Set in steps on Kubeflow, where AWS_MAX_ATTEMPTS would be read by Kubeflow's launcher, too.

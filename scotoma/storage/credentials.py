@@ -10,8 +10,6 @@ import os
 import re
 from pathlib import PurePath
 
-__all__ = ["looks_secret", "masked"]
-
 MASK = "***"
 SHORTEST = 8  # characters of a value in the environment: shorter ones would hide words
 SCHEME = r"(?:\b[A-Za-z][\w+.-]*)?://"  # damaged, perhaps: what follows is an authority still

@@ -11,8 +11,6 @@ from typing import BinaryIO
 
 from scotoma.storage.regular import open_regular
 
-__all__ = ["file_digest", "new_file", "remove_partial", "written"]
-
 PARTIAL = ".partial"
 
 

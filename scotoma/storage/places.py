@@ -21,28 +21,6 @@ from scotoma.storage.credentials import masked
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
 
-__all__ = [
-    "Stored",
-    "at_hand",
-    "carried_digest",
-    "digest",
-    "download",
-    "exists",
-    "head",
-    "holds_files",
-    "inspect",
-    "is_remote",
-    "join",
-    "list_etags",
-    "list_files",
-    "list_names",
-    "list_objects",
-    "read_bytes",
-    "remove",
-    "split_uri",
-    "upload",
-]
-
 CHUNK = 1 << 20  # bytes read at a time
 IN_PARTS = 8 << 20  # bytes from which on an object is sent in parts side by side
 SHA256 = "sha256"  # our key in an object's metadata

@@ -11,8 +11,6 @@ from pathlib import Path
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["bytes_on_disk", "open_regular"]
-
 KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",

@@ -13,8 +13,6 @@ from typing import Any
 
 from scotoma.storage.places import carried_digest, head, is_remote, join, list_objects
 
-__all__ = ["Stamp", "StampedFiles", "stamps"]
-
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system: writes within it look alike
 ASKED_SINGLY = 100  # objects; of more, the whole prefix is listed
 CONNECTIONS = 16

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["alpha", "annotator_agreement", "counts_of"]
-
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 DRAWS = 2000

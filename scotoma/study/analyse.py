@@ -17,8 +17,6 @@ from scotoma.study.answers import Event, read_submissions
 from scotoma.study.plan import StudyFolder, owner_only
 from scotoma.study.section import result_document
 
-__all__ = ["analyse_study"]
-
 BLINDING = "their blinding is up to that project, and no image was shown twice or guessed about"
 
 

@@ -43,8 +43,6 @@ from scotoma.study.taking_part import (
     study_flow,
 )
 
-__all__ = ["study_result"]
-
 _Name = TypeVar("_Name", bound=tuple[str, ...])
 
 

@@ -12,16 +12,6 @@ from scotoma.study.answers import Event
 from scotoma.study.plan import KeyEntry, Orders, StudyPlan
 from scotoma.study.questions import ANSWERS, GUESS, StudyQuestion
 
-__all__ = [
-    "CANT_TELL",
-    "NO",
-    "YES",
-    "AnswerTable",
-    "answer_table",
-    "counted_shares",
-    "shares_between",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 YES, NO, CANT_TELL = range(3)  # places in ANSWERS

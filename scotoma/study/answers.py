@@ -26,8 +26,6 @@ from scotoma.study.questions import (
     comment_line,
 )
 
-__all__ = ["Event", "Submissions", "answers_of", "read_submissions"]
-
 FORMAT = "scotoma study answers"
 FIELDS = {"place", "item", "question", "value", "shown_ms"}
 

@@ -9,15 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-__all__ = [
-    "MOST_IMBALANCE",
-    "WARNED_IMBALANCE",
-    "Arms",
-    "choose_arms",
-    "matched_arms",
-    "mean_difference",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -14,8 +14,6 @@ from scotoma.study.answer_table import CANT_TELL, NO, YES, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS, mean_variances
 from scotoma.study.plan import StudyPlan
 
-__all__ = ["FLAGGED", "Bang", "bang", "blinding_of", "effective_guesses", "james", "james_interval"]
-
 DRAWS = 2000
 FLAGGED = 0.2  # |Bang's index| above which a report warns
 

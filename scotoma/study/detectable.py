@@ -6,8 +6,6 @@ from scipy import optimize
 
 from scotoma.power import chance_beyond, seen_variances
 
-__all__ = ["power", "smallest_difference"]
-
 BASE = 0.17  # share of the answer in the second arm, about what PIE's groups had
 OF_ITEMS = 0.34  # share of an answer's variance that lies between items
 SD_OF_ANNOTATORS = 0.064  # by which annotators differ in the difference itself

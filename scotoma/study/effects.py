@@ -10,15 +10,6 @@ from scipy import stats
 
 from scotoma.audit.study import Effect
 
-__all__ = [
-    "FEWEST_ANNOTATORS",
-    "bootstrap_interval",
-    "difference",
-    "interaction",
-    "mean_variances",
-    "weighted_share",
-]
-
 Floats = npt.NDArray[np.float64]
 FEWEST_ANNOTATORS = 3
 

@@ -22,8 +22,6 @@ from scotoma.study.questions import (
     comment_line,
 )
 
-__all__ = ["Judgement", "interface", "read_judgements", "tasks"]
-
 TITLES = dict(zip(("Yes", "No", "Can't tell"), ANSWERS, strict=True))
 STUDY, ITEM = "scotoma_study", "scotoma_item"
 

@@ -9,16 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Rule",
-    "ShownLabels",
-    "most_confused",
-    "paper_labels",
-    "pooled_labels",
-    "true_label",
-    "two_classes",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rule = Literal["pooled", "paper", "true"]

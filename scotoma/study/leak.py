@@ -11,8 +11,6 @@ from scipy import optimize, stats
 from scotoma.study.plan import MeasuredNumber
 from scotoma.study.questions import CONTRASTS
 
-__all__ = ["REFUSED", "contrast_leaks", "machine_leak"]
-
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 REFUSED = 0.60  # AUC above which a study is not blind

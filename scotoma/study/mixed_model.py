@@ -11,8 +11,6 @@ from scipy import linalg, optimize, special
 from scotoma.audit.study import OddsRatio
 from scotoma.study.effects import FEWEST_ANNOTATORS
 
-__all__ = ["odds_ratio"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 LARGEST_LOG_SD = 2.0  # of items or annotators; beyond, answers are all but certain

@@ -8,8 +8,6 @@ import numpy as np
 
 from scotoma.study.plan import Orders
 
-__all__ = ["orders_for"]
-
 BLOCKS = (6, 9, 12)  # lengths of blocks in which arms are balanced; which comes next is random
 APART = 20  # images between the two showings of a repeated one, where there are as many
 

@@ -14,8 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scotoma.study.plan import Orders, StudyPlan
 from scotoma.study.questions import LONGEST_COMMENT, QUESTIONS
 
-__all__ = ["page", "study_page"]
-
 SHARED = Path(__file__).with_name("page")
 PAUSE_MINUTES = 25
 

@@ -17,8 +17,6 @@ from scotoma.datasets.image_size import turn_upright
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
-__all__ = ["SIDE", "displayed", "duplicates", "encoding_of", "padded", "print_of"]
-
 SIDE = 256  # pixels of the square that every image is brought into
 PRINT = 16  # pixels a side of the grey copy that tells near duplicates
 NEAR = 4.0  # mean difference of grey levels, of 255, below which two images are near duplicates

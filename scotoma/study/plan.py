@@ -16,17 +16,6 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.processes.unreadable import reason
 from scotoma.run.records import read_json, write_json
 
-__all__ = [
-    "Arm",
-    "KeyEntry",
-    "MeasuredNumber",
-    "Orders",
-    "StudyFolder",
-    "StudyKey",
-    "StudyPlan",
-    "owner_only",
-]
-
 Arm = Literal["A", "B", "C"]
 
 

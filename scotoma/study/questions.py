@@ -7,20 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "ANSWERS",
-    "COMMENT",
-    "CONTRASTS",
-    "GUESS",
-    "LONGEST_COMMENT",
-    "LONGEST_MS",
-    "QUESTIONS",
-    "SKIP",
-    "StudyQuestion",
-    "asked",
-    "comment_line",
-]
-
 ANSWERS = ("yes", "no", "cant-tell")
 COMMENT, SKIP = "comment", "skip"
 LONGEST_COMMENT = 500

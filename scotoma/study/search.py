@@ -12,8 +12,6 @@ from scotoma.errors import DataError
 from scotoma.study.arms import MOST_IMBALANCE, Arms, choose_arms, matched_arms, mean_difference
 from scotoma.study.leak import REFUSED
 
-__all__ = ["DRAWS", "Draw", "draw_arms"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

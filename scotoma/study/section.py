@@ -9,8 +9,6 @@ from scotoma.audit.study import Effect, QuestionResult, StudyResult
 from scotoma.document import Cell, Column, Document, Facts, Interval, Noted, Section, Table, show
 from scotoma.document.cells import MINUS
 
-__all__ = ["result_document", "study_section"]
-
 MOST_ROWS = 24
 STUDY, ANSWER, ARMS = Column("study", "Study"), Column("answer", "Answer"), Column("arms", "Arms")
 N = Column("n", "n images", "count")

@@ -12,15 +12,6 @@ from scotoma.study.answer_table import CANT_TELL, AnswerTable
 from scotoma.study.effects import FEWEST_ANNOTATORS
 from scotoma.study.plan import StudyPlan
 
-__all__ = [
-    "arm_a_words",
-    "consistency_of",
-    "plan_deviations",
-    "scope_of",
-    "screened_people",
-    "study_flow",
-]
-
 FEW = 5  # annotators below which the claim is about these annotators
 
 

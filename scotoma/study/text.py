@@ -13,8 +13,6 @@ from scotoma.study.leak import REFUSED
 from scotoma.study.plan import KeyEntry, MeasuredNumber, StudyPlan
 from scotoma.study.taking_part import arm_a_words
 
-__all__ = ["balance_lines", "plan_lines"]
-
 
 def _leak_lines(leaks: Mapping[str, MeasuredNumber], labels: str) -> list[str]:
     """Say how well a machine tells the arms apart."""

@@ -30,8 +30,6 @@ from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_f
 from scotoma.tracking.kubeflow import PARENT
 from scotoma.tracking.records import NOTE
 
-__all__ = ["forget_pages", "history", "logged_audits", "logged_previous"]
-
 WITHOUT_RESULT = ("failed", "skipped")  # names of runs
 PAGE = "report.html"  # of megabytes; audit.json, gate.json and the chart of the months stay
 RETENTION = "scotoma.retention"  # a tag: what was deleted, and why

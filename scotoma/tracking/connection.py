@@ -18,22 +18,6 @@ from scotoma.errors import ConfigError
 from scotoma.storage.credentials import masked
 from scotoma.tracking.database import sqlite_file
 
-__all__ = [
-    "DATA_DATE",
-    "UNATTACHED",
-    "cause",
-    "does_not_answer",
-    "experiment_id",
-    "fault",
-    "import_client",
-    "pages_of",
-    "passes",
-    "quiet",
-    "refuse_file_store",
-    "refused_artifacts",
-    "wait_for_server",
-]
-
 DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
 UNATTACHED = "scotoma.unattached"  # a tag: why the files of an audit are not with its numbers
 LONGEST = 5000  # of a tag

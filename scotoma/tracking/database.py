@@ -16,8 +16,6 @@ from scotoma.extras import needs
 from scotoma.run.lock import try_lock
 from scotoma.storage.files import written
 
-__all__ = ["holds_experiments", "prepare_store", "sqlite_file"]
-
 # A migration writes rows into these before MLflow can log anything.
 FILLED_BY_MIGRATIONS = {"alembic_version", "workspaces"}
 BESIDE = ("-journal", "-wal", "-shm")  # of sqlite: left by a killed process, they spoil a new file

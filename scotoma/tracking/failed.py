@@ -13,8 +13,6 @@ from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, quiet
 from scotoma.tracking.database import prepare_store
 from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 
-__all__ = ["audit_place", "close_failures", "log_failure", "log_skip"]
-
 PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
 LONGEST = 5000  # of a tag
 

@@ -14,8 +14,6 @@ from scotoma.storage.credentials import masked
 from scotoma.tracking.names import metric_names
 from scotoma.tracking.records import NOTE, POINTS, TEXT_LENGTH, VERDICTS, escape_markdown
 
-__all__ = ["PARENT", "KubeflowRun", "describe_root", "kubeflow_run", "scalar_metrics"]
-
 PARENT = "mlflow.parentRunId"
 RUN_ID, PAGE = "kfp.pipeline_run_id", "kfp.pipeline_run_url"  # tags of the plugin's run
 POD = "KFP_POD_NAME"  # set by Kubeflow in each pod, not where a pipeline runs on this machine

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from scotoma.answers.group_keys import parse_group_key
 
-__all__ = ["metric_names", "spelled"]
-
 LONGEST = 220  # MLflow takes 250; `detail/` goes before, ` no 2` and `_high` may follow
 LONGEST_PART = 90
 ALLOWED = re.compile(r"[\w.\- ]")  # and `/`, which parts sections

@@ -24,20 +24,6 @@ from scotoma.audit.worst_change import (
 from scotoma.printable import printable
 from scotoma.tracking.names import metric_names, spelled
 
-__all__ = [
-    "AUDIT",
-    "KIND",
-    "NOTE",
-    "POINTS",
-    "TEXT_LENGTH",
-    "VERDICTS",
-    "RunRecord",
-    "audit_records",
-    "escape_markdown",
-    "member_records",
-    "model_name",
-]
-
 NOTE = "mlflow.note.content"
 KIND = "scotoma.kind"  # a tag: what a run is of
 AUDIT, VARIANT, MODEL = "audit", "variant", "model"  # its values

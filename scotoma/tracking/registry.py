@@ -21,8 +21,6 @@ from scotoma.tracking.connection import fault, quiet
 from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
 from scotoma.tracking.failed import audit_place
 
-__all__ = ["Registered", "aliased", "download_model", "register"]
-
 MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's run
 FOLDER = "models"  # among the artifacts of the audit's run: a folder for each variant
 NO_MODELS = "nothing to register: this audit has predictions, and no model"

@@ -51,8 +51,6 @@ from scotoma.tracking.records import (
 )
 from scotoma.tracking.view import describe_experiment, shared_view, view_address
 
-__all__ = ["Draw", "Tracked", "log_audit", "tracking_uri"]
-
 ARTIFACTS = (
     "report.html", "audit.json", "numbers.parquet", "config.yaml", "gate.json", "junit.xml",
     "summary.md",

@@ -11,8 +11,6 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.logged import LoggedAudit
 from scotoma.audit.worst_change import worst_change
 
-__all__ = ["Audited", "TrendVariant", "audited"]
-
 SCORED = "an audit of scores has no rates to draw; its own report has its means"
 UNREADABLE = "MLflow holds no readable audit.json and gate.json for it"
 

@@ -32,8 +32,6 @@ from scotoma.tracking.audits import history
 from scotoma.tracking.store import tracking_uri
 from scotoma.tracking.timeline import Audited, TrendVariant, audited
 
-__all__ = ["draw_trend", "project_trend", "trend_document"]
-
 PICTURE_SCALE = 2.0
 PICTURE_MARGIN = 24  # pixels
 PICTURE_TITLE = 18  # pixels, its height

@@ -10,8 +10,6 @@ from urllib.parse import quote, urlencode
 
 from scotoma.tracking.records import AUDIT, KIND
 
-__all__ = ["audits_address", "describe_experiment", "shared_view", "view_address"]
-
 TAG = "mlflow.sharedViewState."  # begins the tags in which MLflow's page keeps views
 KEY_SIGNS = 16  # of the digest of an audit's result, in the name of its view
 ALL = "scotoma-audits"  # the view of all audits

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from scotoma.config import Recipe
 from scotoma.training.placement import sent
 
-__all__ = ["augment"]
-
 GREY = 128  # what a shift leaves behind: 0 once normalised
 STREAM = 2**32  # above every epoch, which keys the order of the data
 

@@ -18,19 +18,6 @@ from scotoma.training.pruning import last_linear
 from scotoma.training.stacked_network import Outputs, StackedForward, Tensors, stacked_forward
 from scotoma.training.task import Objective, Phase, plain_phase
 
-__all__ = [
-    "HEAD",
-    "Backend",
-    "Batch",
-    "Gradients",
-    "Learned",
-    "RecordedPass",
-    "can_compile",
-    "gradients",
-    "trained_scores",
-]
-
-
 # Members at a time: one's products run beside another's memory traffic. Of 8 ResNet-18 on an H200 a
 # step took 4.5, 4.0, 3.7 and 4.2 ms a member with 1, 2, 4 and 8.
 STREAMS = 4

@@ -12,8 +12,6 @@ from scotoma.storage.files import written
 if TYPE_CHECKING:
     from scotoma.training.engine import TrainedMember
 
-__all__ = ["checkpoint_name", "checkpoint_path", "checkpoint_steps", "write_checkpoints"]
-
 
 def checkpoint_name(step: int) -> str:
     """Name the population of the dense models after some steps, as a variant is named."""

@@ -43,16 +43,6 @@ from scotoma.training.stacked_network import Tensors
 from scotoma.training.state import TrainingState
 from scotoma.training.task import Head, Phase, TrainingTask, stage_of
 
-__all__ = [
-    "Member",
-    "Moving",
-    "TrainedMember",
-    "Training",
-    "TrainingStep",
-    "normalise",
-    "products_precision",
-]
-
 
 @dataclass(frozen=True)
 class Moving:

@@ -7,8 +7,6 @@ import copy
 import torch
 from torch import nn
 
-__all__ = ["map_layer", "map_size"]
-
 # Of built-in networks: places of the layers whose outputs stand for ResNet's stages 3 and 4.
 PLACES = {9: {3: 2, 4: 5}, 12: {3: 8, 4: 10}}  # by length: tiny-convnet, cifar-resnet18
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from scotoma.datasets import IndexedImages
     from scotoma.training.task import TrainingTask
 
-__all__ = ["Tried", "held_out_quarter", "try_settings"]
-
 
 @dataclass(frozen=True)
 class Tried:

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from scotoma.training.stacked_network import Tensors
     from scotoma.training.task import TrainingTask
 
-__all__ = [
-    "chosen_settings",
-    "dense_members",
-    "epoch_rows",
-    "learned_from",
-    "learning_task",
-    "run_groups",
-    "settings_file",
-    "training_digest",
-]
-
 
 def run_groups(run: Run) -> TrainingGroups | None:
     """Read the groups of a run's training examples; None where no technique is configured.

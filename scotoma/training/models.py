@@ -20,15 +20,6 @@ from scotoma.errors import ConfigError
 from scotoma.training.residual_networks import cifar_resnet, cifar_resnet18, wide_resnet
 from scotoma.training.speedrun import speedrun
 
-__all__ = [
-    "BUILT_IN",
-    "Prepares",
-    "build_model",
-    "build_user_network",
-    "prepare_layers",
-    "try_outputs",
-]
-
 
 @runtime_checkable
 class Prepares(Protocol):

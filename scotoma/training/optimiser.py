@@ -12,19 +12,6 @@ from torch.optim.sgd import sgd
 from scotoma.config import Recipe
 from scotoma.training.stacked_network import Tensors
 
-__all__ = [
-    "averaged",
-    "forget_steps",
-    "fresh_average",
-    "fresh_head_memory",
-    "fresh_memory",
-    "learning_rate",
-    "update_average",
-    "update_head",
-    "update_weights",
-]
-
-
 REMEMBERED = {
     "sgd": ("momentum",),
     "adamw": ("momentum", "squares"),

@@ -11,16 +11,6 @@ from numpy.typing import NDArray
 
 from scotoma.datasets import IndexedImages
 
-__all__ = [
-    "MEMBERS_IN_FLIGHT",
-    "PROCESSOR",
-    "RowReader",
-    "batches_from",
-    "device_name",
-    "sent",
-    "training_device",
-]
-
 PROCESSOR = torch.device("cpu")
 
 # On a GPU, where the pass is compiled once for all of them; halved wherever memory runs out.

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from scotoma.training.engine import TrainedMember, Training
     from scotoma.training.task import TrainingTask
 
-__all__ = ["train_populations"]
-
 
 def train_populations(
     run: Run, variants: list[str], members: range, used: Workers | None = None

@@ -13,16 +13,6 @@ from scotoma.config import Variant
 from scotoma.errors import ConfigError
 from scotoma.training.stacked_network import Tensors
 
-__all__ = [
-    "Pruning",
-    "cubic_sparsity",
-    "last_linear",
-    "magnitude_mask",
-    "prunable",
-    "pruned_count",
-    "update_masks",
-]
-
 
 @dataclass(frozen=True)
 class Pruning:

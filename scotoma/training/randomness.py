@@ -8,8 +8,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["member_seed", "minibatch"]
-
 
 def member_seed(population_seed: int, variant: str, member: int) -> int:
     """Compute the seed of one member: of its initial weights, data order and all else.

@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["cifar_resnet", "cifar_resnet18", "wide_resnet"]
-
 
 def _conv(inputs: int, outputs: int, stride: int = 1, *, size: int = 3) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)

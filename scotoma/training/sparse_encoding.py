@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["MemberSizes", "encode_member", "sparse_bytes"]
-
 PREFIX_BYTES = 8  # length of the header
 ENCODING = "bitmap of the zeros, bytes of the rest by significance, zstd"
 

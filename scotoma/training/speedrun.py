@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["Whitening", "speedrun"]
-
 SCORES = 1 / 9  # by which scores are multiplied, so that the last layer can take the same step size
 REMEMBERED = 0.4  # share of a batch in the running statistics: there are few batches
 IMAGES = 50  # whose patches are held at once

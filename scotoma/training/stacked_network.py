@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["Outputs", "StackedForward", "Tensors", "convolve", "stacked_forward"]
-
 
 def convolve(active: torch.Tensor, weight: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
     """Convolve each member's images with its own weights.

@@ -13,9 +13,6 @@ from scotoma.run import Run
 from scotoma.storage.files import file_digest, written
 from scotoma.training.stacked_network import Tensors
 
-__all__ = ["TrainingState", "read_trunks", "trunk_path", "write_trunks"]
-
-
 SECTIONS = ("parameters", "buffers", "masks", "memory", "values")
 
 

@@ -17,23 +17,6 @@ from scotoma.mitigation.learning.losses import each_cross_entropy
 from scotoma.training.randomness import minibatch
 from scotoma.training.stacked_network import Outputs
 
-__all__ = [
-    "Combine",
-    "Head",
-    "Objective",
-    "Phase",
-    "PhaseLosses",
-    "Reads",
-    "Sampler",
-    "TrainingTask",
-    "classification",
-    "cross_entropy",
-    "plain_phase",
-    "plain_task",
-    "recognition",
-    "stage_of",
-]
-
 # Outputs (..., B, outputs), labels (..., B) and attributes (..., B, A) of a batch of each of any
 # number of members to their losses (...).
 Objective = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]

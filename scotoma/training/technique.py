@@ -48,8 +48,6 @@ from scotoma.training.backends import HEAD
 from scotoma.training.stacked_network import Outputs
 from scotoma.training.task import Head, Objective, Phase, Reads, TrainingTask, Values, plain_task
 
-__all__ = ["technique_task"]
-
 SEVERAL_LABELS_REVERSAL, ONE_LABEL_REVERSAL = 2.0, 1.0  # the study's lambda
 CYCLE = 3  # epochs of UC and GR: in the first of each the network learns
 GROWTH = 1.01  # of eta, every epoch: L2 and ALM

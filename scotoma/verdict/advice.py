@@ -9,15 +9,6 @@ from scotoma.document import Unit, show
 from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.words import hangs_on
 
-__all__ = [
-    "decided_words",
-    "margins_of_test",
-    "next_steps",
-    "to_do",
-    "variant_names",
-    "verdict_sentence",
-]
-
 NAMED = 4  # variants listed by name in a sentence
 SMALL = 1  # tests that are too small, named in a sentence
 UNITS: dict[str, Unit] = {

@@ -13,8 +13,6 @@ from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.outlook import outlook
 from scotoma.verdict.question import Question
 
-__all__ = ["decide"]
-
 
 def decide(family: Sequence[Question], rules: GateRules) -> list[TestResult]:
     """Answer every question about one variant; together they are one family.

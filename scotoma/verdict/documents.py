@@ -24,8 +24,6 @@ from scotoma.verdict.words import (
     why,
 )
 
-__all__ = ["junit", "markdown"]
-
 ROWS = 20  # tests of a variant that summary.md lists
 
 

@@ -12,8 +12,6 @@ from scotoma.audit.base import At, by_address
 from scotoma.audit.rows import estimate_rows
 from scotoma.numbers import Estimate, Variance
 
-__all__ = ["At", "AuditRows", "Rise", "known", "null_if_nan", "read_estimate"]
-
 
 @dataclass(frozen=True)
 class Rise:

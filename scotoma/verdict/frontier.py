@@ -10,8 +10,6 @@ from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.printable import printable
 
-__all__ = ["frontier_sentence"]
-
 WORDS = {"PASS": "passes", "UNSURE": "is unsure", "FAIL": "fails"}
 
 

@@ -29,8 +29,6 @@ from scotoma.verdict.rules import questions
 from scotoma.verdict.since_previous import Before
 from scotoma.verdict.words import hangs_on, sentences, size_of
 
-__all__ = ["exit_code", "judge", "rules_without_file", "verdict_of"]
-
 RATES = (*RATE_NAMES, "since_previous")
 HARMLESS = {
     "bh": "correct: bh bounds the share of false alarms, not the chance of one: harmless variants "

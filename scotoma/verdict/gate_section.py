@@ -11,8 +11,6 @@ from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.advice import UNITS, margins_of_test
 from scotoma.verdict.rule_words import certainty_words, rule_words
 
-__all__ = ["gate_section"]
-
 DRAWN = 19  # tests drawn of a variant, those nearest to failing first
 MOST_ROWS = 10  # on the page; the CSV file has all
 WIDEST = (-2.0, 6.0)  # ends of the axis at most, in margins; what lies beyond ends in an arrow

@@ -27,15 +27,6 @@ from scotoma.numbers.estimate import inverse_link, link
 from scotoma.verdict.evidence import AuditRows, known, read_estimate
 from scotoma.verdict.question import Bound, LevelSpread, Question, Side, unanswered
 
-__all__ = [
-    "NO_ATTRIBUTES",
-    "level_questions",
-    "level_rows",
-    "mean_of_runs",
-    "next_run",
-    "spread_of",
-]
-
 NOT_HELD = "the audit does not hold {} of every member; run the audit again"
 NO_ATTRIBUTES = "the audit has no such groups"
 # Attribute, group, words, numbers by what they are, and value and standard error of each model.

@@ -9,8 +9,6 @@ import math
 
 from scotoma.numbers.enough import FEW
 
-__all__ = ["clearing_margin", "sampling_margin", "why_too_small"]
-
 
 def sampling_margin(rate: float, n: int) -> float:
     """Compute two standard errors of a dense rate: what another test set moves it by anyway.

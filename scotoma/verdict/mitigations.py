@@ -6,8 +6,6 @@ from collections.abc import Collection
 
 from scotoma.audit import Audit
 
-__all__ = ["mitigations"]
-
 
 def mitigations(audit: Audit, failed: Collection[str]) -> str:
     """Name the techniques that fit, with what they need; empty where none does.

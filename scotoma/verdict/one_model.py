@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from scotoma.audit.document import FewModelsRow
 
-__all__ = ["one_model_trap"]
-
 DRAWS = 1_000  # of models, where not every choice of one is taken
 SIZES = (1, 2, 3, 5, 10, 20)  # models a side that are looked at
 NO_INTERVAL = (

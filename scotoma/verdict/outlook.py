@@ -18,8 +18,6 @@ from scotoma.power import chance_beyond
 from scotoma.verdict.evidence import null_if_nan
 from scotoma.verdict.question import Bound, LevelSpread, Question
 
-__all__ = ["MOST_MODELS", "outlook"]
-
 Numbers = npt.NDArray[np.int64]
 MOST_MODELS = 255  # of a population; a forecast never asks for more
 MOST_TIMES = 100  # as many examples as there are

@@ -14,8 +14,6 @@ from scotoma.audit.groups import RATE_NAMES
 from scotoma.numbers import Estimate, Variance
 from scotoma.verdict.evidence import Rise
 
-__all__ = ["Bound", "LevelSpread", "Question", "Side", "rise_question", "unanswered"]
-
 Kind = Literal["relative", "absolute", "score", "level"]
 Side = Literal["at least", "at most"]
 

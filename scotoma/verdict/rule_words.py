@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from scotoma.audit.groups import RATE_NAMES
-from scotoma.config.gate import (
+from scotoma.config.gate import GateRules, Rule
+from scotoma.config.gate_changes import (
     ChangedRule,
     ChangeRule,
     CieRule,
     ClassesRule,
-    GateRules,
-    LevelRule,
-    Rule,
+    ScoreRule,
     SincePreviousRule,
 )
-from scotoma.config.gate_changes import ScoreRule
-from scotoma.config.gate_levels import OF_LABELS
+from scotoma.config.gate_levels import OF_LABELS, LevelRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
-
-__all__ = ["certainty_words", "rule_words"]
 
 OVER = {"groups": "any group", "classes": "any class", "all": "all examples together"}
 BESIDE = {

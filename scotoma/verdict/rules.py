@@ -15,23 +15,22 @@ from scotoma.audit.base import At, Row
 from scotoma.audit.gate import Margins
 from scotoma.audit.groups import RATE_NAMES
 from scotoma.audit.robustness import ALL_KINDS
-from scotoma.config.gate import (
+from scotoma.config.gate import GateRules, Rule
+from scotoma.config.gate_changes import (
     ChangedRule,
     ChangeRule,
     CieRule,
     ClassesRule,
-    GateRules,
-    LevelRule,
-    Rule,
+    ScoreRule,
     SincePreviousRule,
     SlicesRule,
 )
-from scotoma.config.gate_changes import ScoreRule
 from scotoma.config.gate_groups import (
     refuse_rules_about_labels,
     refuse_rules_of_other_kind,
     refuse_unknown_groups,
 )
+from scotoma.config.gate_levels import LevelRule
 from scotoma.config.robustness import PicturesRule, RobustnessRule
 from scotoma.numbers import Estimate, heterogeneity, undefined
 from scotoma.numbers.enough import FEWEST_PICTURES, FEWEST_SCORES
@@ -40,8 +39,6 @@ from scotoma.verdict.levels import NO_ATTRIBUTES, level_questions, level_rows
 from scotoma.verdict.margins import clearing_margin, why_too_small
 from scotoma.verdict.question import Question, rise_question, unanswered
 from scotoma.verdict.since_previous import EXCESS, Before
-
-__all__ = ["KINDS", "questions"]
 
 MANY_CLASSES = 20  # above it classes are judged by the spread of their losses
 UNCONFIRMED = "slices.mode {} confirms no slice on other examples; slices.mode cover does"

@@ -12,8 +12,6 @@ from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
 from scotoma.verdict.mitigations import mitigations
 
-__all__ = ["scope_sentence", "variant_cells", "variant_columns", "verdict_section"]
-
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."
 

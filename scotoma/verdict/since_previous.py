@@ -18,11 +18,10 @@ from scotoma.audit import Audit, Quantity
 from scotoma.audit.base import At, Row, by_address
 from scotoma.audit.document import DENSE
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.config.gate import GateRules, SincePreviousRule
+from scotoma.config.gate import GateRules
+from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.numbers import Estimate, holm, undefined
 from scotoma.verdict.evidence import read_estimate
-
-__all__ = ["EXCESS", "Before", "Change", "changes", "judged", "rise_since"]
 
 Word = Literal["better", "worse", "undecided"]
 EXCESS = "cie_share_excess"

@@ -22,8 +22,6 @@ from scotoma.predictions.finished import FinishedAudit
 from scotoma.verdict.section import variant_cells, variant_columns
 from scotoma.verdict.since_previous import Change, changes, judged
 
-__all__ = ["Difference", "audit_difference", "changed_verdicts", "compare_audits", "sides_section"]
-
 ALPHA, LEVEL = 0.05, 0.95
 NO_LABELS = "the examples of a run have no labels"
 WORDS = {"error": "error", "fpr": "FPR", "fnr": "FNR", "cie_share_excess": "CIE excess"}

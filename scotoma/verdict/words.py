@@ -11,19 +11,6 @@ from scotoma.audit.gate import DecidingInterval, JudgedVariant, LevelTest, TestR
 from scotoma.printable import printable
 from scotoma.verdict.evidence import known
 
-__all__ = [
-    "admission_lines",
-    "amount",
-    "hangs_on",
-    "interval",
-    "level_words",
-    "scope_words",
-    "sentences",
-    "size_of",
-    "too_small",
-    "why",
-]
-
 NOTES = 8  # notes of admission that are listed; audit.json has them all
 SHOWN = 3  # tests named beside a verdict; gate.json has them all
 

@@ -15,8 +15,9 @@ from scipy import stats
 from scotoma.slices.judging.bootstrap import BootstrapLane
 from scotoma.slices.judging.tally import Cells
 from scotoma.slices.outcomes import SLICE_METRICS, Scored, prepare_outcome
+from scotoma.slices.search.coding import Predicate
 from scotoma.slices.search.lattice import blocks, candidates, feature_subsets
-from scotoma.slices.search.predicates import Encoded, Predicate
+from scotoma.slices.search.predicates import Encoded
 from scotoma.slices.search.priority import nonempty_rate
 from scotoma.slices.search.strategies import SearchPlan, search_in_memory
 from scotoma.slices.search.sweep import Budget, Hits

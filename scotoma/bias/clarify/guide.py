@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from scotoma.bias.clarify.table import METRICS
 from scotoma.document import Document, Facts, Section
 
-__all__ = ["GUIDE", "Concern", "guide_document"]
-
 
 @dataclass(frozen=True)
 class Concern:

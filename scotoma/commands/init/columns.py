@@ -13,15 +13,6 @@ import polars as pl
 from scotoma.answers.groups import kind_of_values
 from scotoma.answers.values import is_plain, read_values
 
-__all__ = [
-    "Attributes",
-    "attribute",
-    "guessed_attributes",
-    "guessed_key",
-    "guessed_label",
-    "guessed_split",
-]
-
 LABELS = ("label", "target", "class", "y", "digit", "category")
 IDS = ("example_id", "image", "id", "file", "filename", "path", "name", "key", "index")
 SPLITS = (

@@ -9,8 +9,6 @@ import typer
 
 from scotoma.commands.shared import options
 
-__all__ = ["init"]
-
 
 def init(
     table: options.Table,

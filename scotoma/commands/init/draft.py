@@ -48,8 +48,6 @@ from scotoma.sources.onnx import OnnxSource
 from scotoma.steps.plan import require_sound
 from scotoma.storage.files import written
 
-__all__ = ["Draft", "draft", "run_init"]
-
 MOST_LABELS = 12  # that are crossed with an attribute in the draft
 MOST_CROSSED = 5  # values of an attribute in the drafted intersection, a missing one too
 PATHS = ("files", "examples", "images", "attributes", "models")  # of source, in the draft

@@ -20,15 +20,6 @@ from scotoma.printable import listed, quoted
 from scotoma.readers.columns import columns
 from scotoma.readers.tables import read_table
 
-__all__ = [
-    "baseline_of",
-    "file_columns",
-    "model_input",
-    "onnx_variants",
-    "prediction_columns",
-    "variants_of",
-]
-
 BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
 Lines = tuple[str, ...]
 PIXELS = (  # below a draft whose models say nothing of them

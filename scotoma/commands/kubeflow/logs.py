@@ -6,8 +6,6 @@ from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import KubeflowOptions
 from scotoma.printable import printable
 
-__all__ = ["LogsOptions", "logs"]
-
 
 class LogsOptions(KubeflowOptions):
     """Whose logs are printed."""

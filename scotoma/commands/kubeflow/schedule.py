@@ -11,8 +11,6 @@ from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import SentOptions
 from scotoma.errors import ConfigError
 
-__all__ = ["ScheduleOptions", "schedule"]
-
 
 class ScheduleOptions(SentOptions):
     """What is repeated, and where its audits are stored."""

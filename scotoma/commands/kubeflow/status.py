@@ -9,8 +9,6 @@ from pydantic import model_validator
 from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import WaitOptions
 
-__all__ = ["StatusOptions", "status"]
-
 
 class StatusOptions(WaitOptions):
     """Which run is shown."""

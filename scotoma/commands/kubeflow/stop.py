@@ -5,8 +5,6 @@ from __future__ import annotations
 from scotoma.commands.asking import Answer, argument
 from scotoma.commands.kubeflow import KubeflowOptions
 
-__all__ = ["StopOptions", "stop"]
-
 
 class StopOptions(KubeflowOptions):
     """Which run is stopped."""

@@ -10,8 +10,6 @@ from scotoma.commands.asking import Answer, argument, option
 from scotoma.commands.kubeflow import SentOptions, WaitOptions
 from scotoma.errors import ConfigError
 
-__all__ = ["SubmitOptions", "submit"]
-
 RESUMING = {"resume", "endpoint", "namespace", "wait", "json_", "markdown", "html", "quiet"}
 COMPILING = {"config", "dry_run", "rules", "seed", "data", "deterministic", "json_", "quiet"}
 

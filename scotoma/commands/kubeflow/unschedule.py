@@ -7,8 +7,6 @@ from pathlib import Path
 from scotoma.commands.asking import Answer, argument
 from scotoma.commands.kubeflow import KubeflowOptions
 
-__all__ = ["UnscheduleOptions", "unschedule"]
-
 
 class UnscheduleOptions(KubeflowOptions):
     """Which schedule is removed."""

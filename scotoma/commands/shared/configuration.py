@@ -10,8 +10,6 @@ from scotoma.config import Config, default_config, load_config
 from scotoma.config.own_code import code_allowed
 from scotoma.errors import ConfigError
 
-__all__ = ["configuration", "own_code"]
-
 
 def configuration(
     path: Path | None,

@@ -7,10 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "AllowCode", "AsOf", "ConfidenceLevel", "FinishedRun", "Json", "Quiet", "Rules", "Table",
-]  # fmt: skip
-
 FinishedRun = Annotated[
     str, typer.Argument(help="Folder of a finished audit, or s3://BUCKET/PREFIX.")
 ]

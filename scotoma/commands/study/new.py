@@ -7,8 +7,6 @@ from typing import Literal
 
 from scotoma.commands.asking import Answer, Options, argument, option
 
-__all__ = ["NewStudyOptions", "new"]
-
 
 class NewStudyOptions(Options):
     """The plan of a study."""

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from scotoma.commands.asking import Answer, Options, argument
 
-__all__ = ["StudyResultOptions", "result"]
-
 
 class StudyResultOptions(Options):
     """Which answers are analysed."""

@@ -24,9 +24,6 @@ from scotoma.mitigation.decide.rule import (
 )
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = ["Argmax", "Count", "Ensemble", "JointSum", "OwnHead", "PriorMaximum", "PriorSum"]
-__all__ += ["SumOfHeads", "groups_and_classes", "pair_scores"]
-
 Count = Annotated[int, Field(ge=1)]
 
 

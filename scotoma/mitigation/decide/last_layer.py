@@ -18,8 +18,6 @@ from scotoma.mitigation.decide.rule import EqualRows, Needs, Rule, cell_counts, 
 from scotoma.mitigation.held_out import judged_half
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = ["LastLayer"]
-
 DRAWS = 10
 MAX_ITERATIONS = 10_000
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # inverse ones, the strongest first

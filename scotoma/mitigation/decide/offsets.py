@@ -18,8 +18,6 @@ from scotoma.mitigation.decide.rule import (
 )
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = ["Offsets"]
-
 SHARPNESS = (1e-3, 1e3)
 
 

@@ -18,8 +18,6 @@ from scotoma.mitigation.decide.heads import Count, groups_and_classes, pair_scor
 from scotoma.mitigation.decide.rule import Needs, Rule, check_groups
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = ["Balanced", "NotBalancedWarning", "ReduceAmplification"]
-
 SWEEPS = 100
 STEP, PUBLISHED_STEP = 0.003, 3.0
 ROUNDING = 1e-9

@@ -12,8 +12,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = ["EqualRows", "Needs", "Rule", "cell_counts", "check_groups", "check_scores"]
-
 
 def _equal_rows(table: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
     if len(widths := {len(row) for row in table}) != 1 or not widths.pop():

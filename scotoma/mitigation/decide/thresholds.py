@@ -17,16 +17,6 @@ from scotoma.errors import DataError
 from scotoma.mitigation.decide.rule import Needs, Rule, cell_counts, check_groups
 from scotoma.numbers.inputs import Array, Floats, Ints
 
-__all__ = [
-    "Equal",
-    "GroupThresholds",
-    "RocHull",
-    "Thresholds",
-    "margins",
-    "roc_hull",
-]
-
-
 Equal = Literal["true positive rate", "odds"]
 Share = Annotated[float, Field(ge=0, le=1)]
 TIE = 1e-12  # objectives this near are equal, and the lowest rate is taken

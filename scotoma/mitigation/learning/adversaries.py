@@ -9,18 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = [
-    "adversarial_loss",
-    "fresh_adversary",
-    "group_adversary",
-    "label_weights",
-    "linear_head",
-    "projected",
-    "reverse_gradient",
-    "weighted_binary_loss",
-]
-
-
 FLAT = 1e-5  # norm of a gradient from which nothing is projected
 
 

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = [
-    "excess_multipliers",
-    "group_weights",
-    "lagrange_multipliers",
-    "remember_batch",
-    "remembered_accuracy",
-]
-
 
 def group_weights(weights: torch.Tensor, losses: torch.Tensor, rate: float) -> torch.Tensor:
     """Raise the weights of groups by their losses: the inner step of Group DRO.

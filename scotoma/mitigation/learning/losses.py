@@ -5,18 +5,6 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-__all__ = [
-    "cell_losses",
-    "confusion",
-    "distillation",
-    "each_cross_entropy",
-    "head_cross_entropy",
-    "joint_cross_entropy",
-    "lagrangian",
-    "pair_means",
-    "squared_gap",
-]
-
 
 def each_cross_entropy(
     scores: torch.Tensor, classes: torch.Tensor, *, label_smoothing: float = 0.0

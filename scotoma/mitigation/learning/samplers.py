@@ -7,19 +7,6 @@ from numpy.typing import NDArray
 
 from scotoma.numbers.inputs import Flags, Ints
 
-__all__ = [
-    "balanced_batch",
-    "balanced_draw",
-    "balanced_halves",
-    "cell_sizes",
-    "ratio_rows",
-    "ratio_subset",
-    "repeated_rows",
-    "rows_with_repeats",
-    "size_matched_subset",
-    "subsampled_rows",
-]
-
 # Streams of a seed, apart from those of data order and augmentation.
 SUBSAMPLE, DRAW, SIZE_MATCHED = 2**34, 2**35, 2**36
 

@@ -13,8 +13,6 @@ import polars as pl
 from scotoma.errors import DataError
 from scotoma.slices.search.coding import ByteCodes, Coding, Predicate, encode_column
 
-__all__ = ["Encoded", "Predicate", "as_frame", "codings", "encode"]
-
 MOST_CATEGORIES = 250  # with "the rest" and "missing" the codes of a feature still fit a byte
 
 

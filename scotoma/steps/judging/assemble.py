@@ -26,8 +26,6 @@ from scotoma.steps.judging.previous import setup_digest
 from scotoma.steps.measures.scored import SHOWN
 from scotoma.storage.files import file_digest
 
-__all__ = ["UNLABELLED", "assemble", "audited_header", "classified"]
-
 UNLABELLED = (
     "The examples have no labels: accuracy, error rates of groups and classes, gaps and all that "
     "needs labels are not measured."

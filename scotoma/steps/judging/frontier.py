@@ -9,8 +9,6 @@ from scotoma.audit import Audit, GateResult
 from scotoma.audit.frontier import FrontierRow, WorstRate
 from scotoma.audit.worst_change import worst_change
 
-__all__ = ["frontier_rows"]
-
 
 def frontier_rows(
     audit: Audit, gate: GateResult, costs: Mapping[str, dict[str, Any]]

@@ -11,7 +11,8 @@ from scotoma import storage
 from scotoma.audit import parse_audit, read_audit, read_part, write_part
 from scotoma.audit.previous import Comparable, PreviousAudit
 from scotoma.config import Config
-from scotoma.config.gate import GateRules, SincePreviousRule
+from scotoma.config.gate import GateRules
+from scotoma.config.gate_changes import SincePreviousRule
 from scotoma.datasets.parts import part_digest
 from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
@@ -19,16 +20,6 @@ from scotoma.run import Run, checksums
 from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.sources import read_sources
 from scotoma.storage.files import file_digest
-
-__all__ = [
-    "PREVIOUS",
-    "fetch_previous",
-    "leave_previous",
-    "margin_of",
-    "read_previous",
-    "setup_digest",
-    "with_previous",
-]
 
 PREVIOUS = "previous.json"
 MARGIN = 0.01  # where the configuration says no more than that it is asked

@@ -10,8 +10,6 @@ from scotoma.config.newest import Newest
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 
-__all__ = ["begin_run", "read_configuration", "read_rules"]
-
 
 def read_configuration(text: str) -> Config:
     """Read the configuration that a pipeline holds; it may still ask for the newest input."""

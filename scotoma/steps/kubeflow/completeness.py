@@ -7,8 +7,6 @@ from scotoma.run.records import read_record
 from scotoma.run.shards import shards
 from scotoma.steps.table import STEPS, Step, skipped_steps
 
-__all__ = ["first_unfinished"]
-
 
 def first_unfinished(run: Run, shard_count: int) -> str:
     """Name the first step of an audit that has not ended.

@@ -19,8 +19,6 @@ from scotoma.steps.kubeflow.schedule import SKIPPED, place_of
 from scotoma.steps.runner import leave_error
 from scotoma.steps.table import STEPS
 
-__all__ = ["record_failure"]
-
 # What Kubeflow says to the exit step of a run that was terminated; and of one with nothing to do.
 CANCELLED = "RUNNING"
 

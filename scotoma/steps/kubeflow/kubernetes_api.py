@@ -8,8 +8,6 @@ from typing import Any
 
 from scotoma.errors import ConfigError
 
-__all__ = ["TIMEOUTS_S", "kubernetes_api"]
-
 TIMEOUTS_S = (3.0, 5.0)
 KUBEFLOW = "kubeflow"  # the namespace of an installation without users
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

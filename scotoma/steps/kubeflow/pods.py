@@ -14,8 +14,6 @@ from typing import Any
 from scotoma.steps.kubeflow.kubernetes_api import TIMEOUTS_S, kubernetes_api
 from scotoma.steps.table import HEAVY
 
-__all__ = ["UNEXPLAINED", "Pod", "pods_of", "why_ended"]
-
 UNEXPLAINED = "ended without saying why"  # what is said of a step where nothing else is known
 STARTING = ("ContainerCreating", "PodInitializing")
 ORDINARY = ("Completed", "Error")  # of a container: its step says more

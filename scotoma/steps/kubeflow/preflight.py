@@ -16,8 +16,6 @@ from scotoma.run.mirror import Mirror, local_folder
 from scotoma.run.step_logs import FOLDER
 from scotoma.steps.kubeflow.begin import read_configuration
 
-__all__ = ["preflight", "record_of"]
-
 
 def record_of(run_uri: str, part: str) -> str:
     """The place of a part's record.

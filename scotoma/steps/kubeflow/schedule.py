@@ -25,8 +25,6 @@ from scotoma.steps.inputs import look, resolved
 from scotoma.steps.kubeflow.begin import begin_run, read_configuration, read_rules
 from scotoma.steps.runner import error_recorded
 
-__all__ = ["NOTHING", "SKIPPED", "begin", "place_of", "remember"]
-
 NOTHING = "nothing"  # to do; an empty text is easily lost between steps
 SKIPPED = "skipped.json"  # in the place of an audit that had nothing to do
 

@@ -9,8 +9,6 @@ from scotoma.audit import GateResult, read_audit, read_part
 from scotoma.run import Run
 from scotoma.tracking import scalar_metrics
 
-__all__ = ["show"]
-
 
 def show(
     run: Run, files: Mapping[str, str], metrics: MutableMapping[str, float] | None = None

@@ -21,8 +21,6 @@ from scotoma.steps.measures.pairs import PopulationPair
 from scotoma.steps.measures.rates import MOST_CLASS_ROWS, RateTable
 from scotoma.verdict.one_model import one_model_trap
 
-__all__ = ["RISK_LIMITS", "AgainstLabels"]
-
 RISK_LIMITS = {"relative": 0.2, "absolute": 0.005}  # of the default gate
 
 

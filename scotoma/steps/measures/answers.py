@@ -16,8 +16,6 @@ from scotoma.predictions import Predictions
 from scotoma.steps.measures.pairs import PopulationPair
 from scotoma.steps.measures.rates import LEVEL, change_row
 
-__all__ = ["constant_members", "own_digest", "unanswered_rows"]
-
 UNANSWERED = RateMetric("unanswered", None, "example without an answer", "examples")
 
 

@@ -19,8 +19,6 @@ from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
 from scotoma.steps.measures.facets import FacetPair, facet_pairs, facet_rows, strata_of
 
-__all__ = ["ClarifyMetrics", "metric_guide"]
-
 DATA = tuple(name for name, metric in METRICS.items() if metric.stage == "pre-training")
 NO_TRAINING = "the audit has no training examples; source.training names a table of them"
 MODELS = tuple(name for name in METRICS if name not in DATA)

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from scotoma.inference import MemberAnswers, Network, predict_members
 
-__all__ = ["BothDevices", "Differences"]
-
 EXAMPLES = 2048  # spread over the test images: a processor takes seconds for them
 
 

@@ -13,8 +13,6 @@ from scotoma.answers.group_keys import group_key, parse_group_key
 from scotoma.answers.groups import Groups
 from scotoma.datasets import AuditedExamples
 
-__all__ = ["REST", "FacetPair", "facet_pairs", "facet_rows", "groups_of", "strata_of"]
-
 REST = "the rest"
 
 

@@ -10,8 +10,6 @@ import polars as pl
 from scotoma.datasets import AuditedExamples
 from scotoma.slices.hashing import hash_ids
 
-__all__ = ["gallery_pairs"]
-
 PAIRS = 200  # CIEs of a variant, each beside a non-CIE of its class
 CARD = (
     "example_id", "label", "dense_modal", "dense_votes", "compressed_modal", "compressed_votes",

@@ -17,8 +17,6 @@ from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Number, Units
 from scotoma.steps.measures.facets import REST, groups_of
 
-__all__ = ["gap_rows"]
-
 
 def gap_rows(
     examples: AuditedExamples,

@@ -20,8 +20,6 @@ from scotoma.steps.measures.rates import MOST_CLASS_ROWS
 from scotoma.steps.measures.run_to_run import FairnessOfRuns, LabelRows
 from scotoma.steps.measures.several_labels import WholeExamples
 
-__all__ = ["Harms"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Harms:

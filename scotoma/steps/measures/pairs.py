@@ -20,18 +20,6 @@ from scotoma.predictions import PredictionFile, Predictions
 from scotoma.processes import map_in_order
 from scotoma.run import Run
 
-__all__ = [
-    "PopulationPair",
-    "as_answered",
-    "as_examples",
-    "as_wrong",
-    "comparisons",
-    "measure_inputs",
-    "measure_variants",
-    "read_predictions",
-    "read_test_examples",
-]
-
 AT_ONCE = 2  # variants that are measured side by side; each more holds as much memory again
 Measured = TypeVar("Measured")
 

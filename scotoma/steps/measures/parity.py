@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from scotoma.datasets import AuditedExamples
     from scotoma.predictions import Predictions
 
-__all__ = ["exported_from", "network_predictions", "parity", "parity_inputs"]
-
 
 def exported_from(config: Config) -> dict[str, str]:
     """Name the trained variant behind every variant that the audit exports.

@@ -17,23 +17,12 @@ from scotoma.audit.rows import NUMBERS, SCHEMA, audit_rows, stored_rows
 from scotoma.bias.counting import RateMetric, metrics, words_of
 from scotoma.bias.results import GroupChange
 from scotoma.bias.subgroup import change_list
-from scotoma.config.gate import ChangeRule, GateRules
+from scotoma.config.gate import GateRules
+from scotoma.config.gate_changes import ChangeRule
 from scotoma.errors import DataError
 from scotoma.numbers import ChangeEvidence, Variance
 from scotoma.run.mirror import Mirror
 from scotoma.storage.files import file_digest, written
-
-__all__ = [
-    "LEVEL",
-    "MOST_CLASS_ROWS",
-    "MOST_JUDGED",
-    "RateTable",
-    "change_row",
-    "class_rates_asked",
-    "with_class_rates",
-    "write_numbers",
-    "write_rates",
-]
 
 LEVEL = 0.95
 CELLS_AT_ONCE = 50_000  # rates that are laid out at a time: 100 MB

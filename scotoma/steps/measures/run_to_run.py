@@ -17,8 +17,6 @@ from scotoma.numbers import Estimate, undefined
 from scotoma.runs import compare_runs, spread
 from scotoma.runs.effects import bare
 
-__all__ = ["FairnessOfRuns", "LabelRows"]
-
 Measured = Mapping[tuple[str, str], MemberFairness]
 
 

@@ -23,7 +23,6 @@ from scotoma.sources.contract import Score
 if TYPE_CHECKING:
     from scotoma.comparison.means import MeanChange, ScoreTable
 
-__all__ = ["SHOWN", "changed_scores", "is_scored", "mean_sections", "score_pairs", "slice_question"]
 
 SHARES = (0.1, 0.5, 0.9)  # quantiles
 SHOWN = 20  # examples that audit.json describes

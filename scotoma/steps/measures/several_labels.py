@@ -21,8 +21,6 @@ from scotoma.numbers import COMPRESSED, DENSE, Estimate, Number, undefined
 from scotoma.predictions import Predictions
 from scotoma.steps.measures.pairs import PopulationPair
 
-__all__ = ["WholeExamples"]
-
 
 @dataclass(frozen=True, eq=False)
 class WholeExamples:
