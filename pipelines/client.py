@@ -12,22 +12,24 @@ import json
 import os
 import re
 import time
+import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import yaml
+
 from scotoma import storage
 from scotoma.config import Kubeflow
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.extras import needs
+from scotoma.pipelines import faults
 from scotoma.pipelines.ending import end_at_once
 from scotoma.pipelines.faults import NotThere, patiently
-from scotoma.pipelines.login import client_of
 from scotoma.pipelines.progress import ENDED, Progress, progress_of, run_place
-from scotoma.pipelines.scheduled_runs import complete_run
 from scotoma.pipelines.uploads import (
     filter_by_name,
     first,
@@ -324,3 +326,86 @@ def _id(text: str) -> str:
         f"the id of a run is letters and digits such as {uuid.UUID(int=0)}, got {text!r}; "
         "`scotoma kubeflow submit` prints it"
     )
+
+
+def client_of(endpoint: str) -> Any:
+    """Make a client of KFP's API with the credentials of the environment or of this pod.
+
+    The token is SCOTOMA_KFP_TOKEN, else a service account's, from the file that
+    KF_PIPELINES_SA_TOKEN_PATH names or from the kubelet's. SCOTOMA_KFP_COOKIE is sent too.
+
+    Raises:
+        ConfigError: KF_PIPELINES_SA_TOKEN_PATH names no file.
+    """
+    import kfp_server_api as api
+    from kfp.client import KF_PIPELINES_SA_TOKEN_ENV, KF_PIPELINES_SA_TOKEN_PATH
+    from kfp.client.set_volume_credentials import ServiceAccountTokenVolumeCredentials
+
+    settings = api.Configuration(host=endpoint)
+    settings.retries = False  # `patiently` repeats; a redirect leads to a login page
+    settings.ssl_ca_cert = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
+    host, scheme = urlsplit(endpoint).netloc, urlsplit(endpoint).scheme
+    if not urllib.request.proxy_bypass(host):
+        settings.proxy = urllib.request.getproxies().get(scheme)
+    token_file = os.environ.get(KF_PIPELINES_SA_TOKEN_ENV) or KF_PIPELINES_SA_TOKEN_PATH
+    settings.api_key_prefix["authorization"] = "Bearer"
+    if token := os.environ.get("SCOTOMA_KFP_TOKEN"):
+        settings.api_key["authorization"] = token.strip()
+    elif Path(token_file).is_file():
+        # Read again for each request: the kubelet renews it.
+        credentials = ServiceAccountTokenVolumeCredentials(token_file)
+        credentials.refresh_api_key_hook(settings)
+        settings.refresh_api_key_hook = credentials.refresh_api_key_hook
+    elif os.environ.get(KF_PIPELINES_SA_TOKEN_ENV):
+        raise ConfigError(
+            f"{KF_PIPELINES_SA_TOKEN_ENV} must name a file with a token, got {token_file}; correct "
+            "it, or set SCOTOMA_KFP_TOKEN"
+        )
+
+    class Client(api.ApiClient):  # type: ignore[misc]
+        """A client that waits for no answer for ever, and reads none of another server."""
+
+        def deserialize(self, response: Any, response_type: Any) -> Any:
+            answer = super().deserialize(response, response_type)
+            if fields := getattr(answer, "attribute_map", None):
+                told = json.loads(response.data)
+                if told and not {*told} & {*fields.values()}:
+                    raise faults.Foreign
+            return answer
+
+        def request(self, *arguments: Any, **options: Any) -> Any:
+            options["_request_timeout"] = options.get("_request_timeout") or faults.TIMEOUTS_S
+            return super().request(*arguments, **options)
+
+    return Client(settings, cookie=os.environ.get("SCOTOMA_KFP_COOKIE"))
+
+
+def complete_run(run: Any, spec: Mapping[str, Any]) -> None:
+    """Give a run the parameters of its pipeline, and the name of its project and day.
+
+    Args:
+        run: As KFP's client answers it; one that no schedule started keeps its name.
+        spec: Its compiled pipeline; empty if Kubeflow no longer has it.
+    """
+    import kfp_server_api as api
+
+    root = spec.get("root", {})
+    inputs = root.get("inputDefinitions", {}).get("parameters", {})
+    defaults = {name: one["defaultValue"] for name, one in inputs.items() if "defaultValue" in one}
+    if run.runtime_config is None:
+        run.runtime_config = api.V2beta1RuntimeConfig()
+    run.runtime_config.parameters = defaults | (run.runtime_config.parameters or {})
+    if run.recurring_run_id and (project := _project(root)):
+        run.display_name = f"{project} {run.created_at:%Y-%m-%d}"
+
+
+def _project(root: Mapping[str, Any]) -> str:
+    """The project in the configuration that the exit step is given; empty if there is none."""
+    for task in root.get("dag", {}).get("tasks", {}).values():
+        config = task.get("inputs", {}).get("parameters", {}).get("config", {})
+        text = config.get("runtimeValue", {}).get("constant", "")
+        try:
+            return str(yaml.safe_load(text)["project"])
+        except (yaml.YAMLError, TypeError, KeyError):
+            continue
+    return ""

@@ -21,7 +21,7 @@ from scotoma.predictions import PredictionFile
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps import verdict as judging
-from scotoma.steps.measures.answers import constant_members
+from scotoma.steps.measures.harms import constant_members
 from scotoma.steps.predict import predict
 from scotoma.steps.prepare import prepare
 from scotoma.steps.quantize import quantize

@@ -17,10 +17,8 @@ from scotoma.inference import scores_onnx
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.compress import compress
 from scotoma.quantization.float32_layers import float32_layers
-from scotoma.quantization.graphs import export_graph, fold
-from scotoma.quantization.sequential_graph import sequential_graph
-from scotoma.training.models import build_model
-from scotoma.training.residual_networks import wide_resnet
+from scotoma.quantization.graphs import export_graph, fold, sequential_graph
+from scotoma.training.models import build_model, wide_resnet
 from tests.networks import numpy_weights
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,7 @@ from scotoma.quantization.calibration import calibrated_tensors, value_ranges
 from scotoma.quantization.compress import compress
 from scotoma.quantization.graphs import export_graph
 from scotoma.quantization.int8_static import OPERATORS, StaticPlan, plan_static, quantize_static
-from scotoma.training.models import build_model
-from scotoma.training.residual_networks import wide_resnet
+from scotoma.training.models import build_model, wide_resnet
 from tests.networks import numpy_weights
 
 pytestmark = pytest.mark.slow

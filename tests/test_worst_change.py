@@ -28,7 +28,7 @@ from scotoma.impact.groups_section import whom
 from scotoma.numbers.enough import FEW
 from scotoma.report.summary import summary
 from scotoma.steps.judging.frontier import frontier_rows
-from scotoma.tracking.timeline import audited
+from scotoma.tracking.trend import audited
 from scotoma.verdict.section import verdict_section
 from tests.audits import gate_file, whole
 from tests.sections import table, texts

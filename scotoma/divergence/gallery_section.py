@@ -8,7 +8,6 @@ from scotoma.answers.group_keys import group_key
 from scotoma.audit import Audit
 from scotoma.audit.document import AuditedVariant, GalleryCard, GalleryPair
 from scotoma.audit.findings import Findings
-from scotoma.divergence.example_texts import Texts
 from scotoma.divergence.section import beyond_noise
 from scotoma.document import (
     Album,
@@ -23,6 +22,7 @@ from scotoma.document import (
     Table,
     show,
 )
+from scotoma.predictions.reruns import example_of_row
 
 Gallery = Mapping[str, Sequence[GalleryPair]]
 
@@ -291,3 +291,47 @@ def _numbered(texts: Sequence[str]) -> list[tuple[str, str]]:
 def _ranks(gallery: Gallery) -> Iterator[tuple[int, str]]:
     for rank in range(max(map(len, gallery.values()), default=0)):
         yield from ((rank, name) for name, pairs in gallery.items() if rank < len(pairs))
+
+
+LONGEST = 4_000  # characters of one text; the rest is left out, and says so
+BUDGET = 600_000  # characters of all texts of a page
+
+Titled = tuple[tuple[str, str], ...]
+
+
+class Texts:
+    """Hands out the texts of examples until the budget is spent.
+
+    >>> texts = Texts({("int8", "q1"): (("Question", "2 + 2?"), ("Answer", ""))})
+    >>> texts.take("int8", "q1"), texts.take("int8", "q2")
+    ((('Question', '2 + 2?'),), ())
+    """
+
+    def __init__(
+        self, texts: Mapping[tuple[str, str], Titled] | None = None, budget: int = BUDGET
+    ) -> None:
+        """Hold the texts by variant and example id."""
+        self._texts = texts or {}
+        self._left = budget  # characters
+
+    def take(self, variant: str, example_id: str) -> Titled:
+        """The titled texts of an example that are not empty; of a rerun those of its example."""
+        rows = self._texts.get((variant, example_id))
+        if rows is None:
+            rows = self._texts.get((variant, example_of_row(example_id)), ())
+        shown = tuple((title, _cut(text)) for title, text in rows if text)
+        size = sum(len(text) for _, text in shown)
+        if size > self._left:
+            return ()
+        self._left -= size
+        return shown
+
+
+def _cut(text: str) -> str:
+    """Cut a text that is too long.
+
+    >>> _cut("a" * 4_100)[-24:]
+    'a… (100 more characters)'
+    """
+    more = len(text) - LONGEST
+    return text if more <= 0 else f"{text[:LONGEST]}… ({more:,} more characters)"

@@ -9,15 +9,14 @@ from typing import Any
 from scotoma.audit import read_gate
 from scotoma.audit.document import DENSE
 from scotoma.errors import ConfigError
-from scotoma.evidence import Release
-from scotoma.evidence.card import card_section
 from scotoma.evidence.cyclonedx import bill_of_materials
 from scotoma.evidence.dossier import dossier
 from scotoma.evidence.envelope import private_key, sealed_envelope
 from scotoma.evidence.in_toto import PAYLOAD_TYPE, verdict_statement
-from scotoma.evidence.release import ModelFile
+from scotoma.evidence.release import ModelFile, Release
 from scotoma.predictions.finished import FinishedAudit
-from scotoma.printable import printable
+from scotoma.printable import code_span, printable
+from scotoma.report.model_card import model_card
 from scotoma.run import Run
 from scotoma.run.records import read_json
 from scotoma.storage.files import file_digest, written
@@ -160,3 +159,22 @@ def _json(value: Any) -> str:
 def _write(path: Path, content: bytes) -> None:
     with written(path) as temporary:
         temporary.write_bytes(content)
+
+
+def card_section(release: Release) -> str:
+    """Write the section of a model card about this model: the audit's table, bound to the file.
+
+    Args:
+        release: The model and its audit.
+
+    Returns:
+        Markdown in which names are code, so that nothing in them is markup.
+    """
+    model = release.model
+    return (
+        f"{model_card(release.audit, release.gate)}\n"
+        f"This model: {code_span(model.name)}, variant {code_span(release.variant.name)}, "
+        f"SHA-256 `{model.sha256}`. {release.binding} Verdict of the variant: "
+        f"{release.judged.verdict} ({release.day}); audit.json has SHA-256 "
+        f"`{release.audit_sha256}`.\n"
+    )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
 import onnx
 import torch
-from onnx import shape_inference
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+from torch import nn
 from torch.fx.experimental.optimization import fuse, matches_module_pattern
 
+from scotoma._version import __version__
 from scotoma.quantization.architecture import INPUT, OPSET, OUTPUT, Architecture, Folded
-from scotoma.quantization.sequential_graph import sequential_graph
 
 # What torch.fx folds.
 PATTERNS = [
@@ -112,3 +116,109 @@ def _exported(model: torch.nn.Module, images: torch.Tensor, *, optimize: bool) -
     for part in (graph, graph.graph, *graph.graph.node, *graph.graph.initializer):
         del part.metadata_props[:]
     return graph
+
+
+IR_VERSION = 10  # of opset 21
+
+
+class _Node(NamedTuple):
+    """One layer as a node: its operator, its attributes, and the shape of a Reshape."""
+
+    operator: str
+    attributes: dict[str, Any]
+    shape: tuple[int, ...] = ()  # of Reshape, which takes it as an input
+
+
+def sequential_graph(model: nn.Module, images: torch.Tensor) -> onnx.ModelProto | None:
+    """Write the graph of a network whose layers are called one after the other.
+
+    Args:
+        model: Result of `graphs.fold`.
+        images: A batch of normalised images, float32, shape (B, 3, H, W).
+
+    Returns:
+        The graph of `torch.onnx.export`, but for the names of activations; None where the network
+        has other layers than convolution, ReLU, even pooling, flattening and linear.
+    """
+    layers = _chain(model)
+    if layers is None:
+        return None
+    nodes, held, active, tensor = [], dict(model.state_dict()), images, INPUT
+    for place, (name, layer) in enumerate(layers, 1):
+        with torch.inference_mode():
+            output = layer(active)
+        node = _node(layer, active, output)
+        if node is None:
+            return None
+        inputs = [tensor, *(f"{name}.{own}" for own, _ in layer.named_parameters())]
+        if node.shape:
+            held[f"{name}.shape"] = torch.tensor(node.shape)
+            inputs.append(f"{name}.shape")
+        tensor = OUTPUT if place == len(layers) else f"{name}.made"
+        nodes.append(helper.make_node(node.operator, inputs, [tensor], name, **node.attributes))
+        active = output
+    ends = [
+        helper.make_tensor_value_info(end, TensorProto.FLOAT, ["batch", *values.shape[1:]])
+        for end, values in ((INPUT, images), (OUTPUT, active))
+    ]
+    numbers = [numpy_helper.from_array(np.asarray(held[name]), name) for name in held]
+    return helper.make_model(
+        helper.make_graph(nodes, "network", ends[:1], ends[1:], numbers),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="scotoma",
+        producer_version=__version__,
+    )
+
+
+def _chain(model: nn.Module) -> list[tuple[str, nn.Module]] | None:
+    """List the layers by name, if each takes the output of the one before it and nothing else."""
+    if not isinstance(model, torch.fx.GraphModule):
+        return None
+    first, *calls, last = model.graph.nodes
+    for before, node in zip([first, *calls], [*calls, last], strict=True):
+        kind = "output" if node is last else "call_module"
+        if node.op != kind or node.args != (before,) or node.kwargs:
+            return None
+    return [(node.target, model.get_submodule(node.target)) for node in calls]
+
+
+def _node(layer: Any, active: torch.Tensor, output: torch.Tensor) -> _Node | None:
+    """Translate a layer to a node, from its input and its output; None for any other."""
+    kind = type(layer)  # a subclass may do something else
+    if kind is nn.Conv2d and layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
+        return _Node(
+            "Conv",
+            {
+                "auto_pad": "NOTSET",
+                "dilations": layer.dilation,
+                "group": layer.groups,
+                "kernel_shape": layer.kernel_size,
+                "pads": layer.padding * 2,
+                "strides": layer.stride,
+            },
+        )
+    if kind is nn.ReLU:
+        return _Node("Relu", {})
+    if kind is nn.AdaptiveAvgPool2d:
+        height, width = active.shape[2:]
+        rows, columns = output.shape[2:]
+        if height % rows or width % columns:
+            return None
+        window = (height // rows, width // columns)
+        return _Node(
+            "AveragePool",
+            {
+                "auto_pad": "NOTSET",
+                "ceil_mode": 0,
+                "count_include_pad": 1,
+                "kernel_shape": window,
+                "pads": (0, 0, 0, 0),
+                "strides": window,
+            },
+        )
+    if kind is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
+        return _Node("Reshape", {"allowzero": 1}, (-1, output.shape[1]))
+    if kind is nn.Linear:
+        return _Node("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1})
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scotoma.audit import Audit
 from scotoma.audit.findings import Findings
 from scotoma.audit.gate import GateResult, JudgedVariant
@@ -10,7 +12,6 @@ from scotoma.document import Cell, Column, Noted, Section, Table, complement, sh
 from scotoma.impact.scores_section import scored_cells, scored_columns
 from scotoma.numbers import FEW_RUNS
 from scotoma.verdict.advice import next_steps, to_do, verdict_sentence
-from scotoma.verdict.mitigations import mitigations
 
 FEW_MEMBERS = 5  # below it CIE counts are unstable
 NOT_JUDGED = "No gate was applied to this audit. scotoma gate RUN judges it."
@@ -166,3 +167,34 @@ def _affected(audit: Audit, variant: str) -> Cell:
         return "no group's change can be estimated"
     n = show(row.absolute.n).value
     return Noted(row.absolute, f"{affected_words(audit, row)}; n {n}")
+
+
+def mitigations(audit: Audit, failed: Collection[str]) -> str:
+    """Name the techniques that fit, with what they need; empty where none does.
+
+    Args:
+        audit: The audit.
+        failed: Names of the variants that fail.
+    """
+    kinds = {variant.kind for variant in audit.variants}
+    trained, models = not kinds & {"onnx", "predictions"}, "predictions" not in kinds
+    grouped = any(group.key != "all" for group in audit.groups)
+    binary = len(audit.examples.classes) == 2
+    ways = []
+    if audit.labelled and grouped and models and audit.labels is None:
+        ways.append("dfr (no groups when it decides)")
+    if audit.labelled and grouped and (audit.labels is None or binary):
+        rule, kept = ("thresholds", "true") if binary else ("offsets", "full")
+        scores = "" if trained else f"keep_scores: {kept}; "
+        ways.append(f"{rule} ({scores}groups at each decision)")
+    static = any(v.mode == "static" for v in audit.variants if v.name in failed)
+    int8 = any(v.kind == "int8" for v in audit.variants if v.name in failed)
+    external = any(v.kind == "onnx" and v.paired for v in audit.variants if v.name in failed)
+    text = ""
+    if ways:
+        text = f"Without training again: scotoma fix RUN --by {' or '.join(ways)}."
+    if static and grouped and trained:
+        text += " For int8-static, try calibration: group-balanced."
+    if audit.labelled and ((int8 and trained) or external):
+        text += " To leave layers of int8 in float32: scotoma fix RUN --by layers."
+    return text.strip()

@@ -24,10 +24,10 @@ from scotoma.corruptions import (
     family_of,
     profile,
 )
+from scotoma.corruptions.apply import generators
 from scotoma.corruptions.blur import disc, glass_blur, zoomed
 from scotoma.corruptions.formulas import FORMULAS
 from scotoma.corruptions.kinds import severity_tables
-from scotoma.corruptions.random_numbers import generators
 from scotoma.errors import ConfigError, DataError
 from tests.corruptions.references import drawn_image, write_frost
 

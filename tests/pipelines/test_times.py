@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scotoma.pipelines.times import Times, missed_times
+from scotoma.pipelines.schedules import Times, missed_times
 from tests.kfp_server.store import recorded
 
 UTC = datetime.UTC

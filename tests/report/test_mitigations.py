@@ -8,7 +8,7 @@ import pytest
 
 from scotoma.audit import Audit, read_audit
 from scotoma.verdict.advice import next_steps
-from scotoma.verdict.mitigations import mitigations
+from scotoma.verdict.section import mitigations
 from tests.report.drawing import gate_of
 
 WHOLE = Path(__file__).parents[1] / "fuzz" / "corpus" / "audit" / "whole.json"

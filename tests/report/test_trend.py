@@ -18,8 +18,7 @@ from scotoma.audit.logged import LoggedAudit
 from scotoma.document import Chart, Document
 from scotoma.document.charts import drawings
 from scotoma.document.html import html_page
-from scotoma.tracking.timeline import audited
-from scotoma.tracking.trend import draw_trend, trend_document
+from scotoma.tracking.trend import audited, draw_trend, trend_document
 from tests.audits import gate_file, whole
 from tests.report.reading import HOSTILE
 from tests.report.test_browser import opened

@@ -10,8 +10,8 @@ import pytest
 
 from scotoma import published
 from scotoma.numbers import COMPRESSED, DENSE, Units
-from scotoma.robustness.corruption_error import errors_over
 from scotoma.robustness.losses import SCALES, misled_pairs, variance_of_draws
+from scotoma.robustness.measure import errors_over
 from scotoma.robustness.other_sets import TwoSets, lost_elsewhere
 from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.right_answers import RightAnswers

@@ -10,7 +10,6 @@ import pytest
 
 from scotoma import published
 from scotoma.numbers import COMPRESSED, DENSE, Units
-from scotoma.robustness.corruption_error import corruption_error, relative_corruption_error
 from scotoma.robustness.distortion import structural_similarity
 from scotoma.robustness.losses import (
     SCALES,
@@ -20,6 +19,7 @@ from scotoma.robustness.losses import (
     group_tests,
     relative_robustness,
 )
+from scotoma.robustness.measure import corruption_error, relative_corruption_error
 from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.right_answers import Answered, RightAnswers
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scotoma.numbers import benjamini_hochberg, holm
+from scotoma.slices.judging.choose import newcombe
 from scotoma.slices.judging.correction import adjust
-from scotoma.slices.judging.exact import newcombe
 from scotoma.slices.judging.tails import hypergeometric_tail, sign_tail
 from tests.slices.searching import prepared
 

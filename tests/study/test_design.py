@@ -23,12 +23,12 @@ from scotoma.run import Run
 from scotoma.steps import study as design
 from scotoma.steps.study_population import population_of
 from scotoma.study.arms import Arms, choose_arms, matched_arms, mean_difference
-from scotoma.study.detectable import smallest_difference
 from scotoma.study.labels import most_confused, paper_labels, pooled_labels
 from scotoma.study.leak import contrast_leaks, machine_leak
 from scotoma.study.pictures import SIDE, displayed, encoding_of, padded
 from scotoma.study.plan import StudyFolder
 from scotoma.study.search import DRAWS, draw_arms
+from scotoma.study.text import smallest_difference
 from tests.commands import scotoma
 from tests.study.answering import answered, page_data
 from tests.study.conftest import new_study, picture

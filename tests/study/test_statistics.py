@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from scotoma.study.agreement import alpha, annotator_agreement, counts_of
+from scotoma.study.analysis import alpha, annotator_agreement, counts_of
 from scotoma.study.blinding import bang, effective_guesses, james, james_interval
-from scotoma.study.detectable import power, smallest_difference
 from scotoma.study.effects import (
     bootstrap_interval,
     difference,
@@ -20,6 +19,7 @@ from scotoma.study.effects import (
     weighted_share,
 )
 from scotoma.study.mixed_model import odds_ratio
+from scotoma.study.text import power, smallest_difference
 
 pytestmark = pytest.mark.slow
 

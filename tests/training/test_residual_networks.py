@@ -4,8 +4,7 @@ import pytest
 import torch
 import torchvision
 
-from scotoma.training.models import BUILT_IN, build_model
-from scotoma.training.residual_networks import cifar_resnet, wide_resnet
+from scotoma.training.models import BUILT_IN, build_model, cifar_resnet, wide_resnet
 
 # He et al. (2016), table 6, and Zagoruyko and Komodakis (2016), tables 4 and 5: millions.
 PUBLISHED = {"resnet20": 0.27, "wrn-22-8": 17.2, "wrn-28-10": 36.5, "cifar-resnet18": 11.17}

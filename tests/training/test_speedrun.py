@@ -11,8 +11,7 @@ from scotoma.config import Recipe
 from scotoma.quantization.graphs import export_graph
 from scotoma.training import models
 from scotoma.training.engine import Member, Training
-from scotoma.training.models import build_model
-from scotoma.training.speedrun import Whitening, speedrun
+from scotoma.training.models import Whitening, build_model, speedrun
 from scotoma.training.task import classification
 from tests.networks import numpy_weights
 
