@@ -86,7 +86,8 @@ class Answer:
 
     Attributes:
         document: What people read; plain text is printed as it is.
-        content: What `--json` prints; None for the records of the document's tables.
+        content: What `--json` prints, or the file that holds it; None for the records of the
+            document's tables.
         notes: Lines on stderr, unless `--quiet`.
         exit_code: 0 done or PASS, 1 FAIL, 3 UNSURE that fails, 6 valid evidence of a FAIL.
         refusal: What is raised once the answer is printed; None where nothing went wrong.
@@ -111,6 +112,8 @@ class Answer:
         shown = self.document
         if form == "json":
             content = self.content
+            if isinstance(content, Path):
+                return content.read_text(encoding="utf-8")
             if content is None:
                 content = {table.id: table.records() for table in _document(shown).tables()}
             text = json.dumps(jsonable(content), indent=1, ensure_ascii=False)

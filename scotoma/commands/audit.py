@@ -97,7 +97,7 @@ def audit(options: AuditOptions) -> Answer:
     if options.labels == "reviewed":
         return Answer(**measure_reviewed(str(out)))
     if options.resume and out and options.config is None and step == "log":
-        return Answer(**audits.log_again(out, quiet=quiet).told(step))
+        return audits.log_again(out, quiet=quiet).answer(step)
     path = audits.resumed(out) if options.resume and not options.config else options.config
     replaced = options.model_dump(include={"deterministic", "seed", "data", "models"})
     config = configuration(path, **replaced)
@@ -114,4 +114,4 @@ def audit(options: AuditOptions) -> Answer:
             resume=options.resume,
         )  # fmt: skip
     code = done.judged.exit_code if done.judged and options.gate else 0
-    return Answer(**done.told(step), exit_code=code)
+    return done.answer(step, code)

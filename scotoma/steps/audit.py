@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from scotoma import storage
 from scotoma.audit import read_audit
+from scotoma.commands.asking import Answer
 from scotoma.config import Config
 from scotoma.errors import UNLOGGED, ConfigError, DataError, MissingExtra, NotLogged, ScotomaError
 from scotoma.extras import home_of
@@ -58,13 +59,12 @@ class AuditDone:
     judged: Judged | None = None
     files: Sequence[str] = ()
 
-    def told(self, step: str | None) -> dict[str, Any]:
-        """What the command answers: the summary and audit.json, or the files of a step."""
+    def answer(self, step: str | None, exit_code: int = 0) -> Answer:
+        """What the command answers: the summary and the audit's file, or the files of a step."""
         if self.judged is None:
-            content: Any = {"step": step, "files": self.files}
-            return {"document": "\n".join(self.files), "content": content, "notes": self.notes}
-        content = read_json(self.run.path("audit.json"))
-        return {"document": self.judged.summary, "content": content, "notes": self.notes}
+            content = {"step": step, "files": self.files}
+            return Answer("\n".join(self.files), content, self.notes, exit_code)
+        return Answer(self.judged.summary, self.run.path("audit.json"), self.notes, exit_code)
 
 
 def default_place(config: Config) -> str:
