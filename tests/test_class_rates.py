@@ -139,7 +139,7 @@ def test_a_table_of_another_audit_is_refused(home: Path) -> None:
     content = table.read_bytes()
     try:
         table.write_bytes((home / "whole" / "examples.parquet").read_bytes())
-        for command in (("report", "run"), ("gate", "run", "--rules", "rules.yaml")):
+        for command in (("show", "run"), ("gate", "run", "--rules", "rules.yaml")):
             with steps_in_this_process(home):
                 code, _, err = scotoma(*command)
             assert code == 4, err

@@ -28,9 +28,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LACKING = [
     ("train", "audit"),
     ("kubeflow", "kubeflow submit audit.yaml --dry-run pipeline.yaml"),
-    ("s3", "report s3://bucket/run"),
+    ("s3", "show s3://bucket/run"),
     ("s3", "audit audit.yaml --out s3://bucket/run"),
-    ("tracking", "trend elsewhere"),
+    ("tracking", "show trend elsewhere"),
     ("study", "review elsewhere"),
 ]
 # Python imports a module of this name before any other.
@@ -113,7 +113,7 @@ def test_the_core_measures_a_table(core: dict[str, str], tmp_path: Path) -> None
     assert json.loads(done.stdout)["subgroups"]
 
 
-@pytest.mark.parametrize("command", ["gate", "report"])
+@pytest.mark.parametrize("command", ["gate", "show"])
 def test_the_core_judges_and_reports_a_run(command: str, core: dict[str, str], run: Path) -> None:
     done = scotoma(command, run, cwd=run.parent, env=core)
     assert done.returncode in (0, 1, 3), done.stderr

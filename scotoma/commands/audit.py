@@ -93,9 +93,9 @@ def audit(options: AuditOptions) -> Answer:
 
     out, step, quiet = options.out, options.step, options.quiet
     if options.planted:
-        return Answer(**find_planted(options.seed or 0))
+        return find_planted(options.seed or 0)
     if options.labels == "reviewed":
-        return Answer(**measure_reviewed(str(out)))
+        return measure_reviewed(str(out))
     if options.resume and out and options.config is None and step == "log":
         return audits.log_again(out, quiet=quiet).answer(step)
     path = audits.resumed(out) if options.resume and not options.config else options.config
@@ -104,10 +104,10 @@ def audit(options: AuditOptions) -> Answer:
     with own_code(config, options.config, allowed=options.allow_code):
         if options.plan:
             trial = not options.no_trial
-            return Answer(**plan_audit(config, options.assumed_error, trial=trial, quiet=quiet))
+            return plan_audit(config, options.assumed_error, trial=trial, quiet=quiet)
         if options.identical:
             modes = (False, True) if options.both_modes else (options.deterministic,)
-            return Answer(**run_identical(config, out, options.identical, modes, quiet=quiet))
+            return run_identical(config, out, options.identical, modes, quiet=quiet)
         terms = Judging(chosen_rules(options.rules), day(options.as_of))
         done = audits.run_audit(
             config, out, terms, previous=options.previous, step=step, quiet=quiet,

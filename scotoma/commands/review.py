@@ -29,9 +29,13 @@ def review(options: ReviewOptions) -> Answer:
     `scotoma audit --step bias --labels reviewed --out RUN`.
     """
     from scotoma.document import Document, Section
+    from scotoma.extras import home_of
     from scotoma.run.finished import open_run
     from scotoma.steps.review import exported_reviews, serve_review
 
+    if not options.export:
+        for name in ("starlette", "uvicorn"):
+            home_of(name, "study", "scotoma review")
     run = open_run(options.run)
     if options.export:
         table = exported_reviews(run, options.variant, options.export)

@@ -61,7 +61,7 @@ class ClassImpact:
         """All of it by what it is, as an audit's rows have it; only the loss has an interval."""
         n, members, level = self.loss.n, self.loss.members, self.loss.level
         bare = undefined("only its change has an interval", n=n, members=members, level=level)
-        p = replace(bare, reason=self.loss.reason)
+        p = replace(bare, reason=self.loss.reason or "a p-value has no interval")
         return {
             "dense": replace(bare, value=self.dense_recall),
             "compressed": replace(bare, value=self.compressed_recall),

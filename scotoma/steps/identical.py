@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scotoma.audit import read_audit
+from scotoma.commands.asking import Answer
 from scotoma.config import Config
 from scotoma.document import Section, show
 from scotoma.errors import ConfigError
@@ -57,7 +57,7 @@ class IdenticalRuns:
 
 def run_identical(
     config: Config, out: str | None, count: int, modes: Sequence[bool], *, quiet: bool
-) -> dict[str, Any]:
+) -> Answer:
     """Train runs of one seed, audit them, and measure their spread and what a mode costs.
 
     Args:
@@ -106,7 +106,7 @@ def run_identical(
             "undefined": {mode: one.undefined for mode, one in found.items()},
             "rows": finding_rows({"spread": spreads}).to_dicts(),
             "cost": cost, "published_cost": _published()}  # fmt: skip
-    return {"document": replace(made, sections=[*made.sections, said]), "content": told}
+    return Answer(replace(made, sections=[*made.sections, said]), told)
 
 
 def cost_of(without: Sequence[float], with_mode: Sequence[float]) -> Estimate:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scotoma import storage
+from scotoma.commands.asking import Answer
 from scotoma.config import Config
 from scotoma.config.newest import Newest
 from scotoma.costs.estimate import AuditSize, step_costs
@@ -40,7 +40,7 @@ LEFT_OUT = "left out (--no-trial); times are not known"
 
 def plan_audit(
     config: Config, assumed: float | None = None, *, trial: bool = True, quiet: bool = True
-) -> dict[str, Any]:
+) -> Answer:
     """Foresee an audit.
 
     Args:
@@ -64,11 +64,11 @@ def plan_audit(
                     "--assumed-error is for classes, and source.kind is scores; leave it out"
                 )
             document, content = plan_of_scores(complete)
-            return {"document": document, "content": content}
+            return Answer(document, content)
         seconds = TRIAL_S if trial else 0.0
         plan, complaint = _plan(complete, newest, assumed, seconds, quiet=quiet)
     refusal = DataError(complaint) if complaint else None
-    return {"document": plan_document(plan), "content": plan.as_dict(), "refusal": refusal}
+    return Answer(plan_document(plan), plan.as_dict(), refusal=refusal)
 
 
 def require_sound(config: Config, *, network: bool = True) -> None:

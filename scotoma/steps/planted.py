@@ -6,11 +6,11 @@ import datetime
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from scotoma.audit import Audit, GateResult, read_audit, read_part
+from scotoma.commands.asking import Answer
 from scotoma.config import parse_config
 from scotoma.config.gate import parse_rules
 from scotoma.document import Cell, Column, Document, Section, Table
@@ -65,7 +65,7 @@ class Recovered:
         return self.recovered.low <= self.planted <= self.recovered.high
 
 
-def find_planted(seed: int) -> dict[str, Any]:
+def find_planted(seed: int) -> Answer:
     """Plant bias, audit it by all steps from prepared data to the verdict, and say what is found.
 
     Args:
@@ -86,7 +86,7 @@ def find_planted(seed: int) -> dict[str, Any]:
         )
     content = {"version": 1, "seed": seed, "verdicts": verdicts,
                "rows": [jsonable(row) | {"inside": row.inside} for row in rows]}  # fmt: skip
-    return {"document": _document(rows, verdicts), "content": content, "refusal": error}
+    return Answer(_document(rows, verdicts), content, refusal=error)
 
 
 def self_test(seed: int) -> tuple[list[Recovered], dict[str, str]]:

@@ -12,7 +12,6 @@ import polars as pl
 
 from scotoma.datasets import AuditedExamples
 from scotoma.document import Table
-from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.review.choose import divergence_of
 from scotoma.review.verdicts import FILE, last_reviews, open_reviews, read_reviews
@@ -37,8 +36,6 @@ def serve_review(run: Run, variant: str | None, unchanged: int, reviewer: str, p
     Raises:
         ScotomaError: The run, the variant or the port cannot be used.
     """
-    needs("starlette", "study", "scotoma review")
-    needs("uvicorn", "study", "scotoma review")
     from scotoma.review.server import review_app, serve
     from scotoma.study.pictures import displayed
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +13,7 @@ from scotoma.audit.reviewed import (
     ReviewedRate,
     ReviewedVariant,
 )
+from scotoma.commands.asking import Answer
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.document import Document
@@ -39,14 +38,14 @@ Ints = npt.NDArray[np.int64]
 LEVEL = 0.95
 
 
-def measure_reviewed(place: str) -> dict[str, Any]:
+def measure_reviewed(place: str) -> Answer:
     """Measure errors of groups again with the labels that people corrected.
 
     Args:
         place: Folder of a finished audit.
 
     Returns:
-        What the page will show, reviewed/audit.json, and where that is.
+        What the page will show, the reviewed audit, and where that is.
 
     Raises:
         ScotomaError: The run has no reviews, or its examples have no labels.
@@ -86,7 +85,7 @@ def measure_reviewed(place: str) -> dict[str, Any]:
     names = read_audit(audit).group_names
     document = Document(place, sections=[recounted(found, names)])
     note = f"written to {run.mirror.place(path)}; scotoma show {place} shows it"
-    return {"document": document, "content": found.model_dump(mode="json"), "notes": [note]}
+    return Answer(document, found.model_dump(mode="json"), notes=[note])
 
 
 def _variant(

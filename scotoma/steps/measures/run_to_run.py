@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,8 @@ from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
 from scotoma.runs import compare_runs, spread
 from scotoma.runs.effects import bare
+
+ALONE = "a number of these models alone"
 
 Measured = Mapping[tuple[str, str], MemberFairness]
 
@@ -117,12 +120,24 @@ class FairnessOfRuns:
         alone, worst = spread(of_classes) if count > 1 else (_one_member(count), None)
         mean = {"mean": bare(float(one.values.mean()), count, reason=one.reason)}
         rows = [
-            {"metric": metric, "facts": {"attribute": attribute}, "what": what, "number": number}
+            {
+                "metric": metric,
+                "facts": {"attribute": attribute},
+                "what": what,
+                "number": _said(number),
+            }
             | ({"class": classes[worst or 0]} if what.endswith(" of class") else {})
             for what, number in {**mean, **alone, **(compared or {})}.items()
         ]
         rows[0] |= {"models": one.values, "models_se": one.se}
         return rows
+
+
+def _said(number: Estimate) -> Estimate:
+    """A number that says why it has no interval."""
+    if number.reason or not math.isnan(number.low):
+        return number
+    return replace(number, reason=ALONE)
 
 
 def _one_member(count: int) -> dict[str, Estimate]:
