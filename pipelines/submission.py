@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scotoma import storage
-from scotoma.commands.shared.configuration import configuration
 from scotoma.config import Config, Kubeflow
 from scotoma.config.gate import load_rules
+from scotoma.config.reading import configuration
 from scotoma.errors import ConfigError, MissingExtra, UnreachableError
 
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")

@@ -20,10 +20,6 @@ from scotoma.printable import printable
 from scotoma.storage.credentials import masked
 
 HELP = "Find the blind spots that pruning and int8 quantization open in a model."
-LEGACY = {
-    "init": "init.command",
-}  # fmt: skip
-LEGACY_GROUPS: dict[str, str] = {}
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,13 +65,6 @@ def application(*arguments: str, whole: bool = False) -> typer.Typer:
             place.command(last, help=text)(_nothing)
     for inner in groups.values():
         app.add_typer(inner)
-    for name, module in LEGACY.items():
-        if whole or name == asked or asked not in COMMANDS:
-            function = getattr(import_module(f"scotoma.commands.{module}"), name)
-            app.command(name)(_guarded(function))
-    for module in LEGACY_GROUPS.values():
-        if asked not in COMMANDS:
-            app.add_typer(import_module(f"scotoma.commands.{module}").app)
     return app
 
 

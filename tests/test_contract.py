@@ -28,7 +28,7 @@ from scotoma.audit import (
     reading,
 )
 from scotoma.audit.previous import Comparable, PreviousAudit
-from scotoma.audit.schemas import RESULTS, result_schema
+from scotoma.audit.schemas import file_schema
 from scotoma.errors import DataError
 from scotoma.numbers import Estimate
 from scotoma.verdict.evidence import read_estimate
@@ -77,7 +77,7 @@ def test_every_number_comes_back_as_it_was(numbers: list[float]) -> None:
 def test_members_that_collapsed_are_a_key_only_where_there_are_some() -> None:
     assert "collapsed" not in plain(whole(CONTENT))
     assert plain(whole(CONTENT | {"collapsed": ["member 3"]}))["collapsed"] == ["member 3"]
-    assert "collapsed" not in result_schema("audit")["required"]
+    assert "collapsed" not in file_schema("audit")["required"]
 
 
 def test_a_previous_audit_keeps_what_is_compared(measured: Audit) -> None:
@@ -157,8 +157,8 @@ def test_a_file_beyond_the_limit_is_not_read(
 
 
 def models() -> Iterator[tuple[str, dict[str, Any]]]:
-    for kind in RESULTS:
-        schema = result_schema(kind)
+    for kind in ("audit", "verdict"):
+        schema = file_schema(kind)
         yield kind, schema
         yield from schema["$defs"].items()
 

@@ -118,6 +118,23 @@ def test_what_check_would_refuse_is_not_drafted(
     assert not Path("audit.yaml").exists()
 
 
+@pytest.mark.parametrize("form", ["json", "markdown", "html", "csv"])
+def test_a_draft_that_is_printed_is_not_written(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    people(0).write_csv("t.csv")
+    assert scotoma("init", "t.csv", "--out", "written.yaml", "--quiet") == (0, "", "")
+    written = yaml.safe_load(Path("written.yaml").read_text())
+    code, out, err = scotoma("init", "t.csv", f"--{form}")
+    assert [path.name for path in Path().glob("*.yaml")] == ["written.yaml"]
+    if form == "csv":
+        assert (code, out, err.count("\n")) == (2, "", 1)
+    else:
+        assert (code, err) == (0, "")
+        assert "source:" in out if form == "html" else yaml.safe_load(out) == written
+
+
 def test_predictions_0_and_1_with_a_point_are_predictions_of_labels_0_and_1(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ __all__ = ["COMMANDS", "GROUPS", "RENAMED"]
 
 COMMANDS: dict[str, str] = {  # in the order in which --help lists them
     "audit": "Train, compress, predict, compare and report; --plan says first what that will be.",
+    "init": "Write a first configuration from the columns of a table.",
     "compare": "Compare models by logs, tables or boxes, and judge the change.",
     "slices": "Find slices on which a model is worse, or which compression harms more.",
     "show": "Show a finished audit: its page, examples, tables of papers; also trends and schemas.",

@@ -82,8 +82,9 @@ def audit(options: AuditOptions) -> Answer:
     Steps: prepare, import_models, train, prune, quantize, predict, gather, robustness,
     divergence, bias, slices, verdict, report, log.
     """
-    from scotoma.commands.shared.configuration import configuration, own_code
     from scotoma.config.gate import chosen_rules, day
+    from scotoma.config.own_code import code_allowed
+    from scotoma.config.reading import configuration
     from scotoma.run.judging import Judging
     from scotoma.steps import audit as audits
     from scotoma.steps.identical import run_identical
@@ -101,7 +102,8 @@ def audit(options: AuditOptions) -> Answer:
     path = audits.resumed(out) if options.resume and not options.config else options.config
     replaced = options.model_dump(include={"deterministic", "seed", "data", "models"})
     config = configuration(path, **replaced)
-    with own_code(config, options.config, allowed=options.allow_code):
+    home = options.config.parent if options.config else Path()
+    with code_allowed(config.source.network, home, allowed=options.allow_code):
         if options.plan:
             trial = not options.no_trial
             return plan_audit(config, options.assumed_error, trial=trial, quiet=quiet)

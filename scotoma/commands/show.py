@@ -8,8 +8,6 @@ from pathlib import Path
 from pydantic import model_validator
 
 from scotoma.commands.asking import Answer, Options, argument, option
-from scotoma.errors import ConfigError
-from scotoma.printable import ONE_OF_THEM, nearest, quoted
 
 TAKES = {  # options of its own, by what is shown
     "page": ("no_images", "blur"),
@@ -80,12 +78,15 @@ def show(options: ShowOptions) -> Answer:
     """
     kind, part = options.kind, options.part
     if kind == "schema":
-        return _schema(part)
+        from scotoma.audit.schemas import file_schema
+
+        content = file_schema(part)
+        return Answer(json.dumps(content, indent=1, ensure_ascii=False), content)
     if kind == "trend":
         from scotoma.tracking.trend import project_trend
 
-        document, content, note = project_trend(part, options.runs)
-        return Answer(document, content, [f"note    {note}"])
+        document, trend, note = project_trend(part, options.runs)
+        return Answer(document, trend, [f"note    {note}"])
     from scotoma.run.finished import open_run
     from scotoma.steps.report import draw, page_document, write_gallery
 
@@ -113,17 +114,3 @@ def show(options: ShowOptions) -> Answer:
     place, size = run.mirror.place(page), page.stat().st_size
     content = {"version": 1, "report": place, "bytes": size}
     return Answer(place, content, [f"report  {size / 1e6:.1f} MB, works offline"])
-
-
-def _schema(kind: str) -> Answer:
-    from scotoma.audit.schemas import RESULTS, result_schema
-    from scotoma.config.schemas import SCHEMAS, file_schema
-
-    known = [*SCHEMAS, *RESULTS]
-    if kind not in known:
-        raise ConfigError(
-            f"schema must be {', '.join(known[:-1])} or {known[-1]}, got {quoted(kind)}"
-            f"{nearest(kind, known, ONE_OF_THEM)}"
-        )
-    content = file_schema(kind) if kind in SCHEMAS else result_schema(kind)
-    return Answer(json.dumps(content, indent=1, ensure_ascii=False), content)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from scotoma import storage
 from scotoma.config.model import Config
 from scotoma.config.registered import SCHEME
 from scotoma.config.sheet import Location, Sheet, file_text, shown_value
 from scotoma.config.variants import WAYS
+from scotoma.errors import ConfigError
 from scotoma.sources.registry import KINDS
 
 BRANCHES = {
@@ -69,6 +71,47 @@ def load_config(path: Path) -> Config:
         ]
         own |= {"robustness": robustness.model_copy(update=update)}
     return config.model_copy(update=own)
+
+
+def configuration(
+    path: Path | None,
+    *,
+    deterministic: bool,
+    seed: int | None,
+    data: str | None,
+    models: int | None = None,
+) -> Config:
+    """Read a configuration, with what the command line replaces; nothing else is opened.
+
+    Args:
+        path: The file; None for the embedded default.
+        deterministic: Set `deterministic` to True.
+        seed: Replaces `population.seed`.
+        data: Replaces `source.data`.
+        models: Replaces `population.models`.
+
+    Raises:
+        ConfigError: It breaks a rule, or its source has no `data` or trains no members.
+
+    >>> configuration(None, deterministic=False, seed=7, data=None).population.seed
+    7
+    """
+    config = default_config() if path is None else load_config(path)
+    if models is not None and not config.source.trains:
+        raise ConfigError(
+            f"--models sets how many members to train, and source.kind {config.source.kind!r} "
+            "trains none; leave it out"
+        )
+    changed = {key: n for key, n in (("seed", seed), ("models", models)) if n is not None}
+    if changed:
+        population = config.population.model_copy(update=changed)
+        config = config.model_copy(update={"population": population})
+    if data is not None:
+        place = data if storage.is_remote(data) else str(Path(data).absolute())
+        config = config.model_copy(update={"source": config.source.with_data(place)})
+    if deterministic:
+        config = config.model_copy(update={"deterministic": True})
+    return config
 
 
 def _absolute(places: dict[str, str | None], base: Path) -> dict[str, str]:

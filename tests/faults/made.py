@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.commands.shared.configuration import configuration
+from scotoma.config.reading import configuration
 from scotoma.run import Run
 from scotoma.run.judging import Judging
 from scotoma.steps.inputs import resolved

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scotoma.commands.shared.configuration import configuration
+from scotoma.config.reading import configuration
 from scotoma.run import Run
 from scotoma.steps.inputs import resolved
 from tests.commands import scotoma

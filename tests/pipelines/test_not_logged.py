@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from scotoma import components
-from scotoma.commands.shared.configuration import configuration
 from scotoma.config import Kubeflow
+from scotoma.config.reading import configuration
 from scotoma.errors import NotLogged
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run, read_json

@@ -13,7 +13,7 @@ import pytest
 from kfp import dsl
 
 from scotoma import components
-from scotoma.commands.shared.configuration import configuration
+from scotoma.config.reading import configuration
 from scotoma.errors import DataError
 from scotoma.run import Run, checksums, read_json
 from scotoma.run.judging import Judging

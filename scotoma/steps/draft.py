@@ -1,4 +1,4 @@
-"""The init command: a configuration from the headers of a table."""
+"""Which first configuration fits a table? It is drafted from the headers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,6 @@ from scotoma.answers.groups import parse_groups
 from scotoma.answers.natural import natural_order
 from scotoma.answers.pair import read_labels
 from scotoma.answers.values import holds_text
-from scotoma.commands.init.columns import (
-    Attributes,
-    attribute,
-    guessed_attributes,
-    guessed_key,
-    guessed_label,
-    guessed_split,
-)
-from scotoma.commands.init.models import (
-    baseline_of,
-    file_columns,
-    model_input,
-    onnx_variants,
-    prediction_columns,
-    variants_of,
-)
 from scotoma.comparison.scores import SCORES
 from scotoma.config import parse_config
 from scotoma.config.label import Label
@@ -44,7 +28,23 @@ from scotoma.printable import ONE_OF_THEM, listed, nearest, quoted
 from scotoma.readers.columns import column, columns
 from scotoma.readers.tables import read_table
 from scotoma.run.copies import place_here
+from scotoma.sources.drafted import (
+    baseline_of,
+    file_columns,
+    model_input,
+    onnx_variants,
+    prediction_columns,
+    variants_of,
+)
 from scotoma.sources.onnx import OnnxSource
+from scotoma.sources.roles import (
+    Attributes,
+    attribute,
+    guessed_attributes,
+    guessed_key,
+    guessed_label,
+    guessed_split,
+)
 from scotoma.steps.plan import require_sound
 from scotoma.storage.files import written
 
@@ -57,7 +57,7 @@ HEAD = """\
 """
 
 
-def run_init(
+def draft_file(
     place: str,
     *,
     out: Path,
@@ -65,13 +65,12 @@ def run_init(
     groups: Sequence[str],
     predictions: str | None,
     images: str | None,
-    as_json: bool,
-    quiet: bool,
-    predicted: Sequence[str] = (),
-    models: str | None = None,
-    score: str | None = None,
-) -> None:
-    """Write a configuration.
+    predicted: Sequence[str],
+    models: str | None,
+    score: str | None,
+    writes: bool,
+) -> dict[str, Any]:
+    """Draft a configuration, and write it.
 
     Args:
         place: CSV, Parquet or .npz, one row per example; a path or `s3://` URI.
@@ -81,19 +80,21 @@ def run_init(
         groups: Columns whose values are groups; empty takes those whose values can be compared.
         predictions: Pattern of files of predictions, for `source.kind: predictions`.
         images: Folder of the images, for `source.kind: image_folder`.
-        as_json: Print the configuration as JSON and write nothing.
-        quiet: No messages.
         predicted: Columns of predictions, or patterns, in the files of `predictions`, else in
             `table`; empty takes those that hold classes.
         models: Folder of ONNX models, for `source.kind: onnx`, on `images`.
         score: What numbers the files hold, for `source.kind: scores`; None where they hold classes.
+        writes: Whether the file is written; else its text is the answer.
+
+    Returns:
+        What the command answers: `document`, `content` and `notes`.
 
     Raises:
         ConfigError: The file is there, the table does not say enough, or `scotoma audit --plan`
             would refuse what it says.
         DataError: The table cannot be read, or `scotoma audit --plan` would refuse the data.
     """
-    if out.exists() and not as_json:
+    if out.exists() and writes:
         raise ConfigError(f"{out} already exists; choose another --out, or remove it")
     if predictions is not None and images is not None:
         raise ConfigError(
@@ -131,21 +132,17 @@ def run_init(
         made.values, sort_keys=False, allow_unicode=True
     )
     text += "".join(f"# {line}\n" for line in made.questions)
-    if as_json:
-        import json
-
-        sys.stdout.write(json.dumps(made.values, indent=1, ensure_ascii=False) + "\n")
-        return
+    if not writes:
+        return {"document": text, "content": made.values}
     with written(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    if not quiet:
-        attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
-        shown = f"label{'s' if len(targets) > 1 else ''} {listed(targets)}"
-        shown = shown if targets else "scores without a label"
-        lines = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
-        lines += [f"note    {note}" for note in made.notes]
-        lines += [f"look at {line}" for line in made.questions[:1]]
-        sys.stderr.write("\n".join([*lines, f"next    scotoma audit {out} --plan"]) + "\n")
+    attributes = [name for name in made.values.get("groups", {}) if name != "intersections"]
+    shown = f"label{'s' if len(targets) > 1 else ''} {listed(targets)}"
+    shown = shown if targets else "scores without a label"
+    notes = [f"{out}: {shown}, groups {listed(attributes) or 'none'}"]
+    notes += [f"note    {note}" for note in made.notes]
+    notes += [f"look at {line}" for line in made.questions[:1]]
+    return {"document": "", "notes": [*notes, f"next    scotoma audit {out} --plan"]}
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,7 @@ def draft(
             whose values can be compared.
         predictions: Pattern of files of predictions; None where the table itself has them.
         images: Folder of the images, or None.
-        predicted: See `run_init`.
+        predicted: See `draft_file`.
         models: Folder of ONNX models that are shown the images, or None.
 
     Raises:

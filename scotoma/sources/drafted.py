@@ -12,13 +12,13 @@ from scotoma import storage
 from scotoma.answers.admission import translate
 from scotoma.answers.natural import natural_order
 from scotoma.answers.values import is_plain, read_values
-from scotoma.commands.init.columns import PREDICTED, SPOKEN
 from scotoma.config import Config
 from scotoma.errors import ConfigError, DataError
 from scotoma.predictions.patterns import find_tables
 from scotoma.printable import listed, quoted
 from scotoma.readers.columns import columns
 from scotoma.readers.tables import read_table
+from scotoma.sources.roles import PREDICTED, SPOKEN
 
 BASELINES = ("dense", "fp32", "float32", "bf16", "bfloat16", "fp16", "original", "baseline", "base")
 Lines = tuple[str, ...]
