@@ -182,7 +182,9 @@ def measured(world: World, compression: Compression, drawn: Drawn, seed: int) ->
             }
             for one in ("dense", name)
         ],
-    } | {part: {name: rows} for part, rows in measures.items()}  # fmt: skip
+        "subgroups": {name: measures["subgroups"]},
+        "rows": {"impact": [{"variant": name} | row for row in measures["impact"]]},
+    }  # fmt: skip
     parts = {
         part: _reader(part).validate_python(value if part == "version" else jsonable(value))
         for part, value in content.items()
@@ -213,7 +215,7 @@ def _against_labels(
         ).measures(pair)
     # No rate of one class against the rest, of which there are many.
     rates = [row for row in measures["subgroups"] if row["class"] is None]
-    return {"classes": measures["classes"], "subgroups": rates}
+    return {"impact": measures["impact"], "subgroups": rates}
 
 
 def examples_of(world: World, drawn: Drawn) -> AuditedExamples:

@@ -52,8 +52,8 @@ def test_the_predictions_are_those_of_sensible_models(folder):
         assert len(set(accuracy)) > 1  # seeds matter
 
 
-def answered(folder: Path, command: str) -> dict:
-    asked = next(line for line in commands() if line.startswith(f"scotoma {command} "))
+def answered(folder: Path, table: str) -> dict:
+    asked = next(line for line in commands() if line.startswith(f"scotoma compare {table} "))
     run = [sys.executable, "-m", *shlex.split(asked), "--json"]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def answered(folder: Path, command: str) -> dict:
 
 
 def test_the_runs_differ_as_the_page_says(folder):
-    found = answered(folder, "variance")
+    found = answered(folder, "runs.csv")
     compared = [row for row in found["rows"] if row["question"] == "comparison"]
     rows = {(row["metric"], row["what"]): row for row in compared}
     metrics = {metric for metric, _ in rows}
@@ -77,7 +77,7 @@ def test_the_runs_differ_as_the_page_says(folder):
 
 
 def test_the_commands_of_the_page_run_and_find_what_the_page_says(folder):
-    found = answered(folder, "bias")
+    found = answered(folder, "predictions.csv")
     assert (found["models"], found["baseline_models"], found["examples"]) == (5, 5, 16_281)
     rows = {(row["group"], row["metric"]): row for row in found["subgroups"]}
     said = {

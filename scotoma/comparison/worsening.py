@@ -36,6 +36,7 @@ def smallest_worsening(
         A fraction: 0.02 for 2%. None where the means are not above 0 or there is no interval.
 
     >>> import numpy as np
+    >>> from scotoma.comparison.means import score_table
     >>> rng = np.random.default_rng(0)
     >>> before, after = np.exp(rng.normal(size=(2, 4000)))
     >>> table = score_table(before, after)

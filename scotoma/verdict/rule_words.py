@@ -30,7 +30,7 @@ CORRECTED = {
 def rule_words(rule: Rule) -> str:
     """Say a rule as a sentence.
 
-    >>> from scotoma.config.gate import MaxIncrease
+    >>> from scotoma.config.gate_changes import MaxIncrease
     >>> rule_words(ChangeRule(id="fpr", metric="fpr",
     ...                       max_increase=MaxIncrease(relative=0.2, absolute=0.005)))
     'the FPR of any group rises by more than 20.0% of what it was and by more than 0.50 points'

@@ -38,9 +38,9 @@ def refuses(value: str, name: str = "AWS_RETRY_MODE") -> str:
 
 
 COMMANDS = {
-    "audit": ("compile", BARE),
-    "models": ("compile", MODELS),
-    "predictions": ("compile", ""),  # which are read where they lie
+    "audit": ("submit", BARE),
+    "models": ("submit", MODELS),
+    "predictions": ("submit", ""),  # which are read where they lie
     "scheduled": ("schedule", BARE + 'retraining: {cron: "0 30 2 1 * *"}\n'),
     "preflight": ("submit", BARE),
 }
@@ -53,11 +53,12 @@ def sent(kind: str, kfp: KfpServer, home: Path, s3: Storage) -> list[Any]:
     text = text or in_both_places(predictions, home, s3)[1].read_text()
     text = re.sub("tracking: .*\n", "", text)
     config.write_text(text + "tracking: {uri: 'http://mlflow:5000'}\n")
-    words = {"submit": ["--preflight"]}.get(command, [])
-    place = out if command == "compile" else "/audits/run"
-    code, _, err = scotoma("kubeflow", command, config, "--out", place, *words)
+    compiled = command == "submit" and kind != "preflight"
+    words = ["--dry-run", out] if compiled else ["--out", "/audits/run"]
+    words += ["--preflight"] * (kind == "preflight")
+    code, _, err = scotoma("kubeflow", command, config, *words)
     assert code == 0, err
-    if command == "compile":
+    if compiled:
         return [next(yaml.load_all(out.read_text(), yaml.CSafeLoader))]
     return [version["pipeline_spec"]["pipeline_spec"] for version in kfp.store.versions.values()]
 

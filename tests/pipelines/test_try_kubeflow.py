@@ -88,7 +88,7 @@ def test_what_a_cluster_does_not_do_is_counted(
     code, lines = tried(s3, monkeypatch, capsys)
     failed = [line for line in lines if line.startswith("failed")]
     assert [line.partition(":")[0].removeprefix("failed    ") for line in failed] == [
-        "cancel stops an audit",
+        "stop ends an audit",
         "retry resumes it to its end",
         "retry runs the log step again, and no other step",
     ]
