@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from scotoma.cli import application
+from scotoma.commands import COMMANDS, GROUPS
 
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """\
@@ -35,7 +36,10 @@ def main() -> None:
 
 def page() -> str:
     """All commands as Markdown."""
-    return "\n".join([HEAD, *(section(name, command) for name, command in commands())])
+    told = [f"| `{name}` | {text} |" for name, text in COMMANDS.items() if " " not in name]
+    told += [f"| `{name} ...` | {text} |" for name, text in GROUPS.items()]
+    overview = "\n".join(["| command | what it does |", "|---|---|", *told, ""])
+    return "\n".join([HEAD, overview, *(section(name, one) for name, one in commands())])
 
 
 def commands() -> Iterator[tuple[str, Any]]:
