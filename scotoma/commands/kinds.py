@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os.path import exists
 
 from scotoma.commands.asking import Answer, Options, spelling
 from scotoma.commands.compare import CompareOptions
 from scotoma.errors import ConfigError
+from scotoma.printable import printable
+from scotoma.storage import is_remote
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,17 @@ def kind_of(
         ways = " or ".join(f"{kind.called} ({written(kind.says)})" for kind in chosen if kind.says)
         end = "leave one out" if asked else "add the option that says which"
         raise ConfigError(f"what is compared can be {ways}; {end}")
+    if not options.paths and not chosen:
+        raise ConfigError(
+            "compare needs the answers of models, got none; name the original's first, then each "
+            "compressed one's, or one table of all"
+        )
+    if len(options.paths) == 1 and not (is_remote(place := options.paths[0]) or exists(place)):
+        raise ConfigError(f"{printable(place)} does not exist: check the path")
     if not chosen:
         raise ConfigError(
             f"compare takes {'; '.join(kind.called for kind in known)}, got "
-            f"{', '.join(options.paths) or 'no path'}; name the original first, then the compressed"
+            f"{', '.join(options.paths)}; name the original first, then the compressed"
         )
     (kind,) = chosen
     for name in given:

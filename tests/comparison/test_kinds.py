@@ -71,7 +71,8 @@ def test_tables_of_several_models_keep_their_names_in_csv(tables: tuple[Path, Pa
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "compare takes evaluation logs or tables, one a model; "),
+        ((), "compare needs the answers of models, got none; "),
+        (("nowhere",), "nowhere does not exist: check the path"),
         (("{both}", "--label", "label", "--predicted", "int8"), "--group is missing; name"),
         (("{both}", "--label", "label", "--group", "sex"), "--predicted must name at least one"),
         (("{both}", "--predicted", "int8", "--gate"), "--gate is for evaluation logs or tables"),
