@@ -18,7 +18,6 @@ from scotoma.config import load_config
 from scotoma.pipelines import compile_pipeline
 from scotoma.run import Run
 from scotoma.run.judging import Judging
-from scotoma.steps.import_predictions import complete
 
 NOBODY = 65532  # the images' own user
 WRITTEN = ("audit.json", "gate.json", "report.html", "tracking.json")
@@ -35,7 +34,7 @@ def audit(config: Path, folder: Path) -> None:
         RuntimeError: A step failed, or the run lacks what an audit leaves: a container that ends
             at once is gone before KFP asks how, which takes it for a success.
     """
-    run = Run.create(folder / "run", complete(load_config(config)))
+    run = Run.create(folder / "run", load_config(config).completed())
     Judging(None, datetime.date.today()).leave(run)
     compile_pipeline(run.config, definition := run.path("pipeline.yaml"))
     user = os.getuid() or NOBODY

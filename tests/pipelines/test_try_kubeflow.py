@@ -89,8 +89,8 @@ def test_what_a_cluster_does_not_do_is_counted(
     failed = [line for line in lines if line.startswith("failed")]
     assert [line.partition(":")[0].removeprefix("failed    ") for line in failed] == [
         "stop ends an audit",
-        "retry resumes it to its end",
-        "retry runs the log step again, and no other step",
+        "submit --resume takes it to its end",
+        "submit --resume runs the log step again, and no other step",
     ]
     assert all("ends with" in line for line in failed)
     passed = len([line for line in lines if line.startswith("passed")])

@@ -396,6 +396,10 @@ def test_variants_stand_beside_the_nearest_checkpoint(
     assert rows["int8-static", whole["family"]]["absolute"]["value"] == whole["absolute"]["value"]
     held = audit_rows(read_audit(out / "audit.json")).filter(question="robustness")
     assert {"prune-0.9", "int8-static"} <= set(held["variant"])
+    matched = held.filter(
+        what="matched.absolute", condition="family=weather, matched=dense-step-28"
+    )
+    assert set(matched["variant"]) == {"prune-0.9"}
     assert {row["variant"] for row in report["curves"]} == {"dense", "prune-0.9", "int8-static"}
 
 
@@ -411,6 +415,15 @@ def test_the_page_and_mlflow_show_it(added: tuple[Path, dict[str, float]]) -> No
     flips = audit.robustness.disagreement["prune-0.9"][0].flips
     shown = [" ".join(row) for row in rows if row[0] == "prune-0.9"]
     assert any(f"{100 * flips.value:.2f}%" in row for row in shown)
+    held = audit_rows(audit).filter(question="robustness", variant="prune-0.9")
+    assert {
+        ("confidence.rows.gap", "family=noise"),
+        ("confidence.detection.auroc", "pictures=foreign, other_set=True, measure=energy"),
+        ("sets.rows.accuracy", "name=own"),
+        ("by_corruption.ce", "kind=all"),
+        ("by_corruption.accuracy", "kind=fog"),
+        ("losses.absolute", "family=noise"),
+    } <= set(held.select("what", "condition").iter_rows())
     dense, *_ = audit_records(audit, None, "2027-03", {})[1][::-1][:3]
     assert "detail/robustness/by_corruption/fog/accuracy" in {name for name, *_ in dense.metrics}
     assert "detail/robustness/by_corruption/all/ce" not in {name for name, *_ in dense.metrics}
