@@ -136,6 +136,11 @@ class Row(Part):
         "one that stands for all of them, which is cautious.",
     )
 
+    @property
+    def undefined(self) -> str:
+        """Why there is no number; empty where there is one, though without an interval."""
+        return self.number.reason if self.number.value is None else ""
+
     def fact(self, name: str) -> Any:
         """Look up what tells it apart; None where nothing is called so."""
         return self.facts.get(name)

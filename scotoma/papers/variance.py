@@ -177,9 +177,9 @@ def _notes(finished: FinishedAudit) -> Iterator[str]:
 
 def _reasons(finished: FinishedAudit) -> str:
     found = {
-        f"{row.metric} is {code_span(row.number.reason)}"
+        f"{row.metric} is {code_span(row.undefined)}"
         for row in finished.audit.numbers("fairness")
-        if row.what == "mean" and row.number.reason
+        if row.what == "mean" and row.undefined
     }
     if finished.audit.examples.positive is not None:
         found.add("label.positive names the one class that is measured, so nothing is per class")

@@ -28,6 +28,9 @@ SAWILOWSKY = {
 }  # fmt: skip
 
 
+ALONE = "a number of these models alone"  # why it has no interval
+
+
 def rests_on(*sizes: int, level: float = 0.95, note: str = THIS_TEST_SET) -> dict[str, Any]:
     """What an estimate rests on: the runs of one set, or of two together."""
     return {"n": sum(sizes), "members": min(sizes), "level": level, "note": note}

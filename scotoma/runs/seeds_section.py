@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scotoma.audit.findings import Findings
 from scotoma.document import Cell, Chart, Column, Interval, Noted, Section, Table, show
 from scotoma.runs.comparing import NO_POWER
-from scotoma.runs.effects import THIS_TEST_SET
+from scotoma.runs.effects import ALONE, THIS_TEST_SET
 
 FOUR_FIFTHS = 0.2  # of DI, 1 - the ratio of the rates: beyond it the 80% rule is broken
 MOST_ROWS = 5  # of the table of fairness on the page
@@ -196,7 +196,8 @@ def _fairness(findings: Findings) -> Table:
                     "p_spread": at["raw Levene p, adjusted"].number.value,
                 }
             elif name != audit.dense.name:
-                reason = one.number.reason or NOT_COMPARED
+                said = one.number.reason
+                reason = NOT_COMPARED if said in ("", ALONE) else said
                 cells["difference"] = Interval(None, reason=reason)
             rows.append(cells)
     drawn = _most_moved(rows)

@@ -156,7 +156,7 @@ def _finished(place: str) -> IdenticalRuns:
         if row.models
     }
     accuracy = np.array(audit.accuracy["dense"].members, float)
-    undefined = {what: row.number.reason for what, row in rows.items() if row.number.reason}
+    undefined = {what: row.undefined for what, row in rows.items() if row.undefined}
     fair = {
         what: np.array(row.models, float) for what, row in rows.items() if what not in undefined
     }

@@ -96,7 +96,7 @@ def _of_fairness(rows: AuditRows, metric: str) -> Iterator[Level]:
                 continue
             attribute = row.fact("attribute")
             values, se = ([known(one) for one in own] for own in (row.models, row.models_se))
-            reason = row.number.reason or _no_error(audit, metric, attribute)
+            reason = row.undefined or _no_error(audit, metric, attribute)
             mean = mean_of_runs(values, se, n=audit.examples.clusters, reason=reason)
             if variant == "dense":
                 of_dense[attribute] = {"dense": Quantity.of(mean)}

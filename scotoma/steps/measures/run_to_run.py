@@ -16,9 +16,7 @@ from scotoma.bias.member_fairness import MemberFairness, label_fairness, member_
 from scotoma.datasets import AuditedExamples
 from scotoma.numbers import Estimate, undefined
 from scotoma.runs import compare_runs, spread
-from scotoma.runs.effects import bare
-
-ALONE = "a number of these models alone"
+from scotoma.runs.effects import ALONE, bare
 
 Measured = Mapping[tuple[str, str], MemberFairness]
 
