@@ -218,8 +218,8 @@ def test_the_frontier_and_the_trend_name_the_same_group_in_points() -> None:
     assert row is not None
     at = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
     (measured,) = audited(LoggedAudit(at, "finished", "run", "", audit, gate)).variants
-    assert (row.group, measured.where) == ("minority", "error minority")
-    assert row.absolute == measured.worst
-    assert row.relative == measured.worst_relative
+    assert (row.group, measured["where"]) == ("minority", "error minority")
+    assert row.absolute == measured["worst"]
+    assert row.relative == measured["worst_relative"]
     assert row.absolute.value == pytest.approx(10 / 300)
     assert row.relative.value == pytest.approx(100 / 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scotoma.audit.document import Audit
 from scotoma.audit.gate import GateFile
@@ -37,18 +37,16 @@ class LoggedAudit:
     report: str = ""
     data_date: str = ""
 
-    @classmethod
-    def of(cls, at: datetime.datetime, run: str, audit: bytes, gate: bytes) -> LoggedAudit:
+    def with_files(self, audit: bytes, gate: bytes) -> LoggedAudit:
         """Read the files of a finished audit; `reason` says why one of them cannot be read.
 
         Args:
-            at: When it was logged, UTC.
-            run: Id of the run that stands for it.
             audit: Content of its audit.json.
             gate: Content of its gate.json.
         """
         try:
-            files = parse_audit(audit, "audit.json"), parse_gate(gate, "gate.json")
+            return replace(
+                self, audit=parse_audit(audit, "audit.json"), gate=parse_gate(gate, "gate.json")
+            )
         except DataError as error:
-            return cls(at, "finished", run, str(error))
-        return cls(at, "finished", run, "", *files)
+            return replace(self, reason=str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ def registry_of(config: Config, place: str) -> str:
     """
     root = local_folder(place or RUNS)
     here = Run(root, config, place if storage.is_remote(place) else "")
-    if uri := tracking_uri(here, dict(os.environ)):
+    if uri := tracking_uri(here):
         return uri
     raise ConfigError(
         f"source.models {config.source.registered} is asked of MLflow, which is off or not named; "

@@ -47,7 +47,7 @@ def log(run: Run, *, job: str = "", required: bool = False) -> list[Path]:
 
     tracked, audit = run.path("tracking.json"), run.path("audit.json")
     measured = run.path("measurements.json")
-    uri = tracking_uri(run, dict(os.environ))
+    uri = tracking_uri(run)
     manifests = [
         run.population(variant.name) / "manifest.json" for variant in run.config.resolved_variants
     ]
@@ -91,7 +91,7 @@ def import_tracking(run: Run) -> None:
     from scotoma.tracking import import_client, tracking_uri
     from scotoma.tracking.database import prepare_store, sqlite_file
 
-    if uri := tracking_uri(run, dict(os.environ)):
+    if uri := tracking_uri(run):
         import_client(uri)
         if (database := sqlite_file(uri)) is not None and not database.exists():
             with contextlib.suppress(Exception):  # the step says what is wrong

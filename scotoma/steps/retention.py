@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fnmatch
-import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -248,7 +247,7 @@ def tidied(
     if dry_run:
         return audits, []
     beside = storage.join(root, "another") if storage.is_remote(root) else ""
-    uri = tracking_uri(Run(Path(root, "another"), config, beside), dict(os.environ))
+    uri = tracking_uri(Run(Path(root, "another"), config, beside))
     return delete_unkept(audits, keep, uri)
 
 

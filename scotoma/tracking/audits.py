@@ -7,26 +7,28 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from scotoma.audit.logged import LoggedAudit
-from scotoma.errors import DataError, ScotomaError
-from scotoma.extras import home_of, needs
+from scotoma.errors import DataError
+from scotoma.extras import home_of
 from scotoma.storage.credentials import masked
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
     cause,
+    client_of,
     does_not_answer,
     fault,
     pages_of,
-    quiet,
+    reading,
+    runs_of,
 )
-from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
+from scotoma.tracking.database import holds_experiments, sqlite_file
 from scotoma.tracking.kubeflow import PARENT
 from scotoma.tracking.records import NOTE
 
@@ -56,10 +58,10 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
             f"{database} must hold the runs of MLflow, got none; name the folder of mlflow.db with "
             "--runs, or the server in MLFLOW_TRACKING_URI"
         )
-    with _client(uri, "the audits cannot be read") as client:
+    with reading(uri, "the audits cannot be read") as client:
         experiment = client.get_experiment_by_name(project)
         if experiment is not None:
-            return logged_audits(client, experiment.experiment_id, uri)
+            return logged_audits(client, experiment.experiment_id)
     raise DataError(
         f"project {project!r} must have an experiment in MLflow, got none at {masked(uri)}; "
         "correct the name, or name the folder of mlflow.db with --runs or the server in "
@@ -67,24 +69,16 @@ def history(project: str, uri: str) -> list[LoggedAudit]:
     )
 
 
-def logged_audits(
-    client: Any, experiment_id: str, uri: str, most: int | None = None
-) -> list[LoggedAudit]:
+def logged_audits(client: Any, experiment_id: str, most: int | None = None) -> list[LoggedAudit]:
     """Fetch the audits of an experiment in the order in which they were logged.
 
     Args:
         client: Of MLflow.
         experiment_id: Id of the project's experiment.
-        uri: MLflow tracking URI, of which links are made.
         most: How many, the newest; None for all.
     """
-    runs: list[Any] = []
-    for run in _runs(client, experiment_id, "", "attributes.start_time DESC"):
-        if len(runs) == most:
-            break
-        if _state(run):
-            runs.append(run)
-    return [_past(client, run, uri) for run in reversed(runs)]
+    newest = islice(filter(_state, runs_of(client, experiment_id)), most)
+    return [_past(client, run) for run in reversed(list(newest))]
 
 
 def logged_previous(
@@ -108,14 +102,13 @@ def logged_previous(
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):  # nothing was ever logged there
         return None
-    with _client(uri, "the previous audit cannot be read") as client:
+    with reading(uri, "the previous audit cannot be read") as client:
         experiment = client.get_experiment_by_name(project)
         if experiment is None:
             return None
         latest = int(1000 * (time.time() + AHEAD_S))
         query = f"attributes.status = 'FINISHED' and attributes.start_time <= {latest}"
-        order = "attributes.start_time DESC"
-        for run in _runs(client, experiment.experiment_id, query, order):
+        for run in runs_of(client, experiment.experiment_id, query):
             if not _stands_for_an_audit(run):
                 continue
             content = _content(client, run.info.run_id, "audit.json")
@@ -136,51 +129,22 @@ def forget_pages(runs: Iterable[str], note: str, uri: str) -> str:
         What kept it from being done, as a sentence without credentials; empty if it was.
     """
     try:
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", "tracking")
-            prepare_store(uri)
-            client = mlflow.MlflowClient(tracking_uri=uri)
+        with client_of(uri) as (client, _):
             for run in runs:
-                _forget(client, run, note, uri)
-    except ScotomaError as error:
-        return str(error)
+                _forget(client, run, note)
     except Exception as error:
         return fault(error, uri)
     return ""
 
 
-def _forget(client: Any, run: str, note: str, uri: str) -> None:
+def _forget(client: Any, run: str, note: str) -> None:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     if PAGE in [file.path for file in client.list_artifacts(run)]:
         where = client.get_run(run).info.artifact_uri
-        artifacts: Any = get_artifact_repository(where, tracking_uri=uri)
+        artifacts: Any = get_artifact_repository(where, tracking_uri=client.tracking_uri)
         artifacts.delete_artifacts(PAGE)
     client.set_tag(run, RETENTION, note)
-
-
-@contextmanager
-def _client(uri: str, failed: str) -> Iterator[Any]:
-    """A client of MLflow; whatever goes wrong in the block is one sentence."""
-    with quiet(uri):
-        mlflow = needs("mlflow", "tracking", "tracking")
-        try:
-            prepare_store(uri)
-            yield mlflow.MlflowClient(tracking_uri=uri)
-        except ScotomaError:
-            raise
-        except Exception as error:
-            raise DataError(f"{failed}: {fault(error, uri)}") from error
-
-
-def _runs(client: Any, experiment_id: str, query: str, order: str) -> Iterator[Any]:
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], query, order_by=[order], page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def _stands_for_an_audit(run: Any) -> bool:
@@ -201,40 +165,41 @@ def _state(run: Any) -> str:
     return "finished" if ended and _stands_for_an_audit(run) else ""
 
 
-def _past(client: Any, run: Any, uri: str) -> LoggedAudit:
+def _past(client: Any, run: Any) -> LoggedAudit:
     """One audit; its files may lie where this machine cannot read."""
+    info, tags = run.info, run.data.tags
+    at = datetime.datetime.fromtimestamp(info.start_time // 1000, datetime.UTC)
+    logged = LoggedAudit(
+        at, _state(run), str(info.run_id), data_date=str(tags.get(DATA_DATE, ""))
+    )  # fmt: skip
     try:
-        return _read(client, run, pages_of(uri))
+        return _read(client, run, logged)
     except Exception as error:
         if does_not_answer(error):
             raise
-        at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
-        date = str(run.data.tags.get(DATA_DATE, ""))
-        reason = f"its files are not to be had: {cause(error, uri)}"
-        return LoggedAudit(at, "finished", str(run.info.run_id), reason, data_date=date)
+        return replace(
+            logged, reason=f"its files are not to be had: {cause(error, client.tracking_uri)}"
+        )
 
 
-def _read(client: Any, run: Any, pages: str) -> LoggedAudit:
-    at = datetime.datetime.fromtimestamp(run.info.start_time // 1000, datetime.UTC)
-    state, run_id = _state(run), str(run.info.run_id)
-    page = f"{pages}/#/experiments/{run.info.experiment_id}/runs/{run_id}" if pages else ""
-    date = str(run.data.tags.get(DATA_DATE, ""))
-    if state != "finished":
-        reason = run.data.tags.get(NOTE, "")
-        return LoggedAudit(at, state, run_id, reason, page=page, data_date=date)
-    if why := run.data.tags.get(UNATTACHED, ""):
-        verdict = f"the verdict is {run.data.tags.get('scotoma.verdict', 'not logged')}"
-        reason = f"{verdict}; not logged: {why}"
-        return LoggedAudit(at, state, run_id, reason, page=page, data_date=date)
-    there = {file.path for file in client.list_artifacts(run_id)}
-    place = str(run.info.artifact_uri)
-    report = f"{page}/artifacts/{PAGE}" if page else f"{place}/{PAGE}"
-    has_report = PAGE in there and report.startswith(("http://", "https://", "file://"))
-    logged = LoggedAudit(at, state, run_id)
+def _read(client: Any, run: Any, logged: LoggedAudit) -> LoggedAudit:
+    info, tags = run.info, run.data.tags
+    if pages := pages_of(client.tracking_uri):
+        page = f"{pages}/#/experiments/{info.experiment_id}/runs/{logged.run}"
+        logged = replace(logged, page=page)
+    if logged.state != "finished":
+        return replace(logged, reason=tags.get(NOTE, ""))
+    if why := tags.get(UNATTACHED, ""):
+        verdict = f"the verdict is {tags.get('scotoma.verdict', 'not logged')}"
+        return replace(logged, reason=f"{verdict}; not logged: {why}")
+    there = {file.path for file in client.list_artifacts(logged.run)}
+    report = f"{logged.page}/artifacts/{PAGE}" if pages else f"{info.artifact_uri}/{PAGE}"
+    if PAGE in there and report.startswith(("http://", "https://", "file://")):
+        logged = replace(logged, report=report)
     if {"audit.json", "gate.json"} <= there:
-        audit, gate = (_content(client, run_id, name) for name in ("audit.json", "gate.json"))
-        logged = LoggedAudit.of(at, run_id, audit, gate)
-    return replace(logged, page=page, report=report if has_report else "", data_date=date)
+        files = (_content(client, logged.run, name) for name in ("audit.json", "gate.json"))
+        return logged.with_files(*files)
+    return logged
 
 
 def _content(client: Any, run_id: str, name: str) -> bytes:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from scotoma.errors import ConfigError
+from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.extras import needs
 from scotoma.storage.credentials import masked
-from scotoma.tracking.database import sqlite_file
+from scotoma.tracking.database import prepare_store, sqlite_file
 
 DATA_DATE = "scotoma.data_date"  # a tag: the day or month that the data of an audit are from
 UNATTACHED = "scotoma.unattached"  # a tag: why the files of an audit are not with its numbers
@@ -90,7 +91,56 @@ def import_client(uri: str) -> None:
             importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
 
 
-def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
+@contextlib.contextmanager
+def client_of(uri: str, purpose: str = "tracking") -> Iterator[tuple[Any, str]]:
+    """MLflow's client of a tracking URI, quiet as long as the block, and what `prepare_store` says.
+
+    Raises:
+        ScotomaError: MLflow is not installed, or the URI names no store that it can use.
+    """
+    refuse_file_store(uri)
+    with quiet(uri):
+        mlflow = needs("mlflow", "tracking", purpose)
+        mended = prepare_store(uri)
+        yield mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri), mended
+
+
+@contextlib.contextmanager
+def reading(uri: str, failed: str, purpose: str = "tracking") -> Iterator[Any]:
+    """Give a client, and say whatever goes wrong in the block in one sentence, after `failed`."""
+    try:
+        with client_of(uri, purpose) as (client, _):
+            yield client
+    except ScotomaError:
+        raise
+    except Exception as error:
+        raise DataError(f"{failed}: {fault(error, uri)}; repeat the command later") from error
+
+
+@contextlib.contextmanager
+def passing_over(*codes: str) -> Iterator[None]:
+    """Go on after the block where MLflow refuses it with one of these codes."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "error_code", "") not in codes:
+            raise
+
+
+def runs_of(
+    client: Any, experiment: str, query: str = "", order: str = "attributes.start_time DESC"
+) -> Iterator[Any]:
+    """Find the runs of an experiment, page by page."""
+    token = None
+    while True:
+        page = client.search_runs([experiment], query, order_by=[order], page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def experiment_id(client: Any, name: str) -> str:
     """Find the id of an experiment, and create it where there is none.
 
     Raises:
@@ -98,14 +148,11 @@ def experiment_id(mlflow: Any, client: Any, uri: str, name: str) -> str:
     """
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        database = sqlite_file(uri)
+        database = sqlite_file(client.tracking_uri)
         location = database and (database.parent / "mlartifacts" / name).as_uri()
-        try:
+        with passing_over("RESOURCE_ALREADY_EXISTS"):
             return str(client.create_experiment(name, artifact_location=location))
-        except mlflow.exceptions.MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-            experiment = client.get_experiment_by_name(name)
+        experiment = client.get_experiment_by_name(name)
     if experiment.lifecycle_stage != "active":
         raise ConfigError(f"MLflow experiment {name} was deleted; restore it, or change `project`")
     return str(experiment.experiment_id)
@@ -122,18 +169,17 @@ def pages_of(uri: str) -> str:
     return re.split("[?#;]", masked(uri).replace("***@", ""))[0].rstrip("/")
 
 
-def wait_for_server(mlflow: Any, client: Any, uri: str) -> None:
+def wait_for_server(client: Any) -> None:
     """Wait until a server answers, and say so; as long as MLflow's own variables let it retry.
 
     Args:
-        mlflow: The module.
-        client: Its client.
-        uri: Tracking URI; a database is not waited for.
+        client: MLflow's; a database is not waited for.
 
     Raises:
         Exception: Whatever the last try raised.
     """
-    if not uri.startswith(("http://", "https://")):
+    uri = client.tracking_uri
+    if not pages_of(uri):
         return
     retries = int(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"])
     factor = float(os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"])
@@ -173,6 +219,8 @@ def passes(error: BaseException) -> bool:
 
 def fault(error: BaseException, uri: str) -> str:
     """Say what went wrong and what to do, in words that hold no credentials."""
+    if isinstance(error, ScotomaError):
+        return str(error)
     sentence = cause(error, uri)
     status = _status(error)
     unsent = [name for name in CREDENTIALS if name in os.environ]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scotoma.config import Config
-from scotoma.errors import ScotomaError
-from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
-from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, quiet
-from scotoma.tracking.database import prepare_store
+from scotoma.tracking.connection import DATA_DATE, client_of, experiment_id, fault, runs_of
 from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 
 PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
@@ -46,7 +43,7 @@ def close_failures(client: Any, experiment: str, run: Run) -> None:
         run: The folder of the audit.
     """
     unended = f"tags.`{PLACE}` != '' and attributes.status != 'FINISHED'"
-    for logged in client.search_runs([experiment], unended):
+    for logged in list(runs_of(client, experiment, unended)):
         tags = logged.data.tags
         if tags[PLACE] == audit_place(run) and "scotoma.result" not in tags:
             client.update_run(logged.info.run_id, status="FINISHED", name="resumed")
@@ -84,12 +81,9 @@ def _log(
 ) -> str:
     """A run with the configuration and the reason; what kept it from being logged."""
     try:
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", "tracking")
-            prepare_store(uri)
-            client = mlflow.MlflowClient(tracking_uri=uri)
-            home = experiment_id(mlflow, client, uri, config.project)
-            pipeline = kubeflow_run(mlflow, client, uri, config, job)
+        with client_of(uri) as (client, _):
+            home = experiment_id(client, config.project)
+            pipeline = kubeflow_run(client, config, job)
             if pipeline.root is not None:
                 tags = tags | {PARENT: pipeline.root.info.run_id}
             tags = tags | pipeline.tags() | {
@@ -100,8 +94,6 @@ def _log(
             run_id = client.create_run(home, tags=tags, run_name=name).info.run_id
             client.log_text(run_id, portable(shareable(config)), "config.yaml")
             client.set_terminated(run_id, state)
-    except ScotomaError as error:
-        return str(error)
     except Exception as error:  # whatever MLflow raises, the audit's own failure is what counts
         return fault(error, uri)
     return ""

@@ -10,7 +10,9 @@ from typing import Any
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.worst_change import worst_change, worst_mean
 from scotoma.config import Config
+from scotoma.extras import needs
 from scotoma.storage.credentials import masked
+from scotoma.tracking.connection import passing_over
 from scotoma.tracking.names import metric_names
 from scotoma.tracking.records import NOTE, POINTS, TEXT_LENGTH, VERDICTS, escape_markdown
 
@@ -57,46 +59,37 @@ class KubeflowRun:
         return lines
 
 
-def kubeflow_run(mlflow: Any, client: Any, uri: str, config: Config, job: str = "") -> KubeflowRun:
+def kubeflow_run(client: Any, config: Config, job: str = "") -> KubeflowRun:
     """Find the run of the pipeline that this process is part of.
 
     Args:
-        mlflow: The module.
-        client: Its client.
-        uri: Where the audit is logged.
+        client: Of MLflow, where the audit is logged.
         config: It may name Kubeflow's address.
         job: Id of the run in Kubeflow; empty outside a pipeline, of no account outside a pod.
     """
     in_pod = POD in os.environ
-    return KubeflowRun(config, job if in_pod else "", _root(mlflow, client, uri))
+    return KubeflowRun(config, job if in_pod else "", _root(client))
 
 
-def _root(mlflow: Any, client: Any, uri: str) -> Any | None:
+def _root(client: Any) -> Any | None:
     """The plugin's run; None outside such a run, and where the audit is logged elsewhere."""
     run_id, given = os.environ.get("MLFLOW_RUN_ID"), os.environ.get("MLFLOW_TRACKING_URI", "")
-    if not run_id or given.rstrip("/") != uri.rstrip("/"):
+    if not run_id or given.rstrip("/") != client.tracking_uri.rstrip("/"):
         return None
-    for _ in range(MOST_LEVELS):
-        try:
+    with passing_over("RESOURCE_DOES_NOT_EXIST"):
+        for _ in range(MOST_LEVELS):
             run = client.get_run(run_id)
-        except mlflow.exceptions.MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return None
-            raise
-        run_id = run.data.tags.get(PARENT)
-        if not run_id:
-            return run if RUN_ID in run.data.tags else None
+            run_id = run.data.tags.get(PARENT)
+            if not run_id:
+                return run if RUN_ID in run.data.tags else None
     return None
 
 
-def describe_root(
-    mlflow: Any, client: Any, root: Any, audit: Audit, gate: GateResult, comparison: str
-) -> None:
+def describe_root(client: Any, root: Any, audit: Audit, gate: GateResult, comparison: str) -> None:
     """Give Kubeflow's root run the verdict, its numbers, and a link to the runs of the variants.
 
     Args:
-        mlflow: The module.
-        client: Its client.
+        client: Of MLflow.
         root: See `KubeflowRun`.
         audit: The audit.
         gate: The verdict on it.
@@ -105,11 +98,11 @@ def describe_root(
     each = [f"- {variant.verdict} {escape_markdown(variant.name)}" for variant in gate.variants]
     note = "\n".join([f"**{gate.verdict}**", "", *each, f"- [the variants]({comparison})"])
     tags = {"scotoma.verdict": gate.verdict, NOTE: note[:TEXT_LENGTH]}
-    now = int(time.time() * 1000)
+    entities, now = needs("mlflow.entities", "tracking", "tracking"), int(time.time() * 1000)
     client.log_batch(
         root.info.run_id,
-        [mlflow.entities.Metric(k, v, now, 0) for k, v in scalar_metrics(audit, gate).items()],
-        tags=[mlflow.entities.RunTag(name, text) for name, text in tags.items()],
+        [entities.Metric(k, v, now, 0) for k, v in scalar_metrics(audit, gate).items()],
+        tags=[entities.RunTag(name, text) for name, text in tags.items()],
     )
 
 

@@ -12,6 +12,7 @@ from scotoma._version import __version__
 from scotoma.answers.group_keys import parse_group_key
 from scotoma.audit import Audit, GateResult, Quantity
 from scotoma.audit.base import Part
+from scotoma.audit.document import AuditedVariant
 from scotoma.audit.gate import JudgedVariant
 from scotoma.audit.outcomes import MemberMetric
 from scotoma.audit.worst_change import (
@@ -127,21 +128,33 @@ def audit_records(
     """
     # Judged otherwise it is another result.
     judged = "".join(part.model_dump_json() for part in (audit, gate) if part)
-    shared = {
-        "scotoma.audit": audit.config_sha256,
+    shared = _shared(audit, tags) | {
         "scotoma.result": hashlib.sha256(judged.encode()).hexdigest(),
-        "scotoma.dataset": audit.examples.dataset_sha256,
         "scotoma.setup": audit.fingerprint.setup,
-        "scotoma.version": __version__,
-        "mlflow.source.name": "scotoma",
-        "mlflow.source.type": "LOCAL",
-        **tags,
     }
     shared = {name: text for name, text in shared.items() if text}
     verdicts = {one.name: one for one in gate.variants} if gate else {}
     names = [variant.name for variant in audit.variants]
     variants = [_variant(audit, name, verdicts.get(name), date, shared) for name in reversed(names)]
     return _parent(audit, gate, variants, date, shared), variants
+
+
+def _shared(audit: Audit, tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags of every run of an audit, of its members too."""
+    return {
+        "scotoma.audit": audit.config_sha256,
+        "scotoma.dataset": audit.examples.dataset_sha256,
+        "scotoma.version": __version__,
+        "mlflow.source.name": "scotoma",
+        "mlflow.source.type": "LOCAL",
+        **tags,
+    }
+
+
+def _params(variant: AuditedVariant) -> dict[str, Any]:
+    """How a variant was compressed, as far as it is known."""
+    known = {key: getattr(variant, key) for key in ("sparsity", "bits")}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _parent(
@@ -198,15 +211,13 @@ def _variant(
         name=" · ".join(filter(None, (date, printable(name), word))),
         tags=dict(shared)
         | {KIND: VARIANT, "scotoma.variant": name, "mlflow.runColor": _colour(place)},
-        params=({"verdict": word} if word else {}) | {"members": variant.members},
+        params=_params(variant) | {"members": variant.members},
         examples={"train": audit.examples.train, "test": audit.examples.test},
     )
-    for key in ("sparsity", "bits"):
-        if (value := getattr(variant, key)) is not None:
-            record.params[key] = value
     if word:
+        record.params["verdict"] = word
         record.tags["scotoma.verdict"] = word
-    headline = _headline(audit, name, judged)
+    headline = _headline(audit, name)
     models = f"{variant.members} model{'s' * (variant.members != 1)}"
     note = [f"**{word or 'baseline'}** {escape_markdown(name)}: {models}", ""]
     note += [f"- {escape_markdown(line)}" for line in judged.sentences] if judged else []
@@ -233,58 +244,43 @@ def _colour(place: int) -> str:
     return COLOURS[(place - 1) % len(COLOURS)] if place else DENSE_COLOUR
 
 
-def _headline(
-    audit: Audit, name: str, judged: JudgedVariant | None
-) -> list[tuple[str, Quantity, str, str]]:
+def _headline(audit: Audit, name: str) -> list[tuple[str, Quantity, str, str]]:
     """The numbers that a reader looks for: name, number, whose it is, and its unit in words."""
-    rows: list[tuple[str, Quantity | None, str, str]] = []
+    rows: list[tuple[str, Quantity, str, str]] = []
     named = audit.group_names
+
+    def tell(key: str, row: Any, part: str, unit: str) -> None:
+        if row is not None:
+            group = named.get(row.group, row.group) if key.endswith("_worst") else ""
+            rows.append((key, getattr(row, part), group, unit))
+
     if audit.scores is not None:
         unit = f" {audit.scores.unit}" if audit.scores.unit else ""
         if name in audit.scores.means:
             worst = worst_mean(audit, name)
-            if worst is not None:
-                group = named.get(worst.group, worst.group)
-                rows.append(("worse_percent_worst", worst.relative, group, "%"))
-                rows.append(("worse_worst", worst.worse, group, unit))
-            rows.append(("worse_percent", audit.scores.means[name][0].relative, "", "%"))
-        rows.append(("mean_score", audit.scores.variants[name].mean, "", unit))
-        return [(key, q, where, of) for key, q, where, of in rows if q is not None]
-    divergence = audit.divergence.get(name)
-    changes = {
-        metric: change for metric in ("error", "fpr", "fnr")
-        if (change := worst_change(audit, name, metric)) is not None
-    }  # fmt: skip
-    if "error" in changes:
-        change = changes["error"]
-        group = named.get(change.group, change.group)
-        rows.append(("error_rise_worst", change.absolute, group, "points"))
-    if divergence is not None and not audit.labelled:
-        most = most_changed(audit, name)
-        rows.append(("changed_worst", most.changed, named.get(most.group, most.group), "%"))
+            tell("worse_percent_worst", worst, "relative", "%")
+            tell("worse_worst", worst, "worse", unit)
+            tell("worse_percent", audit.scores.means[name][0], "relative", "%")
+        tell("mean_score", audit.scores.variants[name], "mean", unit)
+        return rows
+    changes = {metric: worst_change(audit, name, metric) for metric in ("error", "fpr", "fnr")}
+    tell("error_rise_worst", changes.pop("error"), "absolute", "points")
+    cie = audit.divergence[name].cie if name in audit.divergence else None
+    if cie is not None and not audit.labelled:
+        tell("changed_worst", most_changed(audit, name), "changed", "%")
     if audit.labelled:
-        rows.append(("accuracy", audit.accuracy[name].top1, "", "%"))
-    if divergence is not None:
-        rows.append(("cie_excess", divergence.cie.excess, "", "points"))
-    overall = [row for row in audit.subgroups.get(name, ()) if row.class_name is None]
-    if overall:
-        rows.append(("error_rise", overall[0].absolute, "", "points"))
-    if (highest := highest_error(audit, name)) is not None:
-        group = named.get(highest.group, highest.group)
-        rows.append(("error_worst", highest.compressed, group, "%"))
-    for metric in ("fpr", "fnr"):
-        if metric in changes:
-            change = changes[metric]
-            group = named.get(change.group, change.group)
-            rows.append((f"{metric}_rise_worst", change.absolute, group, "points"))
+        tell("accuracy", audit.accuracy[name], "top1", "%")
+    tell("cie_excess", cie, "excess", "points")
+    overall = (row for row in audit.subgroups.get(name, ()) if row.class_name is None)
+    tell("error_rise", next(overall, None), "absolute", "points")
+    tell("error_worst", highest_error(audit, name), "compressed", "%")
+    for metric, change in changes.items():
+        tell(f"{metric}_rise_worst", change, "absolute", "points")
     if (gap := largest_gap(audit, name)) is not None:
-        pair = (
-            f"{named.get(gap.group_b, gap.group_b)} against {named.get(gap.group_a, gap.group_a)}"
-        )
+        pair = " against ".join(named.get(group, group) for group in (gap.group_b, gap.group_a))
         rows.append(("error_gap_worst", gap.gap, pair, "points"))
-    if divergence is not None:
-        rows.append(("cie_share", divergence.cie.cie_share, "", "%"))
-    return [(key, q, where, of) for key, q, where, of in rows if q is not None]
+    tell("cie_share", cie, "cie_share", "%")
+    return rows
 
 
 def _details(record: RunRecord, audit: Audit, name: str, judged: JudgedVariant | None) -> None:
@@ -404,27 +400,18 @@ def _member(
     own = {**recipe, **member.get("recipe", {})}
     record = RunRecord(
         name=" · ".join((date, printable(name), f"{member['index']:02d}")),
-        tags={
-            "scotoma.audit": audit.config_sha256,
-            "scotoma.dataset": audit.examples.dataset_sha256,
-            "scotoma.version": __version__,
-            "mlflow.source.name": "scotoma",
-            "mlflow.source.type": "LOCAL",
+        tags=_shared(audit, tags)
+        | {
             "mlflow.runColor": _colour(place),
-            **tags,
             KIND: MODEL,
             "scotoma.variant": name,
             "scotoma.member": str(member["index"]),
             "scotoma.weights": member["sha256"],
         },
-        params={
-            **({"seed": member["seed"]} if isinstance(member["seed"], int) else {}),
-            **{f"recipe.{key}": value for key, value in own.items()},
-        },
+        params=_params(variant) | {f"recipe.{key}": value for key, value in own.items()},
     )
-    for key in ("sparsity", "bits"):
-        if (value := getattr(variant, key)) is not None:
-            record.params[key] = value
+    if isinstance(member["seed"], int):
+        record.params["seed"] = member["seed"]
     if "paired_with" in member:
         record.tags["scotoma.paired_with"] = member["paired_with"]["sha256"]
     if "file" in member:

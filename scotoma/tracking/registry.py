@@ -13,12 +13,11 @@ from scotoma import storage
 from scotoma.audit import GateResult
 from scotoma.config.registered import RegisteredModel
 from scotoma.errors import DataError, ScotomaError
-from scotoma.extras import needs
 from scotoma.printable import printable
 from scotoma.run import Run, read_json
 from scotoma.storage.credentials import masked
-from scotoma.tracking.connection import fault, quiet
-from scotoma.tracking.database import holds_experiments, prepare_store, sqlite_file
+from scotoma.tracking.connection import client_of, fault, passing_over, reading
+from scotoma.tracking.database import holds_experiments, sqlite_file
 from scotoma.tracking.failed import audit_place
 
 MODEL, VERSION = "scotoma.model", "scotoma.model_version"  # tags of the audit's run
@@ -75,42 +74,28 @@ def register(
     if not any("file" in member for name in variants for member in _members(run, name)):
         return Registered(model, note=NO_MODELS)
     try:
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", "tracking")
-            prepare_store(uri)
-            client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
-            version = _version(mlflow, client, run, gate, run_id, model, variants, uri)
-            moved = version > _aliased(mlflow, client, model, alias)
-            if moved:
+        with client_of(uri) as (client, _):
+            version = _version(client, run, gate, run_id, model, variants)
+            later = _aliased(client, model, alias)
+            if version > later:
                 client.set_registered_model_alias(model, alias, str(version))
-            holds = moved or version == _aliased(mlflow, client, model, alias)
-            return Registered(model, str(version), alias if holds else "")
+            return Registered(model, str(version), alias if version >= later else "")
     except ScotomaError as error:
-        reason = str(error)
+        return Registered(model, reason=str(error))
     except Exception as error:
         reason = f"{fault(error, uri)}; the audit passed and is not registered"
-    return Registered(model, reason=reason)
+        return Registered(model, reason=reason)
 
 
 def _version(
-    mlflow: Any,
-    client: Any,
-    run: Run,
-    gate: GateResult,
-    run_id: str,
-    model: str,
-    variants: Sequence[str],
-    uri: str,
+    client: Any, run: Run, gate: GateResult, run_id: str, model: str, variants: Sequence[str]
 ) -> int:
     """The number of the audit's version, created where there is none."""
     tags = client.get_run(run_id).data.tags
     if tags.get(MODEL) == model:
         return int(tags[VERSION])
-    try:
+    with passing_over("RESOURCE_ALREADY_EXISTS"):
         client.create_registered_model(model)
-    except mlflow.exceptions.MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
     created = client.create_model_version(
         model,
         _source(client, run, run_id, variants),
@@ -120,7 +105,7 @@ def _version(
             "scotoma.result": tags["scotoma.result"],
             "scotoma.verdict": gate.verdict,
             "scotoma.variants": printable(", ".join(variants[1:])),
-            "scotoma.place": audit_place(run, uri),
+            "scotoma.place": audit_place(run, client.tracking_uri),
         },
     )
     client.set_tag(run_id, MODEL, model)
@@ -148,14 +133,11 @@ def _members(run: Run, variant: str) -> list[dict[str, Any]]:
     return members
 
 
-def _aliased(mlflow: Any, client: Any, model: str, alias: str) -> int:
+def _aliased(client: Any, model: str, alias: str) -> int:
     """The version that has the alias; 0 for none."""
-    try:
+    with passing_over("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
         return int(client.get_model_version_by_alias(model, alias).version)
-    except mlflow.exceptions.MlflowException as error:
-        if error.error_code in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
-            return 0
-        raise
+    return 0
 
 
 # --- models to audit ------------------------------------------------------------------------------
@@ -171,13 +153,8 @@ def aliased(model: RegisteredModel, uri: str) -> RegisteredModel:
     Raises:
         DataError: The registry has no such model, the model no such alias, or does not answer.
     """
-    with _registry(model, uri) as (mlflow, client):
-        try:
-            aliases = client.get_registered_model(model.name).aliases
-        except mlflow.exceptions.MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            raise _unknown(model, uri) from error
+    with _registry(model, uri) as client:
+        aliases = client.get_registered_model(model.name).aliases
     if model.alias not in aliases:
         known = ", ".join(map(printable, sorted(aliases))) or "none"
         raise DataError(
@@ -199,15 +176,11 @@ def download_model(model: RegisteredModel, variants: Sequence[str], folder: Path
     Raises:
         DataError: There is no such version, it has no folder of a variant, or it cannot be read.
     """
-    with _registry(model, uri) as (mlflow, client):
-        try:
-            source = client.get_model_version_download_uri(model.name, model.version)
-        except mlflow.exceptions.MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            raise _unknown(model, uri) from error
-        repository = mlflow.tracking.artifact_utils.get_artifact_repository
-        artifacts = repository(source, tracking_uri=uri, registry_uri=uri)
+    with _registry(model, uri) as client:
+        from mlflow.tracking.artifact_utils import get_artifact_repository
+
+        source = client.get_model_version_download_uri(model.name, model.version)
+        artifacts = get_artifact_repository(source, tracking_uri=uri, registry_uri=uri)
         there = {entry.path for entry in artifacts.list_artifacts("") if entry.is_dir}
         for variant in variants:
             if variant not in there:
@@ -229,20 +202,14 @@ def _unknown(model: RegisteredModel, uri: str) -> DataError:
 
 
 @contextmanager
-def _registry(model: RegisteredModel, uri: str) -> Iterator[tuple[Any, Any]]:
-    """MLflow and a client of it; whatever goes wrong in the block is one sentence."""
+def _registry(model: RegisteredModel, uri: str) -> Iterator[Any]:
+    """Give a client of MLflow, and say whatever goes wrong in the block in one sentence."""
     database = sqlite_file(uri)
     if database is not None and not holds_experiments(database):
         raise _unknown(model, uri)  # the check creates none
-    try:
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", f"source.models {model}")
-            prepare_store(uri)
-            yield mlflow, mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
-    except ScotomaError:
-        raise
-    except Exception as error:
-        raise DataError(
-            f"source.models {printable(str(model))} cannot be read: {fault(error, uri)}; repeat "
-            "the command later"
-        ) from error
+    named = f"source.models {printable(str(model))}"
+    with reading(uri, f"{named} cannot be read", named) as client:
+        with passing_over("RESOURCE_DOES_NOT_EXIST"):
+            yield client
+            return
+        raise _unknown(model, uri)

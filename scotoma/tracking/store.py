@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 import re
 import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,17 +29,16 @@ from scotoma.tracking.audits import logged_audits
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
+    client_of,
     does_not_answer,
     experiment_id,
     fault,
     pages_of,
     passes,
-    quiet,
-    refuse_file_store,
     refused_artifacts,
+    runs_of,
     wait_for_server,
 )
-from scotoma.tracking.database import prepare_store
 from scotoma.tracking.failed import audit_place, close_failures
 from scotoma.tracking.kubeflow import PARENT, KubeflowRun, describe_root, kubeflow_run
 from scotoma.tracking.records import (
@@ -89,7 +89,7 @@ class Tracked:
     repeats: str = ""
 
 
-def tracking_uri(run: Run, environment: Mapping[str, str]) -> str | None:
+def tracking_uri(run: Run, environment: Mapping[str, str] = os.environ) -> str | None:
     """Where to log: SCOTOMA_TRACKING_URI, the configuration, MLFLOW_TRACKING_URI, a file.
 
     Args:
@@ -164,33 +164,29 @@ def log_audit(
     total = 1 + len(manifests) + sum(len(one["members"]) for one in manifests.values())
     writer: _Writer | None = None
     try:
-        refuse_file_store(uri)
-        with quiet(uri):
-            mlflow = needs("mlflow", "tracking", "tracking")
-            mended = prepare_store(uri)
-            client = mlflow.MlflowClient(tracking_uri=uri)
-            wait_for_server(mlflow, client, uri)
+        with client_of(uri) as (client, mended):
+            wait_for_server(client)
             end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
-            pipeline = kubeflow_run(mlflow, client, uri, run.config, job)
+            pipeline = kubeflow_run(client, run.config, job)
             whole, variants, members = _records(run, audit, gate, manifests, pipeline, uri)
-            home = experiment_id(mlflow, client, uri, experiment)
-            writer = _Writer(mlflow, client, audit, end, uri)
+            home = experiment_id(client, experiment)
+            writer = _Writer(client, audit, end)
             now_ms = time.time_ns() // 10**6
             metrics = {metric for record in variants for metric, _, _ in record.metrics}
             comparison = view_address(home, whole.tags["scotoma.result"])
             whole.tags[NOTE] += f"\n- [its variants beside one another]({comparison})"
             repeats = _repeated(client, home, whole)
-            with _attached(run, client, home, uri, draw) as files:
+            with _attached(run, client, home, draw) as files:
                 run_id, runs = writer.log_family(home, whole, variants, files, pipeline)
             client.set_experiment_tag(
                 home, *shared_view(whole.name, whole.tags["scotoma.result"], metrics, now_ms)
             )
             describe_experiment(client, home, now_ms)
-            writer.log_members(experiment_id(mlflow, client, uri, models), members)
+            writer.log_members(experiment_id(client, models), members)
             link = _link(uri, comparison)
             close_failures(client, home, run)
             if pipeline.root is not None and gate is not None:
-                describe_root(mlflow, client, pipeline.root, audit, gate, comparison)
+                describe_root(client, pipeline.root, audit, gate, comparison)
             reason = writer.refused
     except ScotomaError as error:
         reason = str(error)
@@ -238,7 +234,7 @@ def _repeated(client: Any, home: str, whole: RunRecord) -> str:
     if not setup:
         return ""
     query = f"tags.`scotoma.setup` = '{setup}' and tags.`scotoma.kind` = 'audit'"
-    for other in client.search_runs([home], query, order_by=["attributes.start_time ASC"]):
+    for other in runs_of(client, home, query, "attributes.start_time ASC"):
         if other.info.status != "FINISHED":
             continue
         if other.data.tags.get("scotoma.place") != whole.tags["scotoma.place"]:
@@ -247,7 +243,7 @@ def _repeated(client: Any, home: str, whole: RunRecord) -> str:
 
 
 @contextlib.contextmanager
-def _attached(run: Run, client: Any, home: str, uri: str, draw: Draw | None) -> Iterator[Path]:
+def _attached(run: Run, client: Any, home: str, draw: Draw | None) -> Iterator[Path]:
     """A folder with the files to attach to the run of the audit."""
     paths = [run.path(name) for name in ARTIFACTS]
     run.fetch(*paths)
@@ -259,10 +255,12 @@ def _attached(run: Run, client: Any, home: str, uri: str, draw: Draw | None) -> 
             elif path.exists():
                 Path(folder, path.name).write_bytes(path.read_bytes())
         if draw is not None:
-            months = logged_audits(client, home, uri, MOST_MONTHS)
+            months = logged_audits(client, home, MOST_MONTHS)
             contents = [run.path(name).read_bytes() for name in ("audit.json", "gate.json")]
-            own = LoggedAudit.of(datetime.datetime.now(datetime.UTC), "", *contents)
-            months.append(replace(own, data_date=_of_data(run).get(DATA_DATE, "")))
+            date = _of_data(run).get(DATA_DATE, "")
+            now = datetime.datetime.now(datetime.UTC)
+            own = LoggedAudit(now, "finished", "", data_date=date)
+            months.append(own.with_files(*contents))
             for name, content in draw(months).items():
                 Path(folder, name).write_bytes(content)
         yield Path(folder)
@@ -276,11 +274,12 @@ class _Writer:
         logged: How many runs it holds of this audit.
     """
 
-    def __init__(self, mlflow: Any, client: Any, audit: Audit, end: float, uri: str) -> None:
-        self.entities, self.client, self.audit, self.end = mlflow.entities, client, audit, end
+    def __init__(self, client: Any, audit: Audit, end: float) -> None:
+        self.entities = needs("mlflow.entities", "tracking", "tracking")
+        self.client, self.audit, self.end = client, audit, end
         self.refused = ""
         self.logged = 0
-        self.uri, self.remote = uri, uri.startswith("http")
+        self.remote = bool(pages_of(client.tracking_uri))
 
     def log_family(
         self,
@@ -334,20 +333,15 @@ class _Writer:
         """The finished runs of these records; unfinished ones are deleted."""
         wanted = {record.key() for record in records}
         present: dict[Any, Any] = {}
-        query, token = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'", None
-        while True:
-            page = self.client.search_runs([home], query, page_token=token)
-            for run in page:
-                key = records[0].key(run.data.tags)
-                if key not in wanted:
-                    continue
-                if run.info.status == "FINISHED":
-                    present[key] = run
-                else:
-                    self.client.delete_run(run.info.run_id)
-            token = page.token
-            if not token:
-                return present
+        query = f"tags.`scotoma.audit` = '{self.audit.config_sha256}'"
+        for run in runs_of(self.client, home, query):
+            if (key := records[0].key(run.data.tags)) not in wanted:
+                continue
+            if run.info.status == "FINISHED":
+                present[key] = run
+            else:
+                self.client.delete_run(run.info.run_id)
+        return present
 
     @contextlib.contextmanager
     def _run(self, home: str, record: RunRecord) -> Iterator[Any]:
@@ -438,7 +432,7 @@ class _Writer:
         from mlflow.utils.rest_utils import http_request_safe
 
         endpoint = "/api/2.0/mlflow/artifacts/list"
-        creds = get_default_host_creds(self.uri)
+        creds = get_default_host_creds(self.client.tracking_uri)
         answer = http_request_safe(creds, endpoint, "GET", params={"run_id": run_id})
         if not answer.json().get("files"):
             raise FileNotFoundError("the server does not see what this machine writes there")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +41,8 @@ PICTURE_TITLE = 18  # pixels, its height
 NO_RESULT = "no result"
 AUDIT, VARIANT = Column("audit", "Audit"), Column("variant", "Variant")
 MEMBERS = Column("members", "Members", "count")
-Rows = list[dict[str, Cell]]
+EXAMPLES = Column("examples", "Test examples", "count")
+Rows = list[dict[str, Any]]
 
 
 def project_trend(project: str, runs: str) -> tuple[Document, dict[str, Any], str]:
@@ -63,7 +63,7 @@ def project_trend(project: str, runs: str) -> tuple[Document, dict[str, Any], st
     is_file = Path(project).is_file()
     config = load_config(Path(project)) if is_file else default_config()
     name = config.project if is_file else project
-    uri = tracking_uri(Run(Path(runs, "another"), config), dict(os.environ))
+    uri = tracking_uri(Run(Path(runs, "another"), config))
     if not uri:
         raise ConfigError("trend reads MLflow, and tracking is off; set tracking.uri")
     logged = history(name, uri)
@@ -78,12 +78,8 @@ def project_trend(project: str, runs: str) -> tuple[Document, dict[str, Any], st
 def _plain(one: Audited) -> dict[str, Any]:
     """One audit as JSON values."""
     variants = [
-        vars(variant)
-        | {
-            name: None if (number := getattr(variant, name)) is None else plain(number)
-            for name in ("top1", "excess", "worst", "worst_relative")
-        }
-        for variant in one.variants
+        {name: plain(cell) if isinstance(cell, Quantity) else cell for name, cell in row.items()}
+        for row in one.variants
     ]
     return vars(one) | {"at": one.at.isoformat(), "variants": variants}
 
@@ -155,26 +151,28 @@ def _lead(audits: Sequence[Audited]) -> str:
     )
 
 
+def _rows(audits: Sequence[Audited]) -> Rows:
+    """A row a variant of each audit, or one that says why there is no result."""
+    return [
+        {"audit": audit.day, "at": audit.at.isoformat(), "run": audit.run,
+         "examples": audit.examples or None, "look": row["verdict"]} | row
+        for audit in audits
+        for row in audit.variants
+        or [{"variant": NO_RESULT, "verdict": audit.why, "look": audit.state}]
+    ]  # fmt: skip
+
+
 def _verdicts(audits: Sequence[Audited]) -> Section:
-    rows: Rows = []
-    for audit in audits:
-        shared: dict[str, Cell] = {"audit": audit.day, "at": audit.at.isoformat()}
-        if not audit.variants:
-            rows.append(shared | {"variant": NO_RESULT, "verdict": audit.why, "look": audit.state})
-        rows += [
-            shared | {"variant": one.variant, "verdict": one.verdict, "look": one.verdict,
-                      "n": audit.examples}
-            for one in audit.variants
-        ]  # fmt: skip
+    rows = _rows(audits)
     table = Table(
         "verdicts", "Verdict of each variant, audit by audit",
-        [AUDIT, VARIANT, Column("verdict", "Verdict"), Column("n", "Test examples", "count")],
+        [AUDIT, VARIANT, Column("verdict", "Verdict"), EXAMPLES],
         rows, stub=2,
     )  # fmt: skip
     ended = [audit for audit in audits if audit.variants]
     said = "No audit has finished yet."
     if ended:
-        words = ", ".join(f"{one.variant} {one.verdict}" for one in ended[-1].variants)
+        words = ", ".join(f"{row['variant']} {row['verdict']}" for row in ended[-1].variants)
         said = f"The newest, from {ended[-1].day}: {words}."
     return Section(
         "verdicts", "Verdicts",
@@ -210,11 +208,10 @@ def _numbers(
     audits: Sequence[Audited], what: str, title: str, caption: str, about: str, none: str
 ) -> Section:
     """A number with its interval, audit by audit, a panel a variant."""
-    known: list[tuple[Audited, TrendVariant, Quantity]] = [
-        (audit, one, number)
-        for audit in audits
-        for one in audit.variants
-        if (number := getattr(one, what)) is not None and number.value is not None
+    known = [
+        row | {"number": number, "n": number.n}
+        for row in _rows(audits)
+        if (number := row.get(what)) is not None and number.value is not None
     ]
     if not known:
         return Section(what, title, [about], warnings=[none])
@@ -223,20 +220,14 @@ def _numbers(
         what, f"{caption}, with 95% intervals",
         [AUDIT, VARIANT, *place, Column("number", "Change, points", "points"),
          Column("n", "n", "count"), MEMBERS],
-        [
-            {"audit": audit.day, "at": audit.at.isoformat(), "variant": one.variant,
-             "where": one.where, "number": number, "n": number.n, "members": one.members}
-            for audit, one, number in known
-        ],
-        stub=2 + len(place),
+        known, stub=2 + len(place),
     )  # fmt: skip
-    last = known[-1][0]
-    newest = [(one, number) for audit, one, number in known if audit is last]
-    one, number = max(newest, key=lambda pair: pair[1].value or 0.0)
-    where = f", {one.where}" if what == "worst" else ""
+    newest = [row for row in known if row["run"] == known[-1]["run"]]
+    row = max(newest, key=lambda row: row["number"].value)
+    where = f", {row['where']}" if place else ""
     summary = (
-        f"Highest in the audit of {last.day}: {one.variant}{where}, "
-        f"{show(number, 'points')}, n = {show(number.n, 'count')}."
+        f"Highest in the audit of {row['audit']}: {row['variant']}{where}, "
+        f"{show(row['number'], 'points')}, n = {show(row['n'], 'count')}."
     )
     return Section(what, title, [about], [Chart(what, caption, summary, table, "trend")])
 
@@ -248,19 +239,12 @@ def _every_audit(audits: Sequence[Audited]) -> Section:
         links += [(f"report of {audit.day}", audit.report)] if audit.report else []
         beside = "; ".join(audit.warnings)
         named = Noted(Linked(audit.day, tuple(links)), beside)
-        if not audit.variants:
-            rows.append({"audit": named, "variant": NO_RESULT, "verdict": audit.why})
-        rows += [
-            {
-                "audit": audit.day if place else named,
-                "variant": one.variant, "verdict": one.verdict,
-                "failed": one.failed, "unsure": one.unsure,
-                "top1": one.top1 or Interval(None, reason="no labels"), "excess": one.excess,
-                "worst": _beside(one), "where": one.where, "n": one.worst and one.worst.n,
-                "examples": audit.examples, "members": one.members,
-            }
-            for place, one in enumerate(audit.variants)
-        ]  # fmt: skip
+        for place, row in enumerate(_rows([audit])):
+            if audit.variants:
+                worst = row["worst"]
+                row |= {"top1": row["top1"] or Interval(None, reason="no labels"),
+                        "worst": _beside(row), "n": worst and worst.n}  # fmt: skip
+            rows.append(row if place else row | {"audit": named})
     table = Table(
         "all",
         "All audits, the newest first, by the date of their data or the time (UTC) of their run",
@@ -269,52 +253,22 @@ def _every_audit(audits: Sequence[Audited]) -> Section:
             Column("failed", "Tests failed", "count"), Column("unsure", "unsure", "count"),
             Column("top1", "Top-1", "rate"), Column("excess", "CIE excess, points", "points"),
             Column("worst", "Most affected, points", "points"), Column("where", "Where"),
-            Column("n", "n of it", "count"), Column("examples", "Test examples", "count"), MEMBERS,
+            Column("n", "n of it", "count"), EXAMPLES, MEMBERS,
         ],
         rows, "95% intervals.", stub=2,
     )  # fmt: skip
     return Section("all", "Every audit", parts=[table])
 
 
-def _beside(one: TrendVariant) -> Cell:
+def _beside(row: dict[str, Any]) -> Cell:
     """The rise of the most affected group, its relative size beside it."""
-    if one.worst is None:
+    if row["worst"] is None:
         return Interval(None, reason="not estimable")
-    relative = "" if one.worst_relative is None else show(one.worst_relative, "percent").value
-    return Noted(one.worst, relative)
+    return Noted(row["worst"], show(row["worst_relative"], "percent").value)
 
 
 SCORED = "an audit of scores has no rates to draw; its own report has its means"
 UNREADABLE = "MLflow holds no readable audit.json and gate.json for it"
-
-
-@dataclass(frozen=True)
-class TrendVariant:
-    """One variant in one audit.
-
-    Attributes:
-        variant: Its name.
-        verdict: PASS, UNSURE or FAIL.
-        members: Size of the smaller of its population and the dense one.
-        top1: Accuracy; None without labels.
-        excess: CIEs beyond those that seeds produce, a share of the examples.
-        worst: The rise of the most affected group's rate, a fraction; None where none is estimable.
-        worst_relative: The same, % of the dense rate.
-        where: Which rate of which group that is.
-        failed: Tests of the gate that failed.
-        unsure: Tests that decided nothing.
-    """
-
-    variant: str
-    verdict: str
-    members: int
-    top1: Quantity | None
-    excess: Quantity
-    worst: Quantity | None
-    worst_relative: Quantity | None
-    where: str
-    failed: int
-    unsure: int
 
 
 @dataclass(frozen=True)
@@ -328,7 +282,12 @@ class Audited:
         reason: Why it has no result; empty where it has one.
         verdict: Of the whole gate; empty without a result.
         examples: Number of test examples; 0 without a result.
-        variants: What was measured, in the order of the audit.
+        variants: What was measured, a row a variant in the order of the audit: `variant`,
+            `verdict`, `members` (of the smaller population), `top1` (None without labels), `excess`
+            (CIEs beyond those that seeds produce, a share of the examples), `worst` (the rise of
+            the most affected group's rate, a fraction; None where none is estimable),
+            `worst_relative` (the same, % of the dense rate), `where` (which rate of which group),
+            and tests of the gate that `failed` or are `unsure`.
         warnings: Warnings of the gate.
         page: Address of that run's page, or empty.
         report: Address of its report, or empty.
@@ -341,7 +300,7 @@ class Audited:
     reason: str = ""
     verdict: str = ""
     examples: int = 0
-    variants: tuple[TrendVariant, ...] = ()
+    variants: Sequence[dict[str, Any]] = ()
     warnings: tuple[str, ...] = ()
     page: str = ""
     report: str = ""
@@ -384,7 +343,7 @@ def audited(logged: LoggedAudit) -> Audited:
         shared,
         verdict=gate.verdict,
         examples=audit.examples.test,
-        variants=tuple(_measured(audit, judged) for judged in gate.variants),
+        variants=[_measured(audit, judged) for judged in gate.variants],
         warnings=gate.warnings,
     )
 
@@ -398,21 +357,19 @@ def _moment(date: str) -> datetime.datetime | None:
     return datetime.datetime.combine(day, datetime.time(), datetime.UTC)
 
 
-def _measured(audit: Audit, judged: JudgedVariant) -> TrendVariant:
+def _measured(audit: Audit, judged: JudgedVariant) -> dict[str, Any]:
     name = judged.name
     counted = [test.verdict for test in judged.counted]
     worst = worst_change(audit, name)
-    return TrendVariant(
-        variant=name,
-        verdict=judged.verdict,
-        members=judged.members,
-        top1=audit.accuracy[name].top1 if audit.labelled else None,
-        excess=audit.divergence[name].cie.excess,
-        worst=None if worst is None else worst.absolute,
-        worst_relative=None if worst is None else worst.relative,
-        where=""
-        if worst is None
-        else f"{RATE_NAMES[worst.metric]} {audit.group_names[worst.group]}",
-        failed=counted.count("FAIL"),
-        unsure=counted.count("UNSURE"),
-    )
+    return {
+        "variant": name,
+        "verdict": judged.verdict,
+        "members": judged.members,
+        "top1": audit.accuracy[name].top1 if audit.labelled else None,
+        "excess": audit.divergence[name].cie.excess,
+        "worst": worst and worst.absolute,
+        "worst_relative": worst and worst.relative,
+        "where": (worst and f"{RATE_NAMES[worst.metric]} {audit.group_names[worst.group]}") or "",
+        "failed": counted.count("FAIL"),
+        "unsure": counted.count("UNSURE"),
+    }

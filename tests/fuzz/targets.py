@@ -433,7 +433,9 @@ def trend(data: bytes, folder: Path) -> object:
     at = datetime.datetime(2027, 3, 1, 6, tzinfo=datetime.UTC)
     audit, gate = ((CORPUS / name / "whole.json").read_bytes() for name in ("audit", "gated"))
     pairs = ((data, gate), (audit, data))
-    return html_page(trend_document("p", [LoggedAudit.of(at, "r", *pair) for pair in pairs]))
+    return html_page(
+        trend_document("p", [LoggedAudit(at, "finished", "r").with_files(*pair) for pair in pairs])
+    )
 
 
 def rule(data: bytes, folder: Path) -> object:

@@ -83,7 +83,7 @@ def test_every_audit_is_there_with_its_numbers_and_n(records: list[LoggedAudit])
     rows = drawn["verdicts"].table.rows
     months = [f"2027-{month:02d}-01 06:05" for month in range(1, 6)]
     assert list(dict.fromkeys(row["audit"] for row in rows)) == months
-    assert rows[0]["n"] == 60
+    assert rows[0]["examples"] == 60
     assert WHY in [row["verdict"] for row in rows]
     assert "2027-04-01" in drawn["excess"].summary
     assert "+30.00 [+20.00, +40.00]" in drawn["excess"].summary
