@@ -21,9 +21,9 @@ from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
     cause,
-    client_of,
     does_not_answer,
     fault,
+    mlflow_client,
     pages_of,
     reading,
     runs_of,
@@ -129,7 +129,7 @@ def forget_pages(runs: Iterable[str], note: str, uri: str) -> str:
         What kept it from being done, as a sentence without credentials; empty if it was.
     """
     try:
-        with client_of(uri) as (client, _):
+        with mlflow_client(uri) as (client, _):
             for run in runs:
                 _forget(client, run, note)
     except Exception as error:

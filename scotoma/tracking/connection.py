@@ -92,7 +92,7 @@ def import_client(uri: str) -> None:
 
 
 @contextlib.contextmanager
-def client_of(uri: str, purpose: str = "tracking") -> Iterator[tuple[Any, str]]:
+def mlflow_client(uri: str, purpose: str = "tracking") -> Iterator[tuple[Any, str]]:
     """MLflow's client of a tracking URI, quiet as long as the block, and what `prepare_store` says.
 
     Raises:
@@ -109,7 +109,7 @@ def client_of(uri: str, purpose: str = "tracking") -> Iterator[tuple[Any, str]]:
 def reading(uri: str, failed: str, purpose: str = "tracking") -> Iterator[Any]:
     """Give a client, and say whatever goes wrong in the block in one sentence, after `failed`."""
     try:
-        with client_of(uri, purpose) as (client, _):
+        with mlflow_client(uri, purpose) as (client, _):
             yield client
     except ScotomaError:
         raise

@@ -7,7 +7,7 @@ from typing import Any
 from scotoma.config import Config
 from scotoma.printable import printable
 from scotoma.run import Run, portable, shareable
-from scotoma.tracking.connection import DATA_DATE, client_of, experiment_id, fault, runs_of
+from scotoma.tracking.connection import DATA_DATE, experiment_id, fault, mlflow_client, runs_of
 from scotoma.tracking.kubeflow import PARENT, kubeflow_run
 
 PLACE = "scotoma.place"  # of an audit that did not end: what is logged when it is resumed
@@ -81,7 +81,7 @@ def _log(
 ) -> str:
     """A run with the configuration and the reason; what kept it from being logged."""
     try:
-        with client_of(uri) as (client, _):
+        with mlflow_client(uri) as (client, _):
             home = experiment_id(client, config.project)
             pipeline = kubeflow_run(client, config, job)
             if pipeline.root is not None:

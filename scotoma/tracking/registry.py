@@ -16,7 +16,7 @@ from scotoma.errors import DataError, ScotomaError
 from scotoma.printable import printable
 from scotoma.run import Run, read_json
 from scotoma.storage.credentials import masked
-from scotoma.tracking.connection import client_of, fault, passing_over, reading
+from scotoma.tracking.connection import fault, mlflow_client, passing_over, reading
 from scotoma.tracking.database import holds_experiments, sqlite_file
 from scotoma.tracking.failed import audit_place
 
@@ -74,7 +74,7 @@ def register(
     if not any("file" in member for name in variants for member in _members(run, name)):
         return Registered(model, note=NO_MODELS)
     try:
-        with client_of(uri) as (client, _):
+        with mlflow_client(uri) as (client, _):
             version = _version(client, run, gate, run_id, model, variants)
             later = _aliased(client, model, alias)
             if version > later:

@@ -29,10 +29,10 @@ from scotoma.tracking.audits import logged_audits
 from scotoma.tracking.connection import (
     DATA_DATE,
     UNATTACHED,
-    client_of,
     does_not_answer,
     experiment_id,
     fault,
+    mlflow_client,
     pages_of,
     passes,
     refused_artifacts,
@@ -164,7 +164,7 @@ def log_audit(
     total = 1 + len(manifests) + sum(len(one["members"]) for one in manifests.values())
     writer: _Writer | None = None
     try:
-        with client_of(uri) as (client, mended):
+        with mlflow_client(uri) as (client, mended):
             wait_for_server(client)
             end = time.monotonic() + PATIENCE_S + PATIENCE_A_RUN_S * total
             pipeline = kubeflow_run(client, run.config, job)
