@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ import polars as pl
 from scotoma.audit import Audit, GateFile, Quantity, read_audit, read_gate
 from scotoma.power.model import Probit
 from scotoma.power.simulate import draw_events
-from scotoma.published import Cie, cie
+from scotoma.published import load
 
 EXAMPLES = 19_962
 GROUPS = {"M": "male", "F": "female", "Y": "young", "O": "old", "MY": "male & young"}
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    paper = cie()
+    paper = load("cie")
     print(f"machine  {platform.machine()}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -92,7 +93,7 @@ def timed(home: Path, *arguments: str) -> tuple[float, float]:
     return time.perf_counter() - began, cpu
 
 
-def write(home: Path, paper: Cie, members: int, seed: int) -> None:
+def write(home: Path, paper: Any, members: int, seed: int) -> None:
     """The table of examples and the predictions of all variants."""
     cells, share = zip(*shares(paper).items(), strict=True)
     counts = np.floor(np.array(share) * EXAMPLES).astype(int)
@@ -104,7 +105,7 @@ def write(home: Path, paper: Cie, members: int, seed: int) -> None:
     table = {"example_id": ids, "blond": blond, "sex": sex, "age": age}
     pl.DataFrame(table).write_csv(home / "examples.csv")
     dense, ratio = cell_rates(cells, counts, paper)
-    top1 = {name: paper.table1.numbers(name)["top1"] for name in paper.table1.rows}
+    top1 = {name: paper.table1.row(name)["top1"] for name in paper.table1.rows}
     rise = {name: (top1["0"] - value) / (top1["0"] - top1["0.95"]) for name, value in top1.items()}
     said: dict[str, npt.NDArray[np.bool_]] = {}
     for name, share in rise.items():
@@ -126,13 +127,13 @@ def write(home: Path, paper: Cie, members: int, seed: int) -> None:
     pl.concat(tables).write_parquet(home / "said.parquet")
 
 
-def shares(paper: Cie) -> dict[Cell, float]:
+def shares(paper: Any) -> dict[Cell, float]:
     """Share of the test images by blond, male and young, solved from Table 5.
 
     The rate of a whole is the mix of the rates of its parts, which tells how much of it each is.
     """
     baseline = paper.table5["baseline"]
-    rates = {metric: baseline.numbers(metric) for metric in baseline.rows}
+    rates = {metric: baseline.row(metric) for metric in baseline.rows}
 
     def part(whole: float, one: float, other: float) -> float:
         return (whole - other) / (one - other)
@@ -151,7 +152,7 @@ def shares(paper: Cie) -> dict[Cell, float]:
 
 
 def cell_rates(
-    cells: Sequence[Cell], counts: npt.NDArray[np.int_], paper: Cie
+    cells: Sequence[Cell], counts: npt.NDArray[np.int_], paper: Any
 ) -> tuple[Rates, Rates]:
     """Error of each cell in the dense population, and its ratio at 95% sparsity.
 
@@ -162,7 +163,7 @@ def cell_rates(
     for table in (paper.table5["baseline"], paper.table5["sparsity 0.95"]):
         found = {}
         for blond, metric in ((1, "fnr"), (0, "fpr")):
-            _, _, _, y, o, my, mo, *_ = (v / 100 for v in table.numbers(metric).values())
+            _, _, _, y, o, my, mo, *_ = (v / 100 for v in table.row(metric).values())
             for young, men, everyone in ((1, my, y), (0, mo, o)):
                 n_men, n_women = (counts[cells.index((blond, male, young))] for male in (1, 0))
                 women = (everyone * (n_men + n_women) - men * n_men) / n_women
@@ -171,7 +172,7 @@ def cell_rates(
     return rates[0], rates[1] / rates[0]
 
 
-def tables(audit: Audit, gate: GateFile, paper: Cie) -> None:
+def tables(audit: Audit, gate: GateFile, paper: Any) -> None:
     """What came out, each number with its interval beside what the paper prints."""
     verdicts = {variant.name: variant.verdict for variant in gate.variants}
     print("\nTable 1: top-1 % and CIEs (published)")
@@ -191,7 +192,7 @@ def tables(audit: Audit, gate: GateFile, paper: Cie) -> None:
     for metric in ("error", "fpr", "fnr"):
         for short, name in {"aggregate": "all", **GROUPS}.items():
             change = rows[names[name], metric].relative
-            value = paper.table3.numbers(metric)[short]
+            value = paper.table3.row(metric)[short]
             ends = (change.low, change.high)
             inside += None not in ends and ends[0] <= value <= ends[1]
             total += 1
@@ -199,7 +200,7 @@ def tables(audit: Audit, gate: GateFile, paper: Cie) -> None:
     print(f"{inside} of {total} published changes lie inside the 95% interval")
 
 
-def hard_examples(audit: Audit, paper: Cie) -> None:
+def hard_examples(audit: Audit, paper: Any) -> None:
     """Table 2: accuracy of the compressed models on CIEs and on the examples that diverge most.
 
     The published order, not its numbers, can come out: which examples diverge was not put in, only

@@ -19,11 +19,11 @@ from scipy import stats
 from scotoma.audit import read_audit
 from scotoma.config import load_config
 from scotoma.datasets import AuditedExamples
-from scotoma.document.text import document_text, markdown_text, text_table
-from scotoma.papers import Grid, PaperTable
-from scotoma.papers.document import long_table, tables_document
+from scotoma.document import Document
+from scotoma.document.text import document_text, markdown_table, markdown_text, text_table
+from scotoma.papers.table import grid, long_table, paper_table, printed
 from scotoma.predictions import Predictions
-from scotoma.published import pie
+from scotoma.published import load
 from scotoma.run import Run
 from scotoma.steps.table import STEPS, skipped_steps
 from tests.commands import scotoma
@@ -32,9 +32,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_published_table_keeps_every_printed_figure():
-    grid = Grid.published("paper", pie().table2, rows="sparsity")
-    assert {row[0]: row[1:] for row in grid.rows} == pie().table2.rows
-    for cells, shown in zip(pie().table2.rows.values(), grid.table("t").cells(), strict=True):
+    table = load("pie").table2
+    made = printed("paper", table, "sparsity")
+    assert [row["c0"] for row in made.rows] == list(table.rows)
+    for cells, shown in zip(table.rows.values(), made.cells(), strict=True):
         assert [one.value for one in shown[1:]] == [
             "\N{EN DASH}" if c is None else f"{c:,}".replace("-", "\N{MINUS SIGN}") for c in cells
         ]
@@ -42,31 +43,25 @@ def test_a_published_table_keeps_every_printed_figure():
 
 def test_a_wide_table_goes_on_below_itself_within_80_cells():
     columns = ("variant", *(f"quite a long heading {i}" for i in range(20)))
-    grid = Grid("wide", columns, (("prune-0.9", *(float(i) for i in range(20))),))
-    lines = text_table(grid.table("t"))
+    lines = text_table(grid("wide", columns, [("prune-0.9", *(float(i) for i in range(20)))]))
     assert max(map(len, lines)) <= 80
     flat = " ".join(" ".join(lines).split())
     assert all(f"heading {i} {i}.00" in flat for i in range(4, 20))
 
 
 def test_names_of_others_are_no_markup():
-    grid = Grid("c", ("variant", "class"), (("a|b", "<i>"),))
-    text = markdown_text(tables_document("", [PaperTable(name="T", title="", run=grid)]))
+    text = markdown_table(grid("c", ("variant", "class"), [("a|b", "<i>")]))
     assert "| `a\\|b` | `<i>` |" in text.splitlines()
-
-
-def test_a_table_has_rows_or_says_what_is_missing():
-    with pytest.raises(ValueError, match="or say what is missing"):
-        PaperTable(name="T", title="", run=None)
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_no_number_has_its_reason(nothing: float | None):
     rows = (("prune-0.9", nothing), ("dense", 1.0))
     with pytest.raises(ValueError, match="must say why it has no number"):
-        Grid("c", ("variant", "x"), rows)
-    table = PaperTable(name="T", title="", run=Grid("c", ("variant", "x"), rows, absent="no x"))
-    document = tables_document("", [table])
+        grid("c", ("variant", "x"), rows)
+    columns = ("variant", "x")
+    table = paper_table("variance", "Figure 3", rows, columns=columns, absent="no x")
+    document = Document("", sections=[table])
     assert document_text(document).splitlines()[-3:] == [
         "prune-0.9     \N{EN DASH}",
         "dense      1.00",

@@ -17,7 +17,7 @@ from tests.synthetic import celeba
 pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
-CIE, PIE = published.cie(), published.pie()
+CIE, PIE = published.load("cie"), published.load("pie")
 # Models of a population, what the paper says of training, table that names its levels.
 PAPERS = {
     "celeba-blond": (CIE.protocol.population, CIE.protocol, CIE.table1),

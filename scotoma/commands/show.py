@@ -92,7 +92,7 @@ def show(options: ShowOptions) -> Answer:
 
     run = open_run(options.run, scores=kind not in ("examples", "paper"))
     if kind == "paper":
-        from scotoma.papers.document import paper_document
+        from scotoma.papers import paper_document
 
         name, whole = part.partition(":")[2], options.form in ("csv", "json")
         return Answer(paper_document(run, name, whole=whole))

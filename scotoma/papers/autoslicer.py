@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from scotoma.document import show
+from scotoma.document import Section, show
 from scotoma.numbers.inputs import Flags
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.table import Cell, paper_table
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
-from scotoma.published import autoslicer
+from scotoma.published import load
 from scotoma.slices import SearchSettings, SliceReport, find_slices
 from scotoma.slices.features import conditions_together, features_of
 from scotoma.slices.settings import Order
@@ -25,10 +25,6 @@ ORDERS: tuple[Order, ...] = ("p-value", "breadth-first", "random")
 STEPS = 10  # iterations of Figure 3, each of a tenth of what batch computes
 MOST = 0.9  # of the slices: where the paper compares the orders
 SHUFFLES = 5
-DATASETS = {
-    "electricity": "OpenML Electricity", "census": "UCI Census", "traffic stop": "Traffic Stop",
-    "safe driving": "Safe Driving",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Searches:
     orders: Mapping[Order, SliceReport]
 
 
-def tables(finished: FinishedAudit) -> list[PaperTable]:
+def tables(finished: FinishedAudit) -> list[Section]:
     """Make the tables of the paper from a run."""
     audit = finished.audit
     harmed = min(finished.compressed, key=lambda name: audit.accuracy[name].top1.value or 0.0)
@@ -65,7 +61,7 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
         f"Outcome: errors of {harmed}, the variant of lowest accuracy, against those of all "
         f"examples; features: {', '.join(map(code_span, features.columns))}."
     ]
-    if together != autoslicer().defaults.max_cross_size:
+    if together != load("autoslicer").defaults.max_cross_size:
         notes.append(
             f"Slices have up to {together} conditions, as in the audit's own search, which takes "
             "about a minute; the paper's have up to 3: slices.max_cross changes it."
@@ -120,9 +116,8 @@ def search_as_published(
     return Searches(strategies, seconds, orders)
 
 
-def _strategies(searches: Searches, notes: list[str], sound: str) -> PaperTable:
+def _strategies(searches: Searches, notes: list[str], sound: str) -> Section:
     """Tables 1 and 3."""
-    columns = ("significant slices", "candidate slices", "cpu seconds")
     rows = [
         (name, one.slice_count, one.nonempty, searches.seconds[name], _share(one))
         for name, one in searches.strategies.items()
@@ -131,19 +126,10 @@ def _strategies(searches: Searches, notes: list[str], sound: str) -> PaperTable:
     mean = show(batch.null.mean, "count").value
     chance = f"On {SHUFFLES} shuffled outcomes batch reports {mean} slices on average"
     noise = ": its own cannot be told from noise" * (batch.null.mean >= batch.slice_count / 2)
-    return PaperTable(
-        name="Tables 1 and 3",
-        title="What each strategy of the search finds and computes",
-        run=Grid("This run", ("strategy", *columns, "nonempty %"), tuple(rows),
-                 absent="nothing was proposed"),
-        published=[
-            Grid.published(
-                f"Paper, Table 3: {DATASETS[name]}, {autoslicer().datasets[name].records:,} "
-                "examples",
-                table, rows="strategy", columns=columns,
-            )
-            for name, table in autoslicer().table3.items()
-        ],
+    return paper_table(
+        "autoslicer",
+        "Tables 1 and 3",
+        rows,
         conclusion=f"{sound}. {chance}{noise}.",
         notes=[
             *notes,
@@ -152,10 +138,10 @@ def _strategies(searches: Searches, notes: list[str], sound: str) -> PaperTable:
             f"in {ITERATIONS} iterations; the paper's Table 1 has priority 4, or 1 where batch did "
             "not end.",
         ],
-    )  # fmt: skip
+    )
 
 
-def _orders(orders: Mapping[Order, SliceReport]) -> PaperTable:
+def _orders(orders: Mapping[Order, SliceReport]) -> Section:
     """Figure 3."""
     columns = [f"{order} {what}" for order in orders for what in ("candidates", "slices")]
     rows: list[tuple[Cell, ...]] = []
@@ -169,10 +155,11 @@ def _orders(orders: Mapping[Order, SliceReport]) -> PaperTable:
         rows.append((str(step + 1), *cells))
     most = max(one.slice_count for one in orders.values())
     soon = [f"{name} {_until(one, MOST * most)}" for name, one in orders.items()]
-    return PaperTable(
-        name="Figure 3",
-        title="Significant slices as candidates are computed, by order",
-        run=Grid("This run", ("iteration", *columns), tuple(rows), absent="the search had ended"),
+    return paper_table(
+        "autoslicer",
+        "Figure 3",
+        rows,
+        columns=("iteration", *columns),
         conclusion=f"the order decides how soon slices are found, not whether they are real. "
         f"Candidates until 90% of {most:,} are found: {', '.join(soon)}; in the paper about 14,000 "
         "by p-value and 20,000 by the others (Electricity), 12,000 and 25,000 (Census).",
@@ -183,7 +170,7 @@ def _orders(orders: Mapping[Order, SliceReport]) -> PaperTable:
     )
 
 
-def _nonempty(strategies: Mapping[str, SliceReport]) -> PaperTable:
+def _nonempty(strategies: Mapping[str, SliceReport]) -> Section:
     """Figure 4."""
     rows = [
         (name, str(number), past.expected, past.nonempty, past.expected / max(past.nonempty, 1))
@@ -193,15 +180,10 @@ def _nonempty(strategies: Mapping[str, SliceReport]) -> PaperTable:
     ]
     ratios = [row[4] for row in rows]
     within = sum(0.9 <= ratio <= 1.1 for ratio in ratios)
-    return PaperTable(
-        name="Figure 4",
-        title="Estimated and actual number of nonempty candidates",
-        run=Grid(
-            "This run",
-            ("budget", "iteration", "estimated", "actual", "estimated / actual"),
-            tuple(rows),
-            names=2,
-        ),
+    return paper_table(
+        "autoslicer",
+        "Figure 4",
+        rows,
         conclusion=f"{within} of {len(ratios)} estimates lie within 10% of the actual number; "
         "these are counts of this table, so there is no interval.",
     )

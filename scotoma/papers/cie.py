@@ -12,26 +12,17 @@ from scipy.stats import t
 from scotoma.audit import Audit, Quantity
 from scotoma.audit.divergence import Distances, Representation
 from scotoma.divergence import subset_weights
-from scotoma.document import Interval, show
+from scotoma.document import Interval, Section, show
 from scotoma.numbers import benjamini_hochberg
 from scotoma.papers.cie_groups import NO_GROUPS, absolute_rates, label_shares, normalised_rates
-from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import (
-    NOT_DENSE,
-    TIES,
-    divergence_sentence,
-    in_percent,
-    quantity_text,
-    under,
-)
+from scotoma.papers.table import Cell, paper_table
+from scotoma.papers.words import TIES, divergence_sentence, in_percent, quantity_text, under
 from scotoma.predictions.finished import FinishedAudit
-from scotoma.published import cie
 
-CELEBA = "CelebA, Blond or not, ResNet-18, 30 models a variant"
 PERCENTILES = (0, 20, 40, 60, 80, 90, 95, 99)
 
 
-def tables(finished: FinishedAudit) -> list[PaperTable]:
+def tables(finished: FinishedAudit) -> list[Section]:
     """Make the tables of the paper from a run."""
     return [
         label_shares(finished),
@@ -44,7 +35,7 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
     ]
 
 
-def _counts(finished: FinishedAudit) -> PaperTable:
+def _counts(finished: FinishedAudit) -> Section:
     """Table 1."""
     audit = finished.audit
     rows: list[tuple[Cell, ...]] = []
@@ -52,26 +43,16 @@ def _counts(finished: FinishedAudit) -> PaperTable:
         cies = audit.divergence.get(variant.name)
         count = None if cies is None else cies.cie.cie.count
         rows.append((variant.name, in_percent(audit.accuracy[variant.name].top1.value), count))
-    columns = ("top 1", "modal CIEs")
-    return PaperTable(
-        name="Table 1",
-        title="Top-1 accuracy and modal CIEs of each variant",
-        run=Grid(
-            f"This run: {audit.examples.test:,} test examples, mean over the models",
-            ("variant", *columns),
-            tuple(rows),
-            absent=NOT_DENSE,
-        ),
-        published=[
-            Grid.published(
-                f"Paper, Table 1: {CELEBA}", cie().table1, rows="sparsity", columns=columns
-            )
-        ],
+    return paper_table(
+        "cie",
+        "Table 1",
+        rows,
+        caption=f"This run: {audit.examples.test:,} test examples, mean over the models",
         conclusion=divergence_sentence(audit),
     )
 
 
-def _subsets(finished: FinishedAudit) -> PaperTable:
+def _subsets(finished: FinishedAudit) -> Section:
     """Table 2."""
     audit = finished.audit
     rows: list[tuple[Cell, ...]] = []
@@ -91,26 +72,18 @@ def _subsets(finished: FinishedAudit) -> PaperTable:
         rows.append((variant.name, *map(in_percent, (cies.value, every.value, *beyond))))
         sound[variant.name] = quantity_text(cies, "rate")
         no_cies |= {cies.reason: None} if cies.value is None else {}
-    return PaperTable(
-        name="Table 2",
-        title="Top-1 accuracy of compressed models on CIEs",
-        run=Grid("This run", ("variant", "CIEs", "all", "90th", "95th", "99th"), tuple(rows),
-                 absent="; ".join(no_cies)),
-        published=[
-            Grid.published(
-                f"Paper, Table 2: {CELEBA}",
-                cie().table2,
-                rows="sparsity",
-                columns=("CIEs", "all", "90th", "95th", "99th"),
-            )
-        ],
+    return paper_table(
+        "cie",
+        "Table 2",
+        rows,
+        absent="; ".join(no_cies),
         conclusion=f"accuracy on the modal CIEs: {under(sound)}. CIEs are examples on which models "
         "disagree: part of what they lose comes from choosing them.",
         notes=[TIES],
-    )  # fmt: skip
+    )
 
 
-def _curve(finished: FinishedAudit) -> PaperTable:
+def _curve(finished: FinishedAudit) -> Section:
     """Figure 4."""
     audit = finished.audit
     rows: list[tuple[Cell, ...]] = []
@@ -131,17 +104,14 @@ def _curve(finished: FinishedAudit) -> PaperTable:
             quantity_text(getattr(subsets["non-CIEs"], models), "rate")
             for models in ("compressed", "dense")
         )
-    columns = ("CIEs", "non-CIEs", "all", *(f"{p}th" for p in PERCENTILES[1:]))
-    return PaperTable(
-        name="Figure 4",
-        title="Top-1 accuracy on CIEs, without them, and beyond percentiles of taxicab distance",
-        run=Grid(
-            "This run", ("variant", "models", *columns), tuple(rows), names=2,
-            absent="; ".join(reasons),
-        ),
+    return paper_table(
+        "cie",
+        "Figure 4",
+        rows,
+        absent="; ".join(reasons),
         conclusion=f"without the CIEs compressed and dense models reach {under(sound)}.",
         notes=[TIES],
-    )  # fmt: skip
+    )
 
 
 def accuracy_beyond(
@@ -178,13 +148,11 @@ ALPHA = 0.05
 PERCENTILE = 80  # that the paper's figure cuts the ranking at
 
 
-def over_indexed(finished: FinishedAudit) -> PaperTable:
+def over_indexed(finished: FinishedAudit) -> Section:
     """Figure 2."""
-    name = "Figure 2"
-    title = f"Relative representation among the taxicab CIEs beyond the {PERCENTILE}th percentile"
     audit, masks = finished.audit, finished.test.over_index_masks()
     if not masks:
-        return PaperTable.lacking(name, title, f"{NO_GROUPS}, or set over_index: all")
+        return paper_table("cie", "Figure 2", missing=f"{NO_GROUPS}, or set over_index: all")
     names, shares = audit.group_names, _training_shares(audit)
     weights = [_weights(finished, variant) for variant in finished.compressed]
     rows: list[tuple[Cell, ...]] = []
@@ -194,15 +162,11 @@ def over_indexed(finished: FinishedAudit) -> PaperTable:
         )
         rows.append((names.get(key, key), shares.get(key), *relative))
     one = {v: _over(audit.divergence[v].over_index, names) for v in finished.compressed}
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid(
-            "This run: share among the CIEs over share in the test data; 1 is as frequent",
-            ("attribute", "% of training", *finished.compressed),
-            tuple(rows),
-            absent="no example of the attribute, or no training examples are known",
-        ),
+    return paper_table(
+        "cie",
+        "Figure 2",
+        rows,
+        columns=("attribute", "% of training", *finished.compressed),
         notes=[TIES],
         conclusion=f"among the modal CIEs, Benjamini-Hochberg over the {len(rows)} attributes, "
         "over-represented: "

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from scotoma import published
 from scotoma.audit import Audit
 from scotoma.audit.groups import RATE_NAMES, RateChange
 from scotoma.audit.worst_change import worst_change
 from scotoma.datasets import AuditedExamples
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.document import Section
+from scotoma.papers.table import Cell, paper_table
 from scotoma.papers.words import in_percent, quantity_text, under
 from scotoma.predictions.finished import FinishedAudit
-from scotoma.published import cie
 
 NO_GROUPS = (
     "the audit has no groups; name attributes under groups in the configuration and audit again"
@@ -19,15 +20,13 @@ NO_GROUPS = (
 NO_POSITIVE = (
     "No FPR and FNR: the audit has no positive class; name it as label.positive and audit again."
 )
-CELEBA = "CelebA, Blond or not, ResNet-18, 10 models"
 MOST = 60  # rows of labels and groups
 
 
-def label_shares(finished: FinishedAudit) -> PaperTable:
+def label_shares(finished: FinishedAudit) -> Section:
     """Figure 1."""
-    name, title = "Figure 1", "Share of each label and group in training and test data"
     if not finished.test.attributes:
-        return PaperTable.lacking(name, title, NO_GROUPS)
+        return paper_table("cie", "Figure 1", missing=NO_GROUPS)
     splits = [_counted(examples) for examples in (finished.training, finished.test)]
     names = finished.audit.group_names
     rows: list[tuple[Cell, ...]] = []
@@ -43,16 +42,10 @@ def label_shares(finished: FinishedAudit) -> PaperTable:
         rare = sorted(range(len(rows)), key=lambda at: (rows[at][3] or 0, rows[at][5] or 0))
         shown = [rows[at] for at in sorted(rare[:MOST])]
     left_out = len(rows) - len(shown)
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid(
-            "This run",
-            ("label", "group", "% of training", "training", "% of test", "test"),
-            tuple(shown),
-            names=2,
-            absent="this run knows no training examples",
-        ),
+    return paper_table(
+        "cie",
+        "Figure 1",
+        shown,
         notes=[f"The {MOST} rarest are shown; {left_out:,} more are left out."] if left_out else [],
         conclusion="these are counts of the data: no model and no chance is in them.",
     )
@@ -71,24 +64,17 @@ def _counted(examples: AuditedExamples) -> tuple[dict[tuple[str, str], int], int
     }, examples.table.height
 
 
-def normalised_rates(finished: FinishedAudit) -> PaperTable:
+def normalised_rates(finished: FinishedAudit) -> Section:
     """Tables 3 and 4."""
     return _rate_table(
         finished,
         "Tables 3 and 4",
-        "Error rates of dense models, and their normalized difference after compression, %",
         _rows(finished, "normalized"),
-        [
-            Grid.published(f"Paper, Table 5: {CELEBA}, baseline", cie().table5["baseline"],
-                           rows="rate"),
-            Grid.published(f"Paper, Table 3: {CELEBA}, sparsity 0.95, normalized difference",
-                           cie().table3, rows="rate"),
-        ],
         _gaps(finished.audit),
-    )  # fmt: skip
+    )
 
 
-def absolute_rates(finished: FinishedAudit) -> PaperTable:
+def absolute_rates(finished: FinishedAudit) -> Section:
     """Table 5."""
     audit = finished.audit
     sound = {}
@@ -101,12 +87,7 @@ def absolute_rates(finished: FinishedAudit) -> PaperTable:
     return _rate_table(
         finished,
         "Table 5",
-        "Error rates before and after compression, %",
         _rows(finished, "compressed"),
-        [
-            Grid.published(f"Paper, Table 5: {CELEBA}, {name}", table, rows="rate")
-            for name, table in cie().table5.items()
-        ],
         f"the largest rise, not adjusted for selecting the worst group: {under(sound)}.",
     )
 
@@ -114,28 +95,20 @@ def absolute_rates(finished: FinishedAudit) -> PaperTable:
 def _rate_table(
     finished: FinishedAudit,
     name: str,
-    title: str,
     rows: list[tuple[Cell, ...]],
-    published: list[Grid],
     conclusion: str,
-) -> PaperTable:
+) -> Section:
     audit = finished.audit
     if len(audit.groups) < 2:
-        return PaperTable.lacking(name, title, NO_GROUPS, published)
+        return paper_table("cie", name, missing=NO_GROUPS)
     groups = ("aggregate", *(group.name for group in audit.groups[1:]))
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid(
-            "This run: mean over the models of a variant",
-            ("models", "rate", *groups),
-            tuple(rows),
-            names=2,
-            absent="no example of that label in the group, or no error to divide by",
-        ),
-        published=published,
+    return paper_table(
+        "cie",
+        name,
+        rows,
+        columns=("models", "rate", *groups),
         conclusion=conclusion,
-        notes=[*_of_classes(audit), cie().notes[0]],
+        notes=[*_of_classes(audit), published.load("cie").notes[0]],
     )
 
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from scotoma.audit import Quantity
 from scotoma.audit.outcomes import LabelMetric, ModelMetric
 from scotoma.bias.clarify import METRICS
-from scotoma.document import show
-from scotoma.papers.table import Grid, PaperTable
+from scotoma.document import Section, show
+from scotoma.papers.table import paper_table, printed, specification
 from scotoma.papers.words import quantity_text
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
-from scotoma.published import PublishedTable, clarify
+from scotoma.published import PublishedCell, PublishedTable, load
 
-# The paper's sections: title, whether it is about labels, metrics in their order; the basic first.
-QUESTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Pretraining 1": ("Facet values irrespective of labels", ("CI",)),
-    "Pretraining 2": ("Facet values among positive labels", ("DPL", "CDDL")),
-    "Pretraining 3": ("Facet values in each label", ("KL", "JS", "LP", "TVD", "KS")),
-    "Posttraining 1": ("Representation in positive predictions", ("DPPL", "DI", "CDDPL", "FT")),
-    "Posttraining 2": ("Performance irrespective of labels", ("AD",)),
-    "Posttraining 3": ("Performance on positive labels", ("RD", "DAR", "DCA")),
-    "Posttraining 4": ("Performance on negative labels", ("SD", "DRR", "DCR")),
-    "Posttraining 5": ("Performance on positive against negative labels", ("TE",)),
-    "Posttraining 6": ("Bias without facet values", ("GE",)),
-}
 ADULT = "Paper, worked example: UCI Adult, women (d) against men (a), as printed"
 SIGNS = {"SD", "DRR", "DCR", "TE"}  # printed with the sign of another formula
 WAYS = {
@@ -39,36 +27,32 @@ NEEDS = "not computed (needs "  # how a reason begins that names a key of the co
 EXPECTED = 0.05  # share of 95% intervals that exclude a change of 0 where there is none
 
 
-def tables(finished: FinishedAudit) -> list[PaperTable]:
+def tables(finished: FinishedAudit) -> list[Section]:
     """Make a table of each question of the paper from a run."""
-    return [_table(finished, question) for question in QUESTIONS]
+    return [_table(finished, question) for question in specification("clarify")]
 
 
-def _table(finished: FinishedAudit, question: str) -> PaperTable:
-    title, names = QUESTIONS[question]
+def _table(finished: FinishedAudit, question: str) -> Section:
+    names = specification("clarify")[question]["metrics"]
     pretraining = question.startswith("Pretraining")
     columns, rows = (_labels if pretraining else _predictions)(finished, names)
     reasons = _reasons(rows)
-    printed = {name: (clarify().metrics.get(name),) for name in names}
-    published = [
-        Grid.published(ADULT, PublishedTable(columns=("printed",), rows=printed), rows="metric")
-    ]
+    found: dict[str, tuple[PublishedCell, ...]] = {
+        name: (load("clarify").metrics.get(name),) for name in names
+    }
+    beside = [printed(ADULT, PublishedTable(("printed",), found), "metric")]
     if all(quantity.value is None for own in rows.values() for quantity in own):
         absent = "; ".join(reasons) or "no groups; name attributes as groups and audit again"
-        return PaperTable.lacking(question, title, absent, published)
+        return paper_table("clarify", question, missing=absent, beside=beside)
     about = "labels of both splits" if pretraining else "predictions for the test examples"
-    return PaperTable(
-        name=question,
-        title=title,
-        run=Grid(
-            f"This run: {about}, d the disadvantaged facet",
-            ("metric", "d", *columns),
-            tuple((name, d, *(one.value for one in own)) for (name, d), own in rows.items()),
-            names=2,
-            unit="number",
-            absent="; ".join(reasons),
-        ),
-        published=published,
+    return paper_table(
+        "clarify",
+        question,
+        [(name, d, *(one.value for one in own)) for (name, d), own in rows.items()],
+        caption=f"This run: {about}, d the disadvantaged facet",
+        columns=("metric", "d", *columns),
+        absent="; ".join(reasons),
+        beside=beside,
         conclusion=_of_labels(rows) if pretraining else _of_changes(finished, names),
         notes=[*_signs(names)],
     )

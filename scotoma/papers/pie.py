@@ -11,36 +11,26 @@ from scotoma.audit.base import At
 from scotoma.audit.document import DENSE
 from scotoma.audit.robustness import ALL_KINDS
 from scotoma.divergence.cluster_rates import weighted_rate
-from scotoma.document import complement
+from scotoma.document import Section, complement
 from scotoma.errors import DataError
 from scotoma.impact import ClassImpact, class_impact
 from scotoma.numbers import Units, benjamini_hochberg
-from scotoma.papers.table import Cell, Grid, PaperTable
-from scotoma.papers.words import NOT_DENSE, divergence_sentence, in_percent, quantity_text, under
+from scotoma.papers.table import Cell, paper_table
+from scotoma.papers.words import divergence_sentence, in_percent, quantity_text, under
 from scotoma.predictions import kept_classes
 from scotoma.predictions.finished import FinishedAudit
-from scotoma.published import pie
 
-IMAGENET = "ImageNet, ResNet-50, 30 models a sparsity"
-CIFAR10 = "CIFAR-10, wide ResNet, 30 models a sparsity"
-CLASS_COLUMNS = (
-    "acc. diff.", "signif. incr.", "signif. decr.", "largest incr.", "incr. norm", "incr. abs",
-    "largest decr.", "decr. norm", "decr. abs",
-)  # fmt: skip
 NO_WELCH = (
     "Welch's test compares models with models and needs 2 of each variant, got {}; raise "
     "population.models, or add predictions of more models"
 )
-CORRUPTED = "Table 5"
-CORRUPTED_TITLE = "Accuracy on corrupted pictures, a fraction, and in percent of that on clean ones"
-CORRUPTED_COLUMNS = ("corruption, sparsity", "top 1", "top 5", "top 1 relative", "top 5 relative")
 NOT_CORRUPTED = (
     "the audit has run no corrupted pictures; add robustness: {profile: ...} to the configuration "
     "and repeat the audit, which trains nothing again"
 )
 
 
-def tables(finished: FinishedAudit) -> list[PaperTable]:
+def tables(finished: FinishedAudit) -> list[Section]:
     """Make the tables of the paper from a run."""
     impacts: dict[str, list[ClassImpact]] = {}
     fewest = min(variant.members for variant in finished.audit.variants)
@@ -79,32 +69,21 @@ def published_impact(finished: FinishedAudit, variant: str) -> list[ClassImpact]
 
 def _classes(
     finished: FinishedAudit, impacts: dict[str, list[ClassImpact]], fewest: int
-) -> PaperTable:
+) -> Section:
     """Tables 1 and 4."""
-    name, title = "Tables 1 and 4", "Classes whose recall changes otherwise than the accuracy"
-    published = tuple(
-        Grid.published(caption, table, rows="sparsity", columns=CLASS_COLUMNS)
-        for caption, table in (
-            (f"Paper, Table 1: {IMAGENET}", pie().table1),
-            (f"Paper, Table 4: {CIFAR10}", pie().table4),
-        )
-    )
+    name = "Tables 1 and 4"
     if not impacts:
-        return PaperTable.lacking(name, title, NO_WELCH.format(fewest), published)
+        return paper_table("pie", name, missing=NO_WELCH.format(fewest))
     audit = finished.audit
     rows = tuple(
         (variant, _gain_of_accuracy(finished, variant), *_moves(impact, audit.examples.classes))
         for variant, impact in impacts.items()
     )
     sound = {variant: _moved(audit.at("impact", variant), 1 - audit.level) for variant in impacts}
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid(
-            "This run: Welch's test at 5%, as published", ("variant", *CLASS_COLUMNS), rows,
-            absent="no class moves that way significantly",
-        ),
-        published=published,
+    return paper_table(
+        "pie",
+        name,
+        rows,
         conclusion=f"over other test images too, and with Benjamini-Hochberg over the "
         f"{len(audit.examples.classes)} classes: {under(sound)}.",
         notes=[
@@ -112,7 +91,7 @@ def _classes(
             + under({variant: _corrected(impact) for variant, impact in impacts.items()})
             + "."
         ],
-    )  # fmt: skip
+    )
 
 
 def _gain_of_accuracy(finished: FinishedAudit, variant: str) -> float:
@@ -161,7 +140,7 @@ def _moved(classes: list[At], alpha: float) -> str:
 
 def _topline(
     finished: FinishedAudit, impacts: dict[str, list[ClassImpact]], fewest: int
-) -> PaperTable:
+) -> Section:
     """Tables 2 and 3."""
     audit = finished.audit
     missing = no_top5(finished)
@@ -178,43 +157,22 @@ def _topline(
                 None if pies is None else pies.cie.cie.count,
             )
         )
-    columns = ("top 1", "top 5", "signif. classes", "PIEs")
-    without = tuple(column for column in columns if column != "top 5")
-    return PaperTable(
-        name="Tables 2 and 3",
-        title="Accuracy, classes that change significantly, and PIEs",
-        run=Grid(
-            "This run: mean over the models of a variant",
-            ("variant", *(without if missing else columns)),
-            tuple(rows),
-            absent=NOT_DENSE if impacts else f"{NOT_DENSE}; {NO_WELCH.format(fewest)}",
-        ),
-        published=(
-            Grid.published(
-                f"Paper, Table 2: {IMAGENET}", pie().table2, rows="sparsity", columns=columns
-            ),
-            Grid.published(
-                f"Paper, Table 3: {CIFAR10}", pie().table3, rows="sparsity", columns=without
-            ),
-        ),
+    return paper_table(
+        "pie",
+        "Tables 2 and 3",
+        rows,
+        without="top 5" if missing else "",
+        more_absent="" if impacts else NO_WELCH.format(fewest),
         conclusion=divergence_sentence(audit),
-        notes=[
-            *([f"No top 5: {missing}."] if missing else []),
-        ],
+        notes=[f"No top 5: {missing}."] if missing else [],
     )
 
 
-def _corruptions(finished: FinishedAudit) -> PaperTable:
+def _corruptions(finished: FinishedAudit) -> Section:
     """Make Table 5 from the audit's section on corrupted pictures."""
-    paper = Grid.published(
-        "Paper, Table 5: ImageNet-C, ResNet-50, means over five severities",
-        pie().table5,
-        rows=CORRUPTED_COLUMNS[0],
-        columns=CORRUPTED_COLUMNS[1:],
-    )
     report = finished.audit.robustness
     if report is None or not report.corruptions:
-        return PaperTable.lacking(CORRUPTED, CORRUPTED_TITLE, NOT_CORRUPTED, [paper])
+        return paper_table("pie", "Table 5", missing=NOT_CORRUPTED)
     ranked = any(row.top5_accuracy is not None for row in report.by_corruption)
     order = [ALL_KINDS, *(corruption.kind for corruption in report.corruptions)]
     rows: list[tuple[Cell, ...]] = [
@@ -237,29 +195,20 @@ def _corruptions(finished: FinishedAudit) -> PaperTable:
         )
         for variant, rows in report.losses.items()
     }
-    return PaperTable(
-        name=CORRUPTED,
-        title=CORRUPTED_TITLE,
-        run=Grid(
-            f"This run: profile {report.profile}, severities {severities}, {report.examples:,} "
-            f"examples, {most} models of each variant at most",
-            (
-                "corruption, variant",
-                *(name for name in CORRUPTED_COLUMNS[1:] if ranked or "5" not in name),
-            ),
-            tuple(rows),
-            absent="no clean picture is right, or the five best classes were not kept",
-        ),
-        published=[paper],
+    return paper_table(
+        "pie",
+        "Table 5",
+        rows,
+        caption=f"This run: profile {report.profile}, severities {severities}, {report.examples:,} "
+        f"examples, {most} models of each variant at most",
+        without="" if ranked else "top 5",
         conclusion="accuracy lost to corruption beyond what dense models lose: "
         f"{under(losses)}. docs/robustness.md says when the scale of the loss decides.",
         notes=[report.note] if report.note else [],
     )
 
 
-SUBSETS = {"CIEs": "PIE", "non-CIEs": "non-PIE", "all": "all"}
-NAME = "Figures 5 and 11"
-TITLE = "Top-{} accuracy of dense and compressed models on PIEs and without them"
+SUBSETS = ("CIEs", "non-CIEs", "all")
 Accuracies = Mapping[str, tuple[Quantity, Quantity]]  # by subset: dense, compressed
 
 
@@ -288,7 +237,7 @@ def top5_accuracy(finished: FinishedAudit, variant: str) -> float | None:
     return None if right is None else float(100 * right.mean())
 
 
-def top1_subsets(finished: FinishedAudit) -> PaperTable:
+def top1_subsets(finished: FinishedAudit) -> Section:
     """Figures 5 and 11, top 1: what the audit has measured."""
     by_variant = {
         name: {
@@ -299,10 +248,10 @@ def top1_subsets(finished: FinishedAudit) -> PaperTable:
     return _table(finished, 1, by_variant)
 
 
-def top5_subsets(finished: FinishedAudit) -> PaperTable:
+def top5_subsets(finished: FinishedAudit) -> Section:
     """Figures 5 and 11, top 5: from the predictions."""
     if missing := no_top5(finished):
-        return PaperTable.lacking(NAME, TITLE.format(5), missing)
+        return paper_table("pie", "top 5", missing=missing)
     return _table(finished, 5, {name: _top5(finished, name) for name in finished.compressed})
 
 
@@ -322,7 +271,7 @@ def _top5(finished: FinishedAudit, variant: str) -> Accuracies:
     return {"CIEs": rates(flags), "non-CIEs": rates(~flags), "all": rates(np.ones_like(flags))}
 
 
-def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracies]) -> PaperTable:
+def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracies]) -> Section:
     rows: list[tuple[Cell, ...]] = []
     for name, accuracies in by_variant.items():
         values = [accuracies[subset][side].value for side in (0, 1) for subset in SUBSETS]
@@ -331,18 +280,15 @@ def _table(finished: FinishedAudit, top: int, by_variant: Mapping[str, Accuracie
         one.reason for own in by_variant.values() for pair in own.values() for one in pair
         if one.value is None
     )  # fmt: skip
-    columns = (
-        f"{models} {subset}" for models in ("dense", "compr.") for subset in SUBSETS.values()
-    )
     sound = {
         name: quantity_text(accuracies["CIEs"][1], "rate")
         for name, accuracies in by_variant.items()
     }
-    return PaperTable(
-        name=NAME,
-        title=TITLE.format(top),
-        run=Grid(f"This run: top {top}", ("variant", "PIEs", *columns), tuple(rows),
-                 absent="; ".join(reasons)),
+    return paper_table(
+        "pie",
+        f"top {top}",
+        rows,
+        absent="; ".join(reasons),
         conclusion=f"top-{top} accuracy of the compressed models on the PIEs: {under(sound)}. PIEs "
         "are examples on which models disagree: part of what they lose comes from choosing them.",
-    )  # fmt: skip
+    )

@@ -2,142 +2,181 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from importlib import resources
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from scotoma import published
 from scotoma.document import Cell as Shows
-from scotoma.document import Column, Interval, Table, Unit
+from scotoma.document import Column, Interval, Section, Table, Unit
 from scotoma.document.cells import NO_NUMBER
 from scotoma.published import PublishedTable
 
 Cell: TypeAlias = int | float | str | None
+Rows: TypeAlias = Sequence[Sequence[Cell]]
+CANNOT = "This run cannot give it: "
+NOT_PRINTED = "the paper prints no number there"
 
 
-def is_absent(cell: Cell) -> bool:
+@functools.cache
+def specification(paper: str) -> dict[str, dict[str, Any]]:
+    """What stands in the tables of a paper whatever the run: titles, columns, its own numbers.
+
+    Args:
+        paper: A name of `PAPERS`.
+
+    >>> specification("clarify")["Posttraining 2"]["metrics"]
+    ['AD']
+    """
+    text = resources.files(__package__).joinpath("tables.json").read_text("utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)[paper]
+    return found
+
+
+def is_absent(cell: Any) -> bool:
     """Whether a cell holds no number and no name."""
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Rows and columns of a table.
+def grid(
+    caption: str,
+    columns: Sequence[str],
+    rows: Rows,
+    *,
+    names: int = 1,
+    unit: Unit = "ratio",
+    absent: str = "",
+) -> Table:
+    """Make the table that all readers get; the note says why a cell has no number.
 
-    Attributes:
-        caption: Whose numbers they are, as a phrase.
-        columns: Unique names, as the paper calls them; the first `names` are of columns of names.
-        rows: One cell a column; None or nan where there is no number.
-        names: How many columns name a row.
-        unit: What its floats are; `printed` shows every digit.
-        absent: Why there is no number where there is none, as a clause.
+    Args:
+        caption: Whose rows they are.
+        columns: Titles; the first `names` of them are those of the rows' names.
+        rows: Cells, as many a row as columns.
+        names: Columns that name a row.
+        unit: Of columns that hold numbers that are not whole.
+        absent: Why a cell has no number.
 
-    >>> Grid("a run", ("variant", "top-1"), (("dense", 94.5),)).rows[0][1]
-    94.5
+    Raises:
+        ValueError: A cell has no number and `absent` is empty.
     """
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    names: int = 1
-    unit: Unit = "ratio"
-    absent: str = ""
-
-    def __post_init__(self) -> None:
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"columns of {self.caption} must differ")
-        if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError(f"rows of {self.caption} must have {len(self.columns)} cells")
-        if not self.absent and any(map(is_absent, chain.from_iterable(self.rows))):
-            raise ValueError(f"{self.caption} must say why it has no number where it has none")
-
-    def table(self, identity: str) -> Table:
-        """Make the table that all readers get; the note says why a cell has no number."""
-        columns = [
-            Column(f"c{at}", name, "text" if at < self.names else self._unit(at))
-            for at, name in enumerate(self.columns)
-        ]
-        rows: list[dict[str, Shows]] = [
-            {
-                f"c{at}": Interval(None, reason=self.absent) if is_absent(cell) else cell
-                for at, cell in enumerate(row)
-            }
-            for row in self.rows
-        ]
-        lacking = any(map(is_absent, chain.from_iterable(self.rows)))
-        return Table(
-            identity, self.caption, columns, rows,
-            f"{NO_NUMBER}: {self.absent.rstrip('.')}." if lacking else "",
-            stub=self.names, known=[self.absent] if lacking else (),
-        )  # fmt: skip
-
-    def _unit(self, at: int) -> Unit:
-        cells = [row[at] for row in self.rows if not is_absent(row[at])]
-        if any(isinstance(cell, str) for cell in cells):
-            return "text"
-        return "count" if all(isinstance(cell, int) for cell in cells) else self.unit
-
-    @classmethod
-    def published(
-        cls, caption: str, table: PublishedTable, *, rows: str, columns: Sequence[str] = ()
-    ) -> Grid:
-        """Take a published table as it was printed, every digit.
-
-        Args:
-            caption: Which table, of which data and models.
-            table: The published table.
-            rows: What its rows are.
-            columns: Other names for the first of its columns, as the run's grid has them.
-
-        >>> from scotoma.published import pie
-        >>> Grid.published("Table 3", pie().table3, rows="sparsity").rows[-1]
-        ('0.9', 94.14, 2, 216)
-        """
-        body = tuple((name, *cells) for name, cells in table.rows.items())
-        names = (rows, *columns, *table.columns[len(columns) :])
-        absent = "the paper prints no number there"
-        return cls(caption, names[: 1 + len(table.columns)], body, unit="printed", absent=absent)
+    lacking = any(map(is_absent, chain.from_iterable(rows)))
+    if lacking and not absent:
+        raise ValueError(f"{caption} must say why it has no number where it has none")
+    made = []
+    for at, name in enumerate(columns):
+        cells = [row[at] for row in rows if not is_absent(row[at])]
+        own: Unit = "count" if all(isinstance(cell, int) for cell in cells) else unit
+        text = at < names or any(isinstance(cell, str) for cell in cells)
+        made.append(Column(f"c{at}", name, "text" if text else own))
+    body: list[dict[str, Shows]] = [
+        {
+            column.key: Interval(None, reason=absent) if is_absent(cell) else cell
+            for column, cell in zip(made, row, strict=True)
+        }
+        for row in rows
+    ]
+    note = f"{NO_NUMBER}: {absent.rstrip('.')}." if lacking else ""
+    known = [absent] if lacking else ()
+    return Table("", caption, made, body, note, stub=names, known=known)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaperTable:
-    """One table or figure of a paper, for a run.
+def printed(caption: str, table: PublishedTable, rows: str, columns: Sequence[str] = ()) -> Table:
+    """Take a published table as it was printed, every digit.
 
-    Attributes:
-        name: What the paper calls it: `Table 1`.
-        title: What it shows.
-        run: The run's numbers, by the paper's protocol; None where the run cannot give them.
-        published: The paper's own numbers; none where it prints none, as in a figure.
-        conclusion: What the sound protocol concludes on this run: floor, intervals, adjusted tests.
-        notes: What is missing from the rows, or differs from the paper, as sentences.
-        missing: Without `run`: what is missing and how to get it, as one sentence.
+    Args:
+        caption: Where it is printed.
+        table: The table.
+        rows: Title of the column of the rows' names.
+        columns: Shorter titles for its first columns.
     """
+    titles = (rows, *columns, *table.columns[len(columns) :])[: 1 + len(table.columns)]
+    body = [(name, *cells) for name, cells in table.rows.items()]
+    return grid(caption, titles, body, unit="printed", absent=NOT_PRINTED)
 
-    name: str
-    title: str
-    run: Grid | None
-    published: Sequence[Grid] = ()
-    conclusion: str = ""
-    notes: Sequence[str] = ()
-    missing: str = ""
 
-    def __post_init__(self) -> None:
-        if (self.run is None) != bool(self.missing):
-            raise ValueError(f"{self.name} must have rows of the run, or say what is missing")
+def paper_table(
+    paper: str,
+    name: str,
+    rows: Rows = (),
+    *,
+    missing: str = "",
+    conclusion: str = "",
+    notes: Sequence[str] = (),
+    beside: Sequence[Table] = (),
+    without: str = "",
+    more_absent: str = "",
+    **own: Any,
+) -> Section:
+    """Put the run's rows beside the paper's own, under the title of the specification.
 
-    @property
-    def grids(self) -> list[Grid]:
-        """The run's rows, where it can give them, and the paper's."""
-        return [*([] if self.run is None else [self.run]), *self.published]
+    Args:
+        paper: A name of `PAPERS`.
+        name: Which of its tables.
+        rows: Of the run.
+        missing: Why the run cannot give it.
+        conclusion: What the sound protocol says.
+        notes: What else to know.
+        beside: Tables of the paper that are made here, after those of the specification.
+        without: Columns of the specification that are left out have this in their titles.
+        more_absent: Why a cell has no number, beside the reason of the specification.
+        own: Of `grid`, in place of the specification.
+    """
+    tables = specification(paper)
+    said, at = tables[name], 1 + list(tables).index(name)
+    asked = {key: said[key] for key in ("caption", "columns", "names", "unit", "absent")
+             if key in said}  # fmt: skip
+    if without:
+        asked["columns"] = [title for title in asked["columns"] if without not in title]
+    if more_absent:
+        asked["absent"] += f"; {more_absent}"
+    parts = [] if missing else [grid(rows=rows, **asked | own)]
+    for one in said.get("published", ()):
+        found: Any = published.load(one["of"])
+        for key in one["table"]:
+            found = found[key]
+        if renamed := one.get("renamed"):
+            found = replace(found, rows={renamed[key]: row for key, row in found.rows.items()})
+        parts.append(printed(one["caption"], found, one["rows"], one.get("columns", ())))
+    answer = [f"{CANNOT}{missing}."] if missing else []
+    answer += [f"Sound protocol: {conclusion}"] if conclusion else []
+    name = said.get("name", name)
+    return Section(
+        f"t{at}",
+        f"{name}. {said['title']}",
+        [*answer, *notes],
+        [replace(one, id=f"t{at}-{place}") for place, one in enumerate([*parts, *beside], 1)],
+        link=name,
+    )
 
-    @classmethod
-    def lacking(
-        cls, name: str, title: str, missing: str, published: Sequence[Grid] = ()
-    ) -> PaperTable:
-        """Make a table that the run cannot give.
 
-        >>> PaperTable.lacking("Table 5", "Rates", "no groups; name some").run is None
-        True
-        """
-        return cls(name=name, title=title, run=None, published=published, missing=missing)
+def long_table(paper: str, sections: Sequence[Section]) -> Table:
+    """One row a cell of every table, for CSV: number, text, or why there is neither.
+
+    Args:
+        paper: Name of the paper.
+        sections: Its tables.
+    """
+    names = ("paper", "table", "of", "row", "column", "number", "text", "reason")
+    rows: list[dict[str, Shows]] = []
+    for section in sections:
+        for table in section.parts:
+            assert isinstance(table, Table)
+            for row in table.rows:
+                row_name = ", ".join(str(row[one.key]) for one in table.columns[: table.stub])
+                for column in table.columns[table.stub :]:
+                    cell: Any = row[column.key]
+                    number = None if isinstance(cell, str | Interval) else float(cell)
+                    row_of: dict[str, Shows] = {
+                        "paper": paper, "table": section.link, "of": table.caption,
+                        "row": row_name, "column": column.title, "number": number,
+                        "text": cell if isinstance(cell, str) else None,
+                        "reason": cell.reason if isinstance(cell, Interval) else None,
+                    }  # fmt: skip
+                    rows.append(row_of)
+    return Table("cells", "", [Column(name, name) for name in names], rows)

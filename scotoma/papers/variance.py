@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from scotoma.audit import Quantity
 from scotoma.bias.fairness import NAMES, fairness_metric
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.document import Section
+from scotoma.papers.table import Cell, Rows, paper_table, printed
 from scotoma.papers.variance_costs import cost_tables, heatmaps
 from scotoma.papers.words import in_percent, quantity_text
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
-from scotoma.published import PublishedTable, fairness_variance
+from scotoma.published import PublishedTable, load
 
-STUDY = "CIFAR-10S (S) and CelebA (A), ResNet-18, 16 runs of one seed"
 SEEDS = (
     "The paper's runs share one seed; the members of this run differ in their seeds too, unless "
     "population.identical is set: their spread is wider."
@@ -25,10 +24,9 @@ SPREADS = {
     ("Overall", "MaxDiff"): "MaxDiff", ("Overall", "STDEV"): "STDEV",
     ("Per-class", "MaxDiff"): "MaxDiff of class", ("Per-class", "STDEV"): "STDEV of class",
 }  # fmt: skip
-PRINTED = ("overall_maxdiff", "overall_std", "perclass_maxdiff", "perclass_std")
 
 
-def tables(finished: FinishedAudit) -> list[PaperTable]:
+def tables(finished: FinishedAudit) -> list[Section]:
     """Make the tables of the paper from a run."""
     return [
         _spreads(finished),
@@ -39,65 +37,43 @@ def tables(finished: FinishedAudit) -> list[PaperTable]:
     ]
 
 
-def _spreads(finished: FinishedAudit) -> PaperTable:
+def _spreads(finished: FinishedAudit) -> Section:
     """Table 2."""
-    name, title = "Table 2", "MaxDiff and STDEV of the seven metrics over models, percentage points"
-    published = [
-        Grid.published(
-            f"Paper, Table 2: {technique}, {STUDY}",
-            PublishedTable(columns=table.columns, rows=_unfolded(table)),
-            rows="value",
-        )
-        for technique, table in fairness_variance().table2.items()
-    ]
     rows: list[tuple[Cell, ...]] = []
     for attribute, variant, by_metric in _measured(finished):
         for (level, value), key in SPREADS.items():
             cells = (_in_percent(by_metric[metric], key) for metric in NAMES)
             rows.append((attribute, variant, f"{level} {value}", *cells))
-    if missing := _missing(finished, rows):
-        return PaperTable.lacking(name, title, missing, published)
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid("This run", ("attribute", "variant", "value", *NAMES), tuple(rows), names=3,
-                 absent=_reasons(finished)),
-        published=published,
-        conclusion=_sigmas(finished, "DP"),
-        notes=[*_notes(finished)],
-    )  # fmt: skip
+    return _of_spreads(finished, "Table 2", rows, "DP")
 
 
-def _di(finished: FinishedAudit) -> PaperTable:
+def _di(finished: FinishedAudit) -> Section:
     """Table 4."""
-    name, title = "Table 4", "MaxDiff and STDEV of DI under every variant, percentage points"
-    columns = tuple(f"{level} {value}" for level, value in SPREADS)
-    published = [
-        Grid.published(
-            f"Paper, Table 4: {STUDY}", fairness_variance().table4, rows="technique",
-            columns=columns,
-        )
-    ]  # fmt: skip
-    rows = tuple(
+    rows = [
         (attribute, variant, *(_in_percent(own["DI"], key) for key in SPREADS.values()))
         for attribute, variant, own in _measured(finished)
+    ]
+    return _of_spreads(finished, "Table 4", rows, "DI")
+
+
+def _of_spreads(finished: FinishedAudit, name: str, rows: Rows, metric: str) -> Section:
+    if not finished.audit.numbers("fairness"):
+        return paper_table("variance", name, missing=NO_GROUPS)
+    if not any(isinstance(cell, float) for row in rows for cell in row):
+        return paper_table("variance", name, missing=NO_SPREAD)
+    return paper_table(
+        "variance",
+        name,
+        rows,
+        absent=_reasons(finished),
+        conclusion=_sigmas(finished, metric),
+        notes=[] if finished.run.config.population.identical else [SEEDS],
     )
-    if missing := _missing(finished, rows):
-        return PaperTable.lacking(name, title, missing, published)
-    return PaperTable(
-        name=name,
-        title=title,
-        run=Grid("This run", ("attribute", "variant", *columns), rows, names=2,
-                 absent=_reasons(finished)),
-        published=published,
-        conclusion=_sigmas(finished, "DI"),
-        notes=[*_notes(finished)],
-    )  # fmt: skip
 
 
-def _worked() -> PaperTable:
+def _worked() -> Section:
     """Table 3, the paper's example: the same for every run."""
-    example = fairness_variance().running_example
+    example = load("fairness_variance").running_example
     counts = {
         f"{group}, {label}": cells
         for group, of in (("female", example.female), ("male", example.male))
@@ -105,23 +81,17 @@ def _worked() -> PaperTable:
     }
     confusion = [list(of.values()) for of in (example.female, example.male)]
     own = {metric: float(fairness_metric(metric, confusion).overall) for metric in NAMES}
-    printed = {"printed": tuple(example.metrics_percent[metric] for metric in NAMES)}
-    return PaperTable(
-        name="Table 3",
-        title="The paper's worked example, not of this run: two classes, two groups, per cent",
-        run=Grid(
-            "Scotoma on the paper's counts",
-            ("of", *NAMES),
-            (("computed", *(in_percent(own[metric]) for metric in NAMES)),),
-        ),
-        published=[
-            Grid.published(
-                "Paper, Table 3: metrics", PublishedTable(columns=NAMES, rows=printed), rows="of"
-            ),
-            Grid.published(
+    metrics = {"printed": tuple(example.metrics_percent[metric] for metric in NAMES)}
+    return paper_table(
+        "variance",
+        "Table 3",
+        [("computed", *(in_percent(own[metric]) for metric in NAMES))],
+        beside=[
+            printed("Paper, Table 3: metrics", PublishedTable(NAMES, metrics), "of"),
+            printed(
                 "Paper, Table 3: counts",
-                PublishedTable(columns=example.columns, rows=counts),
-                rows="group and label",
+                PublishedTable(example.columns, counts),
+                "group and label",
             ),
         ],
         conclusion="an example has no interval; it holds the formulas to the paper's.",
@@ -145,13 +115,6 @@ def _measured(finished: FinishedAudit) -> Iterator[tuple[str, str, dict[str, Num
         yield from ((*at, own) for at, own in found.items() if at[0] == attribute)
 
 
-def _missing(finished: FinishedAudit, rows: Iterable[tuple[Cell, ...]]) -> str:
-    if not finished.audit.numbers("fairness"):
-        return NO_GROUPS
-    known = any(isinstance(cell, float) for row in rows for cell in row)
-    return "" if known else NO_SPREAD
-
-
 def _sigmas(finished: FinishedAudit, metric: str) -> str:
     """Put the standard deviation behind further runs: of dense, and of the widest variant."""
     measured = [
@@ -170,11 +133,6 @@ def _sigmas(finished: FinishedAudit, metric: str) -> str:
     )
 
 
-def _notes(finished: FinishedAudit) -> Iterator[str]:
-    if not finished.run.config.population.identical:
-        yield SEEDS
-
-
 def _reasons(finished: FinishedAudit) -> str:
     found = {
         f"{row.metric} is {code_span(row.undefined)}"
@@ -187,9 +145,3 @@ def _reasons(finished: FinishedAudit) -> str:
     if few:
         found.add(f"one model of {', '.join(few)} has no spread")
     return "; ".join(sorted(found))
-
-
-def _unfolded(table: PublishedTable) -> dict[str, Any]:
-    """Name the rows of a published spread as the run's are."""
-    names = (f"{level} {value}" for level, value in SPREADS)
-    return dict(zip(names, (table.rows[key] for key in PRINTED), strict=True))

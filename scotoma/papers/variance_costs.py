@@ -11,13 +11,13 @@ import numpy as np
 
 from scotoma.audit import Quantity
 from scotoma.bias.fairness import NAMES
-from scotoma.document import show
+from scotoma.document import Section, show
 from scotoma.numbers.inputs import StatisticsProtocol
-from scotoma.papers.table import Cell, Grid, PaperTable
+from scotoma.papers.table import Cell, paper_table, printed, specification
 from scotoma.papers.words import quantity_text
 from scotoma.predictions.finished import FinishedAudit
 from scotoma.printable import code_span
-from scotoma.published import PublishedTable, fairness_runs, fairness_variance
+from scotoma.published import PublishedTable, fairness_values, load
 from scotoma.runs import (
     ACCURACY,
     RunFinding,
@@ -43,7 +43,6 @@ NO_TESTS = (
     "no variant can be compared with dense: tests of runs need two models a variant and groups; "
     "raise population.models, name groups, and audit again"
 )
-COSTS = ("pairs", "lower bias", "with a cost", "accuracy", "accuracy var.", "bias var.", "all 3")
 COUNTED = ("cells", "lower", "with_cost", "accuracy_down", "accuracy_spread_up", "bias_spread_up",
            "all_three")  # fmt: skip
 
@@ -62,65 +61,58 @@ class _Pairs:
         return tuple(totals[key] for key in COUNTED)
 
 
-def heatmaps(finished: FinishedAudit) -> list[PaperTable]:
+def heatmaps(finished: FinishedAudit) -> list[Section]:
     """Make Figures 1 to 3 from a run, as tables of signs."""
     own, sound = _of_run(finished, "published"), _of_run(finished, "sound")
     study = _study()
     derived = [PAIRED] * any(variant.paired for variant in finished.audit.compressed)
 
-    def figure(name: str, title: str, columns: Sequence[str], cell: Shown, told: str) -> PaperTable:
-        body = PublishedTable(columns=tuple(columns), rows=_rows(study, columns, cell))
+    def figure(name: str, columns: Sequence[str], cell: Shown, told: str) -> Section:
+        body = PublishedTable(tuple(columns), _rows(study, columns, cell))
         caption = f"Paper, {name}, from the study's published tests: {STUDY}"
-        grids = [Grid.published(caption, body, rows="technique")]
+        beside = [printed(caption, body, "technique")]
         if not own.cells:
-            return PaperTable.lacking(name, title, NO_TESTS, grids)
+            return paper_table("variance", name, missing=NO_TESTS, beside=beside)
         rows = tuple((of, *cells) for of, cells in _rows(own, columns, cell).items())
-        run = Grid("This run", ("variant", *columns), rows, absent="undefined in one of the runs")
-        return PaperTable(
-            name=name, title=title, run=run, published=grids, conclusion=told,
+        return paper_table(
+            "variance", name, rows, beside=beside, conclusion=told,
             notes=[f"{LEGEND}; X: bias does not fall.", *derived],
         )  # fmt: skip
 
     return [
         figure(
-            "Figure 1", "Where mean bias moves, and how far", NAMES, _bias,
+            "Figure 1", NAMES, _bias,
             f"adjusted for all metrics and attributes of a variant (Benjamini and Hochberg), bias "
             f"{_counted([one.moves('mean') for one in sound.cells])}"
             f"{_clearest(finished, 'U')}.",
         ),
         figure(
-            "Figure 2", "Where the variance of bias moves", NAMES, _variance,
+            "Figure 2", NAMES, _variance,
             "adjusted, the variance of bias "
             f"{_counted([one.spread_moves for one in sound.cells])}"
             f"{_clearest(finished, 'raw Levene')}.",
         ),
         figure(
-            "Figure 3", "Where accuracy and its variance move", ("accuracy", "variance"), _accuracy,
-            _accuracies(finished),
+            "Figure 3", ("accuracy", "variance"), _accuracy, _accuracies(finished),
         ),
     ]  # fmt: skip
 
 
-def cost_tables(finished: FinishedAudit) -> list[PaperTable]:
+def cost_tables(finished: FinishedAudit) -> list[Section]:
     """Make the three costs of Finding 4 from a run."""
-    name, title = "Finding 4", "Pairs of technique and metric that lower bias, and what it costs"
-    printed = fairness_variance().costs
-    recomputed = {"with published runs": _study().counts}
-    subset = PublishedTable(columns=printed.columns, rows={**printed.rows, **recomputed})
-    grids = [Grid.published("Paper, Finding 4 (section 3.3)", subset, rows="which", columns=COSTS)]
+    costs = load("fairness_variance").costs
+    subset = replace(costs, rows=costs.rows | {"with published runs": _study().counts})
+    titles = specification("variance")["Finding 4"]["columns"]
+    beside = [printed("Paper, Finding 4 (section 3.3)", subset, titles[0], titles[1:])]
     own, sound = _of_run(finished, "published"), _of_run(finished, "sound")
     if not own.cells:
-        return [PaperTable.lacking(name, title, NO_TESTS, grids)]
-    rows: tuple[tuple[Cell, ...], ...] = (
-        ("this run", *own.counts),
-        ("this run, adjusted", *sound.counts),
-    )
+        return [paper_table("variance", "Finding 4", missing=NO_TESTS, beside=beside)]
     return [
-        PaperTable(
-            name=name,
-            title=title,
-            run=Grid("This run", ("which", *COSTS), rows),
-            published=grids,
+        paper_table(
+            "variance",
+            "Finding 4",
+            [("this run", *own.counts), ("this run, adjusted", *sound.counts)],
+            beside=beside,
             conclusion=f"two-sided and adjusted, {sound.counts[1]} of {sound.counts[0]} pairs "
             f"lower bias, {sound.counts[2]} of them at a cost.",
             notes=["Costs are counted among the pairs that lower bias, not exclusively."],
@@ -131,11 +123,11 @@ def cost_tables(finished: FinishedAudit) -> list[PaperTable]:
 @cache
 def _study() -> _Pairs:
     """The pairs of the study whose raw runs are published, tested as it tests them."""
-    runs = fairness_runs()
-    sets = {(name, metric): runs.values(name, metric)[:, -1]
-            for name in runs.accuracy for metric in NAMES}  # fmt: skip
-    sets |= {(name, ACCURACY): np.array(own) for name, own in runs.accuracy.items()}
-    played = compare_techniques(sets, baselines(list(runs.accuracy)), protocol="published")
+    accuracy = load("fairness_variance_runs").accuracy
+    sets = {(name, metric): fairness_values(name, metric)[:, -1]
+            for name in accuracy for metric in NAMES}  # fmt: skip
+    sets |= {(name, ACCURACY): np.array(own) for name, own in accuracy.items()}
+    played = compare_techniques(sets, baselines(list(accuracy)), protocol="published")
     return _Pairs(played.cells, {one.technique: one for one in played.accuracy})
 
 

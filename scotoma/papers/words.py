@@ -11,7 +11,6 @@ from scotoma.audit.divergence import Divergence
 from scotoma.document import Unit, show
 from scotoma.document.cells import Ranged
 
-NOT_DENSE = "dense is what the others are compared with"
 TIES = "Ties in distance are broken at random: each figure is the mean over all ways to do it."
 
 

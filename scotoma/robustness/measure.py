@@ -17,7 +17,7 @@ from scotoma.corruptions import STANDARD, family_of
 from scotoma.document.jsonable import jsonable
 from scotoma.numbers import COMPRESSED, Estimate, Number, undefined
 from scotoma.numbers.inputs import Flags, Floats
-from scotoma.published import common_corruptions
+from scotoma.published import load
 from scotoma.robustness.confidence import Familiarity, confidence_report
 from scotoma.robustness.losses import (
     SCALES,
@@ -231,7 +231,7 @@ def _accuracies(own: RightAnswers, places: list[int]) -> tuple[Estimate, float]:
 
 def _over_alexnet(plan: RobustnessPlan, own: RightAnswers, places: list[int]) -> Estimate | None:
     """Errors over those of AlexNet, where the pictures are those that it saw."""
-    published = common_corruptions().alexnet.column("error")
+    published = load("common_corruptions").alexnet.column("error")
     kinds = [plan.kinds[place] for place in places]
     if plan.config.published is None or not published.keys() >= set(kinds):
         return None

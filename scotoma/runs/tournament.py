@@ -12,7 +12,7 @@ from scotoma.document import Document
 from scotoma.errors import ConfigError
 from scotoma.numbers.inputs import StatisticsProtocol
 from scotoma.printable import listed, quoted
-from scotoma.published import fairness_variance
+from scotoma.published import load
 from scotoma.runs.comparing import compare_one_seed, compare_paired
 from scotoma.runs.finding import RunFinding, finding_rows
 from scotoma.runs.finished import (
@@ -122,7 +122,7 @@ def judge_techniques(
         remarks += unstable(tournament, finished.trained(lambda facts: facts.slot == "adversary"))
     sharing = [*(_numbered(techniques) if settings.paired else ()), *families]
     beside["shared runs"] = compare_paired(sets, sharing, level=level)
-    study = fairness_variance()
+    study = load("fairness_variance")
     aims = {
         f"{task}|{metric}": mark
         for task, marks in study.aims.items()

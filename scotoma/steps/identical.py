@@ -20,7 +20,7 @@ from scotoma.numbers import Estimate
 from scotoma.numbers.inputs import Floats
 from scotoma.processes import kept_workers
 from scotoma.processes.used import Workers
-from scotoma.published import fairness_variance
+from scotoma.published import load
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.judging import Judging
 from scotoma.runs import ACCURACY, RunFinding, finding_rows, spread
@@ -193,4 +193,5 @@ def _sentences(found: Mapping[str, IdenticalRuns], cost: Estimate | None) -> Ite
 
 
 def _published() -> float:
-    return fairness_variance().deterministic_mode_training_overhead_percent["S-Base ResNet-18"]
+    costs = load("fairness_variance").deterministic_mode_training_overhead_percent
+    return float(costs["S-Base ResNet-18"])

@@ -74,7 +74,7 @@ def test_where_the_blog_slips_in_sign_the_documented_sign_wins():
 
 def test_the_typed_values_are_the_published_ones():
     typed = BLOG_VALUES | {name: pair[0] for name, pair in (BLOG_FROM_ROUNDED | BLOG_SLIPS).items()}
-    assert published.clarify().metrics == typed
+    assert published.load("clarify").metrics == typed
 
 
 # Values of the public reference implementation, release 0.5, run on the 36 rows below. Label 3

@@ -47,7 +47,7 @@ def test_the_running_example_of_the_study_is_reproduced():
 
 
 def test_the_typed_example_is_the_published_one():
-    example = published.fairness_variance().running_example
+    example = published.load("fairness_variance").running_example
     assert example.metrics_percent == TABLE_3
     groups = (example.female, example.male)
     assert [[list(row) for row in group.values()] for group in groups] == [FEMALE, MALE]

@@ -295,7 +295,7 @@ def test_shares_are_those_published(tmp_path: Path) -> None:
 
 def test_shares_of_sex_and_age_follow_from_the_published_errors() -> None:
     """Of all images an error is the weighted mean of those of two groups."""
-    error = published.cie().table5["baseline"].numbers("error")
+    error = published.load("cie").table5["baseline"].row("error")
     male = (error["F"] - error["aggregate"]) / (error["F"] - error["M"])
     young = (error["O"] - error["aggregate"]) / (error["O"] - error["Y"])
     young_males = (error["MO"] - error["M"]) / (error["MO"] - error["MY"])

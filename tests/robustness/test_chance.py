@@ -63,7 +63,7 @@ def test_draws_are_the_variance_between_repeated_measurements() -> None:
 
 
 def test_alexnet_below_is_the_formula_of_its_paper() -> None:
-    alexnet = published.common_corruptions().alexnet.column("error")
+    alexnet = published.load("common_corruptions").alexnet.column("error")
     _, own = planted()
     errors = 1 - own.corrupted.mean(axis=(1, 2, 3))
     below = [float(alexnet[kind]) for kind in ("fog", "snow", "frost", "contrast")]  # type: ignore[arg-type]

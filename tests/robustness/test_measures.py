@@ -23,7 +23,7 @@ from scotoma.robustness.measure import corruption_error, relative_corruption_err
 from scotoma.robustness.planted import planted_robustness
 from scotoma.robustness.right_answers import Answered, RightAnswers
 
-TABLE5, TABLE2 = published.pie().table5, published.pie().table2
+TABLE5, TABLE2 = published.load("pie").table5, published.load("pie").table2
 
 
 def planted(seed: int = 3, **truth: float) -> tuple[RightAnswers, RightAnswers]:
@@ -42,7 +42,7 @@ def test_relative_columns_of_table_5_do_not_follow_from_table_2() -> None:
     for row, cells in TABLE5.rows.items():
         sparsity = row.split(", ")[1]
         for metric in beyond:
-            printed = TABLE5.numbers(row)
+            printed = TABLE5.row(row)
             clean = float(TABLE2.row(sparsity)[metric])  # type: ignore[arg-type]
             low, high = (
                 float(relative_robustness([[printed[metric] + half]], [clean / 100]))
@@ -62,7 +62,7 @@ def test_relative_columns_of_table_5_do_not_follow_from_table_2() -> None:
 def test_table_5_loses_most_under_noise() -> None:
     def relative(sparsity: str) -> dict[str, float]:
         rows = {row.split(", ")[0]: row for row in TABLE5.rows if row.endswith(f", {sparsity}")}
-        return {name: TABLE5.numbers(row)["top1 relative"] for name, row in rows.items()}
+        return {name: TABLE5.row(row)["top1 relative"] for name, row in rows.items()}
 
     before, after = relative("0"), relative("0.9")
     falls = {name: round(after[name] - before[name], 1) for name in before}

@@ -60,10 +60,10 @@ def sheets(folder: Path) -> Path:
 def arrays(folder: Path) -> Path:
     """Two .npz files, a value of each class and their mean a run."""
     folder.mkdir()
-    raw = published.fairness_runs()
+    raw = published.load("fairness_variance_runs")
     for task in "SA":
         held: dict[str, Any] = {
-            f"{name}|{metric}": raw.values(name, metric)
+            f"{name}|{metric}": published.fairness_values(name, metric)
             for name in raw.accuracy for metric in METRICS if name.startswith(task)
         }  # fmt: skip
         held |= {f"{name}|perf": of for name, of in raw.accuracy.items() if name.startswith(task)}
@@ -98,7 +98,7 @@ def test_json_holds_every_cell_and_both_totals(tmp_path: Path) -> None:
         "compare", "--raw", long_table(tmp_path / "runs.csv"), "--protocol", "published",
     )  # fmt: skip
     assert found["totals"] == expected.totals
-    assert found["published_totals"] == published.fairness_variance().totals
+    assert found["published_totals"] == published.load("fairness_variance").totals
     by_cell = {(cell["technique"], cell["metric"]): cell for cell in found["cells"]}
     numbers = {(r["group"], r["metric"], r["what"]): r for r in found["rows"]
                if r["question"] == "bias"}  # fmt: skip

@@ -69,7 +69,7 @@ def typed(line: str) -> np.ndarray:
     return np.array(line.split(), float) / 100_000
 
 
-STUDY, RUNS = published.fairness_variance(), published.fairness_runs()
+STUDY, RUNS = published.load("fairness_variance"), published.load("fairness_variance_runs")
 
 
 def percent(value: float) -> float:
@@ -94,8 +94,8 @@ def test_typed_runs_give_the_statistics_the_study_prints(technique):
 def test_every_published_test_is_reproduced_to_its_last_printed_digit():
     assert len(STUDY.tests) == 77
     for printed in STUDY.tests:
-        base = RUNS.values(printed.base, printed.metric)[:, -1]
-        other = RUNS.values(printed.technique, printed.metric)[:, -1]
+        base = published.fairness_values(printed.base, printed.metric)[:, -1]
+        other = published.fairness_values(printed.technique, printed.metric)[:, -1]
         seen = compare_run_sets(base, other, protocol="published")
         where = f"{printed.technique} {printed.metric}"
         assert round(seen.u_p, 5) == printed.u_p, where
@@ -112,7 +112,7 @@ def test_table_2_of_the_study_is_reproduced_where_its_runs_are_public():
     for technique in ("S-GR", "A-L2"):
         table = STUDY.table2[technique]
         for metric in table.columns:
-            runs = RUNS.values(technique, metric)
+            runs = published.fairness_values(technique, metric)
             whole, classes = max_diff(runs[:, -1]), max_diff(runs[:, :-1])
             seen = {
                 "overall_maxdiff": percent(whole["MaxDiff"]),
@@ -128,7 +128,7 @@ def test_table_4_of_the_study_is_reproduced_where_its_runs_are_public():
     assert len(RUNS.accuracy) == 13
     for technique in RUNS.accuracy:
         printed = STUDY.table4.rows[technique]
-        seen = max_diff(RUNS.values(technique, "DI")[:, :-1])
+        seen = max_diff(published.fairness_values(technique, "DI")[:, :-1])
         shown = ("MaxDiff", "STDEV", "MaxDiff of class", "STDEV of class")
         assert tuple(percent(seen[what]) for what in shown) == printed, technique
 
@@ -137,8 +137,9 @@ def test_huge_effects_of_the_study_are_called_huge():
     for printed in STUDY.tests:
         if printed.abs_cohen_d is None or printed.abs_cohen_d == 2.0:
             continue
-        base = RUNS.values(printed.base, printed.metric)[:, -1]
-        seen = compare_run_sets(base, RUNS.values(printed.technique, printed.metric)[:, -1])
+        base = published.fairness_values(printed.base, printed.metric)[:, -1]
+        other = published.fairness_values(printed.technique, printed.metric)[:, -1]
+        seen = compare_run_sets(base, other)
         assert (seen.effect == "huge") == (printed.abs_cohen_d > 2.0)
 
 

@@ -62,15 +62,15 @@ def table(tmp_path: Path) -> Path:
 
 # Qian et al. 2021: 16 runs a technique (lin-tan/fairness-variance) and the tests that were printed.
 def test_published_tests_of_the_study_are_reproduced_by_the_command(tmp_path):
-    runs = published.fairness_runs()
+    runs = published.load("fairness_variance_runs")
     names = [tuple(name.split("|")) for name in runs.bias if name.startswith("S-")]
-    study = {name: runs.values(*name)[:, -1] for name in names}
+    study = {name: published.fairness_values(*name)[:, -1] for name in names}
     path = tmp_path / "study.parquet"
     long_table(study).write_parquet(path)
     code, out, _ = runs_of(path, "--base", "S-Base", "--protocol", "published", "--json")
     assert code == 0
     found = rows_of(out)
-    tests = [test for test in published.fairness_variance().tests if test.base == "S-Base"]
+    tests = [test for test in published.load("fairness_variance").tests if test.base == "S-Base"]
     assert len(tests) > 50
     for printed in tests:
         one = found[printed.technique, printed.metric]

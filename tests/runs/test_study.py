@@ -10,19 +10,19 @@ import pytest
 import yaml
 from scipy import stats
 
-from scotoma.published import fairness_runs, fairness_variance
+from scotoma import published as papers
 from scotoma.runs import RunSets, Tournament, baselines, compare_techniques
 from scotoma.runs.table import bias_and_accuracy, read_runs
 from scotoma.runs.tournament import TournamentSettings, judge_techniques
 
 METRICS = ("DP", "DI", "SPSF", "FPSF", "EOFP", "EOTP", "BA")
-STUDY, RAW = fairness_variance(), fairness_runs()
+STUDY, RAW = papers.load("fairness_variance"), papers.load("fairness_variance_runs")
 
 
 def runs_of_the_study() -> RunSets:
     sets = {}
     for name, accuracy in RAW.accuracy.items():
-        sets |= {(name, metric): RAW.values(name, metric)[:, -1] for metric in METRICS}
+        sets |= {(name, metric): papers.fairness_values(name, metric)[:, -1] for metric in METRICS}
         sets[name, "accuracy"] = np.array(accuracy) / (100 if accuracy[0] > 1 else 1)
     return sets
 
