@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scotoma.predictions import PredictionFile, label_counts, write_predictions
+from scotoma.predictions import Predictions, label_counts, write_predictions
 from scotoma.processes.machine import hardware, versions
 
 MEMBERS, CLASSES, PART = 30, 10, 2**18
@@ -69,9 +69,10 @@ def main() -> None:
 def counted(predictions: int) -> dict[str, float]:
     """Write predictions of 30 members, and count their labels."""
     rows = predictions // MEMBERS
+    names = tuple(str(c) for c in range(CLASSES))
     start = peak_bytes()
 
-    def parts() -> Iterator[tuple[pl.Series, np.ndarray, None]]:
+    def parts() -> Iterator[Predictions]:
         rng = np.random.default_rng(0)
         for at in range(0, rows, PART):
             n = min(PART, rows - at)
@@ -79,18 +80,16 @@ def counted(predictions: int) -> dict[str, float]:
             other = rng.integers(0, CLASSES, (n, MEMBERS), dtype=np.uint8)
             predicted = np.where(rng.random((n, MEMBERS), dtype=np.float32) < 0.9, likely, other)
             ids = pl.int_range(at, at + n, eager=True).cast(pl.String).str.zfill(10)
-            yield ids, predicted, None, None
+            yield Predictions("dense", predicted, tuple(ids), tuple(range(MEMBERS)), names)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "predictions.parquet")
         began = time.perf_counter()
-        names = [str(c) for c in range(CLASSES)]
-        members = list(range(MEMBERS))
-        write_predictions(path, parts(), variant="dense", members=members, classes=names)
+        write_predictions(path, parts())
         written = time.perf_counter()
         total = np.zeros(CLASSES, np.int64)
-        for _, predicted in PredictionFile.open(path).slices():
-            total += label_counts(predicted, CLASSES).sum(axis=0)
+        for part in Predictions.parts(path):
+            total += label_counts(part.predicted, CLASSES).sum(axis=0)
         done = time.perf_counter()
         assert total.sum() == rows * MEMBERS
         return {

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from scotoma.config import parse_config
 from scotoma.datasets import AuditedExamples, decode_images
 from scotoma.errors import DataError
-from scotoma.predictions import PredictionFile
+from scotoma.predictions import Predictions
 from scotoma.processes import worker_pool
 from scotoma.quantization.architecture import Architecture
 from scotoma.quantization.calibration import calibration_images
@@ -87,12 +87,12 @@ def test_every_member_is_made_of_the_one_it_is_paired_with(run: Run) -> None:
             assert record["seed"] == read_json(of.with_suffix(".json"))["seed"]
             assert record["sha256"] == file_digest(run.member(variant, index))
             assert 0 <= record["export"]["largest_difference"] < 1e-4
-        assert PredictionFile.open(run.predictions(variant, 0)).paired_with == base
+        assert Predictions.read(run.predictions(variant, 0), rows=0).paired_with == base
 
 
 def test_compressed_members_say_what_those_they_are_made_of_say(run: Run) -> None:
     said = {
-        name: PredictionFile.open(run.predictions(name, 0)).read().predicted
+        name: Predictions.read(run.predictions(name, 0)).predicted
         for name in ("dense", "prune-0.5", "int8-dynamic", "prune-0.5+int8-static")
     }
     for variant, base, another in (
@@ -108,7 +108,7 @@ def compared(run: Run) -> dict[str, Any]:
     examples = measures.read_test_examples(run)
     rows = {}
     for variant in run.config.resolved_variants:
-        predictions = PredictionFile.open(run.predictions(variant.name, 0)).read()
+        predictions = Predictions.read(run.predictions(variant.name, 0))
         if row := parity(run, examples, predictions):
             rows[variant.name] = (row["network"], row["groups"][0])
     return rows
@@ -127,7 +127,7 @@ def test_exported_models_are_compared_with_the_network_they_were_exported_from(r
     with torch.inference_mode():
         labels = model.eval()(normalise(torch.from_numpy(pixels))).argmax(dim=1).numpy()
     for name in ("dense", "int8-static", "float16"):
-        exported = PredictionFile.open(run.predictions(name, 0)).read().predicted[:, 0]
+        exported = Predictions.read(run.predictions(name, 0)).predicted[:, 0]
         assert abs(rows[name][1].differ - (labels != exported).sum()) <= 2  # ties to the last bit
     assert rows["dense"][1].differ <= 2
     assert rows["int8-static"][1].differ > 2
@@ -136,9 +136,7 @@ def test_exported_models_are_compared_with_the_network_they_were_exported_from(r
 def test_a_trained_variant_that_torch_predicted_with_is_not_compared_with_itself(run: Run) -> None:
     examples = measures.read_test_examples(run)
     on_gpu = {
-        name: replace(
-            PredictionFile.open(run.predictions(name, 0)).read(), runtimes=("torch, cuda",)
-        )
+        name: replace(Predictions.read(run.predictions(name, 0)), runtimes=("torch, cuda",))
         for name in ("dense", "int8-static")
     }
     assert parity(run, examples, on_gpu["dense"]) is None

@@ -21,7 +21,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.fix.outputs import member_outputs
 from scotoma.fix.refusals import repairable
 from scotoma.fix.repair import repair_variant
-from scotoma.predictions import Predictions, ScoresFile
+from scotoma.predictions import Predictions, read_heads, read_scores
 from scotoma.run import Run
 from scotoma.run.shards import shards
 from scotoma.sources.reading import load_examples, open_examples, survey_examples
@@ -159,9 +159,9 @@ source:
     said = Predictions.read(own.predictions("small"))
     assert (said.predicted == Predictions.read(run.predictions("int8-static")).predicted).all()
     for one, variant in ((own, "small"), (run, "int8-static")):
-        kept = ScoresFile.open(one.scores(variant, 1))
-        ids, scores = kept.read()
-        assert (kept.heads.classes, ids[:2]) == (
+        path = one.scores(variant, 1)
+        ids, scores = read_scores(path)
+        assert (read_heads(path).classes, ids[:2]) == (
             tuple(LABELS),
             ["test/00000.png", "test/00001.png"],
         )

@@ -14,7 +14,7 @@ from scotoma.datasets import AuditedExamples, store_images
 from scotoma.errors import ConfigError, DataError
 from scotoma.inference.members import quantized_variants
 from scotoma.mitigation.groups import network_outputs, training_groups
-from scotoma.predictions import PredictionFile, ScoresFile
+from scotoma.predictions import Predictions, read_heads, read_scores
 from scotoma.run import Run, read_json
 from scotoma.run.shards import shards
 from scotoma.sources.reading import load_examples
@@ -81,13 +81,13 @@ def test_predictions_are_the_sum_of_heads_of_the_scores_that_are_kept(heads: Run
     examples = AuditedExamples.read(heads.examples, images=False)
     counts = examples.split("train").table.group_by("style", "label").len()
     for variant in ("dense", "prune-0.5", "prune-0.5+int8-static"):
-        predicted = PredictionFile.open(heads.predictions(variant, 0)).read().predicted
+        predicted = Predictions.read(heads.predictions(variant, 0)).predicted
         for index in SHARD.members:
-            file = ScoresFile.open(heads.scores(variant, index))
-            ids, scores = file.read()
+            path = heads.scores(variant, index)
+            of, (ids, scores) = read_heads(path), read_scores(path)
             assert ids == examples.split("test").ids
-            assert (file.heads.shape, file.heads.groups) == ((2, 10), ("plain", "styled"))
-            assert sum(map(sum, file.heads.train_counts)) == counts["len"].sum() == 1200
+            assert (of.shape, of.groups) == ((2, 10), ("plain", "styled"))
+            assert sum(map(sum, of.train_counts)) == counts["len"].sum() == 1200
             np.testing.assert_array_equal(
                 predicted[:, index], scores.astype(float).reshape(-1, 2, 10).sum(1).argmax(1)
             )
@@ -112,10 +112,10 @@ def test_graphs_hold_the_network_and_no_adversary(
 
 
 def test_scores_are_kept_where_they_are_asked_for(adversary: Run) -> None:
-    predicted = PredictionFile.open(adversary.predictions("dense", 0)).read()
-    file = ScoresFile.open(adversary.scores("dense", 1))
-    _, scores = file.read()
-    assert (file.heads.shape, file.heads.technique) == ((1, 10), "UC")
+    predicted = Predictions.read(adversary.predictions("dense", 0))
+    path = adversary.scores("dense", 1)
+    of, (_, scores) = read_heads(path), read_scores(path)
+    assert (of.shape, of.technique) == ((1, 10), "UC")
     np.testing.assert_array_equal(predicted.predicted[:, 1], scores.argmax(1))
     highest = np.exp(scores - scores.max(1, keepdims=True)).sum(1)
     np.testing.assert_allclose(predicted.scores[:, 1], 1 / highest, rtol=2e-3)

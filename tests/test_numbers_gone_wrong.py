@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from scotoma.config import parse_config
-from scotoma.predictions import PredictionFile
+from scotoma.predictions import Predictions
 from scotoma.run import Run, read_json, write_json
 from scotoma.run.shards import shards
 from scotoma.steps import verdict as judging
@@ -178,11 +178,9 @@ def test_a_member_that_diverged_stays_and_says_the_first_class(tmp_path: Path) -
     (shard,) = shards(2, 1)
     quantize(run, shard)
     predict(run, shard)
-    labels = (
-        np.arange(len(PredictionFile.open(run.predictions("dense", 0)).read().example_ids)) % 10
-    )
+    labels = np.arange(len(Predictions.read(run.predictions("dense", 0)).example_ids)) % 10
     for variant in ("dense", "int8-static", "float16"):
-        found = PredictionFile.open(run.predictions(variant, 0)).read()
+        found = Predictions.read(run.predictions(variant, 0))
         assert (found.predicted[:, diverged] == 0).all()
         assert len(np.unique(found.predicted[:, 1 - diverged])) > 3
         assert np.isnan(found.scores[:, diverged]).all()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -16,12 +17,11 @@ from numpy.typing import NDArray
 
 from scotoma.errors import DataError
 from scotoma.predictions import (
-    PredictionFile,
     Predictions,
     label_counts,
     write_predictions,
 )
-from scotoma.predictions.files import ROWS
+from scotoma.predictions.matrix import ROWS
 from scotoma.predictions.patterns import _expression
 
 CLASSES = ("0", "one", "zwei, drei", "\u2028")
@@ -260,49 +260,46 @@ def test_parts_are_written_as_they_come_and_counted_slice_by_slice(tmp_path: Pat
     five = rng.integers(0, 4, (1000, 3, 5)).astype(np.uint8)
     ids = [f"x{row:04}" for row in range(1000)]
     cuts = [0, 1, 400, 400, 999, 1000]  # an empty part among them
-    write_predictions(
-        tmp_path / "p.parquet",
-        ((ids[a:b], whole[a:b], None, five[a:b]) for a, b in pairwise(cuts)),
-        variant="dense",
-        members=[0, 1, 2],
-        classes=CLASSES,
-        runtimes=["torch"],
-        keep_top5=True,
+    every = Predictions(
+        "dense", whole, tuple(ids), (0, 1, 2), CLASSES, runtimes=("torch",), top5=five
     )
-    file = PredictionFile.open(tmp_path / "p.parquet")
-    assert file.has_top5
-    assert pl.read_parquet(file.path)["predicted_top5"][7].to_list() == five[7].ravel().tolist()
-    np.testing.assert_array_equal(file.read(top5=True).top5, five)
-    assert file.read().top5 is None
-    assert (file.rows, file.variant, file.members, file.runtimes) == (
-        1000, "dense", (0, 1, 2), ("torch",)
-    )  # fmt: skip
-    np.testing.assert_array_equal(file.read().predicted, whole)
-    assert file.read().example_ids == tuple(ids)
+    path = tmp_path / "p.parquet"
+    write_predictions(path, (every.rows(slice(a, b)) for a, b in pairwise(cuts)))
+    assert pl.read_parquet(path)["predicted_top5"][7].to_list() == five[7].ravel().tolist()
+    np.testing.assert_array_equal(Predictions.read(path, top5=True).top5, five)
+    read, none = Predictions.read(path), Predictions.read(path, rows=0)
+    assert read.top5 is None
+    for one in (read, none):
+        assert (one.variant, one.members, one.runtimes) == ("dense", (0, 1, 2), ("torch",))
+    assert none.predicted.shape == (0, 3)
+    np.testing.assert_array_equal(read.predicted, whole)
+    assert read.example_ids == tuple(ids)
     for rows in (1, 333, 5000):
-        slices = list(file.slices(rows))
-        assert [len(names) for names, _ in slices][:-1] == [rows] * (len(slices) - 1)
-        assert [name for names, _ in slices for name in names] == ids
-        np.testing.assert_array_equal(np.concatenate([part for _, part in slices]), whole)
-        slices = list(file.slices(rows, top5=True))
-        np.testing.assert_array_equal(np.concatenate([part for _, part in slices]), five)
+        parts = list(Predictions.parts(path, rows, top5=True))
+        assert [len(one.example_ids) for one in parts][:-1] == [rows] * (len(parts) - 1)
+        assert [name for one in parts for name in one.example_ids] == ids
+        np.testing.assert_array_equal(np.concatenate([one.predicted for one in parts]), whole)
+        np.testing.assert_array_equal(np.concatenate([one.top5 for one in parts]), five)
 
 
 def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
     """What reads a slice reads its row groups: one for all would have to be read whole."""
     n = 2 * ROWS + 5
     parts = (
-        (pl.int_range(at, min(at + ROWS, n), eager=True).cast(pl.String),
-         np.full((min(ROWS, n - at), 1), at // ROWS, np.uint8), None, None)
+        Predictions(
+            "v",
+            np.full((min(ROWS, n - at), 1), at // ROWS, np.uint8),
+            tuple(map(str, range(at, min(at + ROWS, n)))),
+            (0,),
+            ("a", "b", "c"),
+        )
         for at in range(0, n, ROWS)
-    )  # fmt: skip
-    write_predictions(
-        tmp_path / "p.parquet", parts, variant="v", members=[0], classes=["a", "b", "c"]
     )
+    write_predictions(tmp_path / "p.parquet", parts)
     pyarrow = pytest.importorskip("pyarrow.parquet")
     groups = pyarrow.ParquetFile(tmp_path / "p.parquet").metadata
     assert [groups.row_group(k).num_rows for k in range(groups.num_row_groups)] == [ROWS, ROWS, 5]
-    last = [names[-1] for names, _ in PredictionFile.open(tmp_path / "p.parquet").slices()]
+    last = [part.example_ids[-1] for part in Predictions.parts(tmp_path / "p.parquet")]
     assert last == [str(ROWS - 1), str(2 * ROWS - 1), str(n - 1)]
 
 
@@ -312,25 +309,33 @@ def test_a_long_file_has_several_row_groups(tmp_path: Path) -> None:
         ([[0, 4]], None, "predictions of v hold class id 4; ids go from 0 to 3"),
         ([[0, -1]], None, "predictions of v hold class id -1; ids go from 0 to 3"),
         ([[0]], None, "predictions of v have shape (1, 1) for 1 examples and 2 members"),
-        ([[0, 1]], [[0.5, 0.5]], "scores of v must have none, got shape (1, 2); leave them out"),
+        ([[0, 1]], [[0.5]], "scores of v must have shape (1, 2), got shape (1, 1); keep one per "
+         "prediction"),
+        ([[0, 1]], [[0.5, 0.5]], "parts of v must be of the same members and classes and keep the "
+         "same, got example_id, predicted, score of v; write each variant to a file of its own"),
     ],
-)
+)  # fmt: skip
 def test_a_part_that_does_not_fit_is_refused(
     tmp_path: Path, predicted: list[list[int]], scores: list[list[float]] | None, sentence: str
 ) -> None:
-    part = (["a"], np.array(predicted), None if scores is None else np.array(scores), None)
+    first = Predictions("v", np.array([[0, 1]]), ("a",), (0, 1), CLASSES)
+    kept = None if scores is None else np.array(scores)
     with pytest.raises(DataError) as caught:
-        write_predictions(tmp_path / "p", [part], variant="v", members=[0, 1], classes=CLASSES)
+        write_predictions(
+            tmp_path / "p",
+            (replace(first, predicted=p, scores=s)
+             for p, s in ((first.predicted, None), (np.array(predicted), kept))),
+        )  # fmt: skip
     assert str(caught.value) == sentence
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
-        PredictionFile.open(tmp_path / "p")
+        Predictions.read(tmp_path / "p")
     pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "q")
     with pytest.raises(DataError, match=r"must hold predictions as Predictions\.write leaves"):
-        PredictionFile.open(tmp_path / "q")
+        Predictions.read(tmp_path / "q")
 
 
 # --- scores ---------------------------------------------------------------------------------------

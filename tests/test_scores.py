@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from scotoma.errors import DataError
-from scotoma.predictions import ScoreHeads, ScoresFile, write_scores
+from scotoma.predictions import ScoreHeads, read_heads, read_scores, write_scores
 from scotoma.predictions.scores import SCORE_ROWS
 
 HEADS = ScoreHeads(
@@ -25,14 +25,12 @@ def write(path: Path, examples: int = 7) -> np.ndarray:
     return scores
 
 
-def test_scores_are_read_back_to_the_bit_whole_and_in_slices(tmp_path: Path) -> None:
+def test_scores_are_read_back_to_the_bit(tmp_path: Path) -> None:
     scores = write(path := tmp_path / "member-003.parquet")
-    file = ScoresFile.open(path)
-    ids, values = file.read()
-    assert (file.rows, file.heads, ids) == (7, HEADS, [*"0123456"])
+    ids, values = read_scores(path)
+    assert (read_heads(path), ids) == (HEADS, [*"0123456"])
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, scores)
-    np.testing.assert_array_equal(np.concatenate([v for _, v in file.slices(2)]), scores)
 
 
 def test_any_reader_of_parquet_and_json_reads_them(tmp_path: Path) -> None:
@@ -57,7 +55,7 @@ def test_a_large_file_has_several_row_groups(tmp_path: Path) -> None:
         for at in range(0, rows, SCORE_ROWS)
     ]
     write_scores(path, parts, heads)
-    assert ScoresFile.open(path).read()[0] == ids.to_list()
+    assert read_scores(path)[0] == ids.to_list()
 
 
 def test_another_width_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
@@ -71,11 +69,11 @@ def test_a_damaged_description_is_one_sentence(tmp_path: Path, damage: str) -> N
     write(path := tmp_path / "member-003.parquet")
     path.with_suffix(".json").write_text(damage)
     with pytest.raises(DataError, match="must say what scores are of"):
-        ScoresFile.open(path)
+        read_scores(path)
 
 
 def test_other_columns_are_one_sentence(tmp_path: Path) -> None:
     write(path := tmp_path / "member-003.parquet")
     pl.DataFrame({"example_id": ["a"]}).write_parquet(path)
     with pytest.raises(DataError, match="must hold 6 scores per example"):
-        ScoresFile.open(path)
+        read_scores(path)

@@ -13,7 +13,7 @@ import pytest
 from scotoma.audit import Audit, read_audit
 from scotoma.config import load_config, parse_config
 from scotoma.errors import ConfigError
-from scotoma.predictions import PredictionFile
+from scotoma.predictions import Predictions
 from scotoma.run import Run
 from scotoma.steps.bias import bias
 from scotoma.steps.divergence import divergence
@@ -191,7 +191,7 @@ def test_classes_are_those_that_are_predicted_unless_they_are_listed(
         "examples: examples.csv", "examples: examples.csv\n  classes: [cat, dog]"
     )
     run = elsewhere.audited(tmp_path, listed)
-    answered = PredictionFile.open(run.predictions("dense")).classes
+    answered = Predictions.read(run.predictions("dense"), rows=0).classes
     assert answered == ("cat", "dog", "=dog() (no label)", "bird, small (no label)")
 
 

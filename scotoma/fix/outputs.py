@@ -20,7 +20,7 @@ from scotoma.inference.members import held_members, network_of
 from scotoma.inference.population import images_at_once
 from scotoma.inference.weights import read_weights
 from scotoma.numbers.inputs import Array
-from scotoma.predictions import Predictions, ScoresFile
+from scotoma.predictions import Predictions, read_scores
 from scotoma.run import Run
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _every_score(run: Run, variant: str) -> NDArray[np.float32]:
                 f"{variant} must have its scores, got no {path.name}; repeat the audit, which "
                 "makes them again"
             )
-        kept, scores = ScoresFile.open(path).read()
+        kept, scores = read_scores(path)
         if kept != ids:
             raise DataError(
                 f"scores of {variant} must be of the audit's test examples, got others in "

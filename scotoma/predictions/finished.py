@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scotoma.audit import Audit, GateResult, read_audit, read_gate
 from scotoma.audit.document import DENSE
 from scotoma.datasets import AuditedExamples
-from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.matrix import Predictions
 from scotoma.run import Run
 from scotoma.run.finished import require_files
@@ -73,8 +72,8 @@ class FinishedAudit:
     def top5_right(self, variant: str) -> NDArray[np.bool_] | None:
         """Whether the label is among the five best classes, shape (N, K); None if not kept."""
         if variant not in self._top5_right:
-            file = PredictionFile.open(self.file(self.run.predictions(variant)))
-            self._top5_right[variant] = _within_five(file, self.test) if file.has_top5 else None
+            path = self.file(self.run.predictions(variant))
+            self._top5_right[variant] = _within_five(path, self.test.labels)
         return self._top5_right[variant]
 
     def file(self, path: Path) -> Path:
@@ -87,10 +86,12 @@ class FinishedAudit:
         return path
 
 
-def _within_five(file: PredictionFile, test: AuditedExamples) -> NDArray[np.bool_]:
-    labels, right, at = test.labels, np.empty((file.rows, len(file.members)), np.bool_), 0
-    for ids, best in file.slices(top5=True):
-        rows = slice(at, at + len(ids))
-        right[rows] = (best == labels[rows, None, None]).any(axis=2)
-        at = rows.stop
-    return right
+def _within_five(path: Path, labels: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    right, at = [], 0
+    for part in Predictions.parts(path, top5=True):
+        if part.top5 is None:
+            return None
+        own = labels[at : at + len(part.top5), None, None]
+        right.append((part.top5 == own).any(axis=2))
+        at += len(own)
+    return np.concatenate(right)

@@ -10,15 +10,16 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
-from polars.io.plugins import register_io_source
+from pydantic import TypeAdapter
 
 from scotoma.errors import DataError
+from scotoma.predictions.matrix import AGAIN, write_frames
 from scotoma.printable import printable
-from scotoma.processes.unreadable import UNREADABLE, readable, reason
+from scotoma.processes.unreadable import readable, reason
 from scotoma.storage.files import written
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 
 SCORE_ROWS = 2**14  # examples in a row group
-AGAIN = "repeat the audit to make it again"
 
 
 @dataclass(frozen=True)
@@ -91,105 +91,58 @@ def write_scores(path: Path, parts: Iterable[ScoredPart], heads: ScoreHeads) -> 
     ...     path = Path(folder, "member-000.parquet")
     ...     heads = ScoreHeads("dense", 0, ("cat", "dog"))
     ...     write_scores(path, [(["a", "b"], np.float32([[1, 2], [3, 4]]))], heads)
-    ...     print(ScoresFile.open(path).read()[1].tolist())
+    ...     print(read_scores(path)[1].tolist())
     [[1.0, 2.0], [3.0, 4.0]]
     """
     kind = pl.Array(pl.Float32, heads.width)
     schema = pl.Schema({"example_id": pl.String(), "scores": kind})
-    faults: list[DataError] = []
 
-    def source(*_: Any) -> Iterator[pl.DataFrame]:
+    def frames() -> Iterator[pl.DataFrame]:
         for ids, scores in parts:
             if scores.shape != (len(ids), heads.width):
-                faults.append(
-                    DataError(
-                        f"scores of {heads.variant} member {heads.member} must have shape "
-                        f"({len(ids)}, {heads.width}), got {scores.shape}; {AGAIN}"
-                    )
+                raise DataError(
+                    f"scores of {heads.variant} member {heads.member} must have shape "
+                    f"({len(ids)}, {heads.width}), got {scores.shape}; {AGAIN}"
                 )
-                return
-            yield pl.DataFrame(
-                {
-                    "example_id": pl.Series(ids, dtype=pl.String),
-                    "scores": pl.Series(np.ascontiguousarray(scores, np.float32), dtype=kind),
-                },
-                schema=schema,
-            )
+            columns = {"example_id": ids, "scores": np.ascontiguousarray(scores, np.float32)}
+            yield pl.DataFrame(columns, schema=schema)
 
     with written(path) as temporary:
-        register_io_source(source, schema=schema).sink_parquet(
-            temporary, row_group_size=SCORE_ROWS, maintain_order=True
-        )
-        if faults:
-            raise faults[0]
+        write_frames(temporary, frames(), schema, rows=SCORE_ROWS)
     content = {"version": 1, "heads": list(heads.shape), "width": heads.width, **asdict(heads)}
     with written(path.with_suffix(".json")) as temporary:
         temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class ScoresFile:
-    """A file of scores, read only as far as needed.
+def read_heads(path: Path) -> ScoreHeads:
+    """Read what the scores of a file are of.
 
-    Attributes:
-        path: The Parquet file.
-        rows: Number of examples.
-        heads: What the scores are of.
+    Raises:
+        DataError: The JSON beside it is not that of `write_scores`.
     """
+    beside = path.with_suffix(".json")
+    try:
+        return TypeAdapter(ScoreHeads).validate_json(beside.read_bytes())
+    except (ValueError, OSError) as error:
+        raise DataError(
+            f"{printable(str(beside))} must say what scores are of ({reason(error)}); {AGAIN}"
+        ) from error
 
-    path: Path
-    rows: int
-    heads: ScoreHeads
 
-    @classmethod
-    def open(cls, path: Path) -> ScoresFile:
-        """Read the JSON and the schema.
+def read_scores(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """Read ids and scores, shape (N, width), of all examples.
 
-        Raises:
-            DataError: They are not those of `write_scores`.
-        """
-        with readable(path, AGAIN):
-            scan = pl.scan_parquet(path, glob=False)
-            columns = scan.collect_schema()
-            rows = int(scan.select(pl.len()).collect().item())
-        try:
-            content = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-            heads = ScoreHeads(
-                variant=str(content["variant"]),
-                member=int(content["member"]),
-                classes=tuple(map(str, content["classes"])),
-                technique=str(content["technique"]),
-                attribute=str(content["attribute"]),
-                groups=tuple(map(str, content["groups"])),
-                train_counts=tuple(tuple(map(int, row)) for row in content["train_counts"]),
-            )
-        except (ValueError, KeyError, TypeError, RecursionError, *UNREADABLE) as error:
-            raise DataError(
-                f"{printable(str(path.with_suffix('.json')))} must say what scores are of "
-                f"({reason(error)}); {AGAIN}"
-            ) from error
-        wanted = {"example_id": pl.String(), "scores": pl.Array(pl.Float32, heads.width)}
-        if dict(columns) != wanted:
-            raise DataError(
-                f"{printable(str(path))} must hold {heads.width} scores per example, got columns "
-                f"{', '.join(f'{name} {kind}' for name, kind in columns.items())}; {AGAIN}"
-            )
-        return cls(path, rows, heads)
-
-    def slices(self, rows: int = SCORE_ROWS) -> Iterator[tuple[pl.Series, NDArray[np.float32]]]:
-        """Ids and scores (n, width), `rows` examples at a time; one slice is in memory."""
-        scan = pl.scan_parquet(self.path, glob=False)
-        for start in range(0, self.rows, rows):
-            with readable(self.path, AGAIN):
-                part = scan.slice(start, rows).collect()
-            yield part["example_id"], self._matrix(part)
-
-    def read(self) -> tuple[list[str], NDArray[np.float32]]:
-        """Ids and scores, shape (N, width), of all examples."""
-        with readable(self.path, AGAIN):
-            table = pl.read_parquet(self.path, glob=False)
-        return table["example_id"].to_list(), self._matrix(table)
-
-    def _matrix(self, table: pl.DataFrame) -> NDArray[np.float32]:
-        values = table["scores"].to_numpy().reshape(table.height, self.heads.width)
-        return np.ascontiguousarray(values, np.float32)
+    Raises:
+        DataError: They are not those of `write_scores`.
+    """
+    heads = read_heads(path)
+    with readable(path, AGAIN):
+        table = pl.read_parquet(path, glob=False)
+    wanted = {"example_id": pl.String(), "scores": pl.Array(pl.Float32, heads.width)}
+    if dict(table.schema) != wanted:
+        raise DataError(
+            f"{printable(str(path))} must hold {heads.width} scores per example, got columns "
+            f"{', '.join(f'{name} {kind}' for name, kind in table.schema.items())}; {AGAIN}"
+        )
+    scores = table["scores"].to_numpy().reshape(table.height, heads.width)
+    return table["example_id"].to_list(), np.ascontiguousarray(scores)

@@ -39,13 +39,13 @@ def gather(run: Run) -> Iterator[Leaves]:
 
 def _parts(run: Run, name: str) -> list[Path]:
     """The shards of one variant that hold its members; not those that an earlier cut left."""
-    from scotoma.predictions import PredictionFile
+    from scotoma.predictions import Predictions
 
     paths, members = [], 0
     for shard in range(len(list(run.path("shards").iterdir()))):
         if members < run.config.models_of(name):
             paths.append(run.predictions(name, shard))
-            members += len(PredictionFile.open(paths[-1]).members)
+            members += len(Predictions.read(paths[-1], rows=0).members)
     return paths
 
 
@@ -94,9 +94,9 @@ def _runtimes(run: Run, name: str) -> list[str]:
     """What ran the members, in words; of scores nothing is known."""
     if run.config.source.score is not None:
         return []
-    from scotoma.predictions import PredictionFile
+    from scotoma.predictions import Predictions
 
-    return list(PredictionFile.open(run.predictions(name)).runtimes)
+    return list(Predictions.read(run.predictions(name), rows=0).runtimes)
 
 
 def _design(variant: Variant) -> str:

@@ -270,7 +270,12 @@ def _write(
     held: Predictions | ScoredExamples
     if run.config.source.score is not None:
         held = ScoredExamples(
-            name, ids, members, answers.predicted, paired or "", answers.admission
+            variant=name,
+            predicted=answers.predicted,
+            example_ids=ids,
+            members=members,
+            paired_with=paired or "",
+            admission=answers.admission,
         )
     else:
         held = Predictions(

@@ -13,7 +13,7 @@ from scotoma.answers.group_keys import group_key
 from scotoma.datasets import AuditedExamples
 from scotoma.divergence import score
 from scotoma.errors import ConfigError, DataError
-from scotoma.predictions import Predictions, ScoresFile, label_counts
+from scotoma.predictions import Predictions, label_counts, read_heads, read_scores
 from scotoma.printable import quoted
 from scotoma.run import Run, checksums
 from scotoma.steps.measures.pairs import read_predictions, read_test_examples
@@ -144,10 +144,9 @@ def mean_scores(
         for path in paths:
             if not path.exists():
                 return None
-            kept = ScoresFile.open(path)
-            if kept.heads.shape != (1, total.shape[1]):
+            if read_heads(path).shape != (1, total.shape[1]):
                 return None  # heads of groups: no one score of a class
-            ids, logits = kept.read()
+            ids, logits = read_scores(path)
             table = pl.DataFrame({"example_id": ids, "row": np.arange(len(ids))})
             found = names.join(table, on="example_id", how="left", maintain_order="left")["row"]
             if found.null_count():

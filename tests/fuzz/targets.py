@@ -33,8 +33,8 @@ from scotoma.inference.engines import TorchEngine
 from scotoma.inference.external import read_model
 from scotoma.inference.trials import Trial, trials
 from scotoma.mitigation.decide import read_rule
+from scotoma.predictions import Predictions
 from scotoma.predictions.external import PredictionRequest, read_external
-from scotoma.predictions.files import PredictionFile
 from scotoma.predictions.patterns import find_tables
 from scotoma.predictions.tables import KEY, models_by_variant
 from scotoma.readers.boxes import read_detections, read_ground_truth
@@ -320,8 +320,7 @@ def shards(data: bytes, folder: Path) -> object:
 def scored(data: bytes, folder: Path) -> object:
     """Predictions of ours on a disk of others."""
     given = file(data, folder, "dense.parquet")
-    found = PredictionFile.open(given)
-    return found.read(), list(found.slices())
+    return Predictions.read(given), list(Predictions.parts(given, top5=True))
 
 
 def ours(data: bytes, folder: Path) -> object:

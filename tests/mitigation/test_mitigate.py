@@ -21,7 +21,7 @@ from scotoma.errors import ConfigError, DataError
 from scotoma.fix.outputs import member_outputs
 from scotoma.fix.rules import Mitigated, apply_technique
 from scotoma.mitigation import decide
-from scotoma.predictions import PredictionFile, Predictions
+from scotoma.predictions import Predictions
 from scotoma.predictions.score_lists import read_score_lists
 from scotoma.run import Run, write_json
 from scotoma.run.shards import shards
@@ -301,7 +301,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_all_scores_are_those_that_the_audit_decided_on(trained: Run, variant: str) -> None:
-    predicted = PredictionFile.open(trained.predictions(variant, 0)).read().predicted
+    predicted = Predictions.read(trained.predictions(variant, 0)).predicted
     scores = member_outputs(trained, variant, features=False)
     assert (predicted == scores.argmax(axis=2).T).all()
 

@@ -16,7 +16,7 @@ from scotoma.answers.pair import Examples, Pair
 from scotoma.datasets import AuditedExamples
 from scotoma.errors import DataError
 from scotoma.numbers.inputs import first_difference
-from scotoma.predictions import PredictionFile, Predictions
+from scotoma.predictions import Predictions
 from scotoma.processes import map_in_order
 from scotoma.run import Run
 
@@ -151,7 +151,7 @@ def as_answered(run: Run, examples: AuditedExamples) -> AuditedExamples:
     imported = source.has_answers and source.score is None
     if not (imported and path.exists()):
         return examples
-    classes = PredictionFile.open(path).classes
+    classes = Predictions.read(path, rows=0).classes
     return examples if all(map(is_label, classes)) else replace(examples, classes=classes)
 
 
