@@ -117,65 +117,54 @@ def read_external(
             class, or a score that is no probability.
     """
     shape = {v: (len(request.ids), len(models)) for v, models in request.models.items()}
-    times = {variant: np.zeros(size, np.uint8) for variant, size in shape.items()}
-    # One id more than there are classes stands for no answer.
-    kind = np.float64 if request.numbers else smallest_type(len(request.classes) + 1)
-    predicted = {v: np.zeros(size, kind) for v, size in shape.items()}
-    scores = {v: np.zeros(size, np.float16) for v, size in shape.items() if request.scores}
-    wanted = shape if kept_classes(len(request.classes)) == TOP else {}
-    top5: dict[str, NDArray[Any] | None] = {
-        v: np.zeros((n * k, TOP), predicted[v].dtype) for v, (n, k) in wanted.items()
-    }
-    every = {
-        v: np.zeros((k, n, len(request.classes)), np.float32)
-        for v, (n, k) in shape.items()
-        if request.every_score
-    }
+    seen = {variant: np.zeros(size, np.uint8) for variant, size in shape.items()}
     read = dict.fromkeys(shape, 0)
+    held: dict[str, dict[str, NDArray[Any]]] = {variant: {} for variant in shape}
+    without_five: set[str] = set()
     notes: dict[str, list[AdmissionNote]] = {}
     strange: dict[str, int] = {}
     places = pl.DataFrame({"id": request.ids}, schema={"id": pl.String}).with_row_index("row")
     for table in tables:
         for variant, part in _parts(table, request, places, notes, strange):
-            cells = part["row"].to_numpy() * shape[variant][1] + part["place"].to_numpy()
+            row, place = (part[name].to_numpy() for name in ("row", "place"))
+            cells = row * shape[variant][1] + place
             read[variant] += cells.size
-            times[variant].flat[cells] += 1  # once, however often this file says it
-            if np.count_nonzero(times[variant]) < read[variant]:
-                once, many = np.unique(cells, return_counts=True)
-                times[variant].flat[once] += np.minimum(many - 1, 1).astype(np.uint8)
-                _refuse_doubled(variant, times[variant], request)
-            if strange:
-                wide = smallest_type(len(request.classes) + 1 + len(strange))
-                predicted[variant] = predicted[variant].astype(wide, copy=False)
-            predicted[variant].flat[cells] = part["code"].to_numpy()
-            if request.scores:
-                scores[variant].flat[cells] = part["score"].to_numpy()
-            if request.every_score:
-                kept = part[SCORES].to_numpy()
-                every[variant][part["place"].to_numpy(), part["row"].to_numpy()] = kept
-            if TOP5 not in part.columns:
-                top5[variant] = None
-            elif (best := top5.get(variant)) is not None:
-                best[cells] = part[TOP5].to_numpy()
+            seen[variant].flat[cells] += 1  # once, however often this file says it
+            if np.count_nonzero(seen[variant]) < read[variant]:
+                _refuse_doubled(variant, cells, seen[variant], request)
+            # One id more than there are classes stands for no answer.
+            ids = smallest_type(len(request.classes) + 1 + len(strange))
+            kinds = {"score": np.float16, SCORES: np.float32, TOP5: ids}
+            kinds["code"] = np.float64 if request.numbers else ids
+            for name in part.columns[2:]:
+                values, kind = part[name].to_numpy(), kinds[name]
+                own = held[variant].get(name, np.zeros((*shape[variant], *values.shape[1:]), kind))
+                held[variant][name] = own = own.astype(kind, copy=False)
+                own[row, place] = values
+            if TOP5 not in part:
+                without_five.add(variant)
     for variant in request.models:
-        if not times[variant].all():
-            _refuse_gaps(variant, times[variant], request)
-    for variant, own in every.items():
-        own[:] = [as_logits(one) for one in own]
-        codes = predicted[variant].astype(np.int64).T
-        chances = [predicted_probabilities(*one) for one in zip(own, codes, strict=True)]
-        scores[variant] = np.stack(chances, axis=1)
+        if not seen[variant].all():
+            _refuse_gaps(variant, seen[variant], request)
+    for variant in without_five:
+        held[variant].pop(TOP5, None)
     return {
-        v: ExternalPredictions(
-            predicted[v],
-            scores.get(v),
-            None if (best := top5.get(v)) is None else best.reshape(*shape[v], TOP),
-            every.get(v),
-            tuple(dict.fromkeys(notes.get(v, ()))),
-            tuple(strange),
-        )
-        for v in request.models
+        variant: _answers(own, tuple(dict.fromkeys(notes.get(variant, ()))), tuple(strange))
+        for variant, own in held.items()
     }
+
+
+def _answers(
+    held: Mapping[str, NDArray[Any]], notes: tuple[AdmissionNote, ...], strange: tuple[str, ...]
+) -> ExternalPredictions:
+    """Make probabilities of the predicted classes of every score, where all are kept."""
+    scores, every = held.get("score"), None
+    if SCORES in held:
+        every = np.stack([as_logits(one) for one in np.moveaxis(held[SCORES], 1, 0)])
+        codes = held["code"].astype(np.int64).T
+        chances = [predicted_probabilities(*one) for one in zip(every, codes, strict=True)]
+        scores = np.stack(chances, axis=1)
+    return ExternalPredictions(held["code"], scores, held.get(TOP5), every, notes, strange)
 
 
 def _parts(
@@ -385,8 +374,12 @@ def _refuse_unknown(rows: pl.DataFrame, table: PredictionTable) -> None:
     )
 
 
-def _refuse_doubled(variant: str, times: NDArray[np.uint8], request: PredictionRequest) -> None:
-    row, column = np.argwhere(times > 1)[0]
+def _refuse_doubled(
+    variant: str, cells: NDArray[np.int64], times: NDArray[np.uint8], request: PredictionRequest
+) -> None:
+    once, here = np.unique(cells, return_counts=True)
+    again = once[(here > 1) | (times.flat[once] > 1)]
+    row, column = divmod(int(again[0]), times.shape[1])
     raise DataError(
         printable(
             f"model {request.models[variant][column]!r} of {variant!r} predicts example "

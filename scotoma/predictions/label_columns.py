@@ -19,8 +19,9 @@ from scotoma.predictions.tables import (
     known_columns,
     read_columns,
     refuse_missing,
+    require_column,
 )
-from scotoma.printable import nearest, printable
+from scotoma.printable import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,15 +56,9 @@ def read_label_columns(
         numbers = _of_lists(frame, listed[0], names, table)
         silent = np.isnan(numbers)
     else:
+        way_out = "add it, or leave the label out of label.columns"
         for name in names:
-            if name not in known:
-                raise DataError(
-                    printable(
-                        f"{table.place} must have a column for the label {name!r}, got "
-                        f"{', '.join(known[:20])}{nearest(name, known)}; add it, or leave "
-                        "the label out of label.columns"
-                    )
-                )
+            require_column(table, name, known, way_out, "a column for the label")
         frame = read_columns(table, "example_id", *names, limits=limits)
         refuse_missing(frame["example_id"], table)
         numbers = np.stack([as_numbers(frame[name], truths=True) for name in names], axis=1)

@@ -18,7 +18,6 @@ from scotoma.detection.table import BoxReading, found_table
 from scotoma.errors import DataError
 from scotoma.predictions.score_lists import SCORES
 from scotoma.printable import nearest, printable
-from scotoma.processes.unreadable import UNREADABLE, reason
 from scotoma.processes.untrusted import table_apart
 from scotoma.readers.boxes import ground_truth_here
 from scotoma.readers.tables import doubled_column, refuse_doubled, scan_table
@@ -34,6 +33,7 @@ WAYS = {
 }
 NAME_COLUMNS = ("variant", "model")  # columns that the name of a file can stand for
 RERUN = "rerun"  # an optional one beside them: the same model, evaluated again
+ONE_ROW = pl.DataFrame({"": [""]})  # of a table whose columns stand in the name of its file
 AGAIN = "\x1f"  # between the name of a model and that of its rerun, where it has some
 
 
@@ -117,22 +117,19 @@ def reruns_by_variant(
         if table.columns:
             continue
         if table.from_name.keys() >= set(NAME_COLUMNS) and not table.called:
-            model = AGAIN.join(
-                table.from_name[key] for key in ("model", RERUN) if key in table.from_name
-            )
-            names.setdefault(table.from_name["variant"], set()).add(model)
-            continue
-        pairs = _read_apart(_pairs, table, (), limits)
+            pairs = _with_names(ONE_ROW, table).select(NAME_COLUMNS)
+        else:
+            pairs = _read_apart(_pairs, table, (), limits)
         for name in NAME_COLUMNS:
             refuse_missing(pairs[name], table)
         for variant, model in pairs.iter_rows():
             names.setdefault(variant, set()).add(model)
     supplied: dict[str, dict[str, list[str]]] = {}
     for variant in natural_order(names):
-        models = supplied.setdefault(variant, {})
-        own = {name: name.partition(AGAIN)[0] for name in natural_order(names[variant])}
-        for model in natural_order(set(own.values())):
-            models[model] = [name for name, of_model in own.items() if of_model == model]
+        models: dict[str, list[str]] = {}
+        for name in natural_order(names[variant]):
+            models.setdefault(name.partition(AGAIN)[0], []).append(name)
+        supplied[variant] = {model: models[model] for model in natural_order(models)}
     return supplied
 
 
@@ -168,6 +165,24 @@ def refuse_missing(values: pl.Series, table: PredictionTable) -> None:
         raise DataError(
             printable(
                 f"{table.place} has {empty:,} rows without {values.name}; fill or remove them"
+            )
+        )
+
+
+def require_column(
+    table: PredictionTable, name: str, known: Sequence[str], way_out: str, what: str = "the column"
+) -> None:
+    """Refuse a file that lacks a column.
+
+    Raises:
+        DataError: It is not among those that are known.
+    """
+    if name not in known:
+        called = table.predicted if name == PREDICTED else name
+        raise DataError(
+            printable(
+                f"{table.place} must have {what} {called!r}, got {', '.join(known[:20])}"
+                f"{nearest(called, known)}; {way_out}"
             )
         )
 
@@ -220,17 +235,14 @@ def _read_apart(
 
 
 def _rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
-    return _with_names(_collected(_scan(path, table, needed), table), table)
+    return _with_names(_scan(path, table, needed).collect(), table)
 
 
 def _pairs(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.DataFrame:
     """Read the variants and models of a file."""
     scan = _scan(path, table, needed)
-    if not scan.collect_schema():  # the name says the variant, nothing says a model
-        again = [table.from_name[RERUN]] if RERUN in table.from_name else []
-        model = AGAIN.join([ONLY_MODEL, *again])
-        return pl.DataFrame({"variant": [table.from_name["variant"]], "model": [model]})
-    names = _collected(scan.unique(), table)
+    # Where the name says the variant and nothing a model, no column is read.
+    names = scan.unique().collect() if scan.collect_schema() else ONE_ROW
     return _with_names(names, table).select(NAME_COLUMNS).unique()
 
 
@@ -246,15 +258,9 @@ def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> p
     names = [*ids, *(name for columns in table.columns.values() for name in columns)]
     for name in names:
         refuse_doubled(name, known, table.place)
-        if name not in known:
-            way = "correct source.columns" if name != KEY else "rename a column"
-            raise DataError(
-                printable(
-                    f"{table.place} must have the column {name!r}, got {', '.join(known[:20])}"
-                    f"{nearest(name, known)}; {way}"
-                )
-            )
-    frame = _collected(scan.select(names), table)
+        way = "correct source.columns" if name != KEY else "rename a column"
+        require_column(table, name, known, way)
+    frame = scan.select(names).collect()
     frame = frame.with_columns(_text(frame[name], table) for name in names)
     return pl.concat(
         frame.select(
@@ -270,26 +276,17 @@ def _wide_rows(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> p
 
 def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]]:
     """Scan a file, its ids in `example_id`; and list its columns."""
-    try:
-        if table.boxes is not None:
-            scan = found_table(path, table.boxes).lazy()
-        else:
-            scan = scan_table(path, table.place)
-        known = scan.collect_schema().names()
-        if table.key is None and known:
-            scan = scan.drop(KEY, strict=False).with_row_index(KEY)
-            known = [KEY, *(name for name in known if name != KEY)]
-        elif table.key in known and KEY not in known:
-            scan = scan.rename({str(table.key): KEY})
-            known[known.index(str(table.key))] = KEY
-        if table.predicted != PREDICTED and table.predicted in known:
-            scan = scan.drop(PREDICTED, strict=False).rename({table.predicted: PREDICTED})
-            known = [
-                PREDICTED if one == table.predicted else one for one in known if one != PREDICTED
-            ]
-    except UNREADABLE as error:
-        raise _unreadable(table, error) from error
-    return scan, known
+    if table.boxes is not None:
+        scan = found_table(path, table.boxes).lazy()
+    else:
+        scan = scan_table(path, table.place)
+    known = scan.collect_schema().names()
+    named = {table.predicted: PREDICTED} | ({} if KEY in known else {table.key: KEY})
+    named = {own: name for own, name in named.items() if own != name and own in known}
+    scan = scan.drop(named.values(), strict=False).rename(named)
+    if table.key is None and known:
+        scan = scan.drop(KEY, strict=False).with_row_index(KEY)
+    return scan, scan.collect_schema().names()
 
 
 def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.LazyFrame:
@@ -307,15 +304,7 @@ def _scan(path: Path, table: PredictionTable, needed: tuple[str, ...]) -> pl.Laz
     needed = (*needed, *(name for name in table.called_by[1:]))
     needed = tuple(name for name in needed if name != TOP5 or name in known)
     for name in needed:
-        if name not in known:
-            called = table.predicted if name == PREDICTED else name
-            raise DataError(
-                printable(
-                    f"{table.place} must have the column {called!r}, got "
-                    f"{', '.join(known)}{nearest(called, known)}; rename a column"
-                    + WAYS.get(name, "")
-                )
-            )
+        require_column(table, name, known, "rename a column" + WAYS.get(name, ""))
     return scan.select(*dict.fromkeys((*needed, *own)))
 
 
@@ -351,17 +340,3 @@ def _text(column: pl.Series, table: PredictionTable) -> pl.Series:
         return column_text(column)
     except DataError as error:
         raise DataError(f"{printable(table.place)}: {error}") from error
-
-
-def _collected(scan: pl.LazyFrame, table: PredictionTable) -> pl.DataFrame:
-    try:
-        return scan.collect()
-    except UNREADABLE as error:
-        raise _unreadable(table, error) from error
-
-
-def _unreadable(table: PredictionTable, error: BaseException) -> DataError:
-    return DataError(
-        f"{printable(table.place)} cannot be read ({reason(error)}); write it as Parquet, or as "
-        "CSV in UTF-8 with one header line"
-    )

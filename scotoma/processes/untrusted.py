@@ -157,9 +157,8 @@ def _leave(
     for before in folder.glob("*.arrow"):
         before.unlink()
     path = folder / f"{os.urandom(8).hex()}.arrow"
-    table = read(*arguments).lazy()
     with _readable(called):
-        table.sink_ipc(path)
+        read(*arguments).lazy().sink_ipc(path)
     return str(path)
 
 
