@@ -134,7 +134,7 @@ def read_external(
                 _refuse_doubled(variant, cells, seen[variant], request)
             # One id more than there are classes stands for no answer.
             ids = smallest_type(len(request.classes) + 1 + len(strange))
-            kinds = {"score": np.float16, SCORES: np.float32, TOP5: ids}
+            kinds: dict[str, Any] = {"score": np.float16, SCORES: np.float32, TOP5: ids}
             kinds["code"] = np.float64 if request.numbers else ids
             for name in part.columns[2:]:
                 values, kind = part[name].to_numpy(), kinds[name]

@@ -85,11 +85,13 @@ class Predictions(Answers):
 
     def rows(self, kept: slice) -> Predictions:
         """Take some of the examples."""
-        scores, top5 = (one if one is None else one[kept] for one in (self.scores, self.top5))
         return replace(
-            self, predicted=self.predicted[kept], example_ids=self.example_ids[kept],
-            scores=scores, top5=top5,
-        )  # fmt: skip
+            self,
+            predicted=self.predicted[kept],
+            example_ids=self.example_ids[kept],
+            scores=None if self.scores is None else self.scores[kept],
+            top5=None if self.top5 is None else self.top5[kept],
+        )
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -169,14 +171,14 @@ class Predictions(Answers):
                 raise ValueError(f"{wide} members and a column of {kind}")
             if five not in (None, pl.Array(kind.inner, TOP * wide)):
                 raise ValueError(f"{wide} members and a column of {five}")
-            for key, default in (("classes", None), ("runtimes", "[]")):
+            for key, default in (("classes", ""), ("runtimes", "[]")):
                 texts = json.loads(metadata.get(f"scotoma.{key}", default))
                 whose[key] = tuple(map(str, texts))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{path} must say whose predictions it holds ({reason(error)}); {WRITE}"
             ) from error
-        kept = {"predicted": (wide,), "score": (wide,)}
+        kept: dict[str, tuple[int, ...]] = {"predicted": (wide,), "score": (wide,)}
         kept |= {"predicted_top5": (wide, TOP)} if top5 else {}
         names = [name for name in kept if name in columns]
         for start in range(0, max(height, 1), rows or max(height, 1)):

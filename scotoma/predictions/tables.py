@@ -281,8 +281,8 @@ def _opened(path: Path, table: PredictionTable) -> tuple[pl.LazyFrame, list[str]
     else:
         scan = scan_table(path, table.place)
     known = scan.collect_schema().names()
-    named = {table.predicted: PREDICTED} | ({} if KEY in known else {table.key: KEY})
-    named = {own: name for own, name in named.items() if own != name and own in known}
+    called = {PREDICTED: table.predicted} | ({} if KEY in known else {KEY: table.key})
+    named = {own: name for name, own in called.items() if own and own != name and own in known}
     scan = scan.drop(named.values(), strict=False).rename(named)
     if table.key is None and known:
         scan = scan.drop(KEY, strict=False).with_row_index(KEY)
