@@ -91,6 +91,36 @@ def test_what_went_wrong_is_raised_after_the_answer(typed) -> None:
     assert notes.endswith("the last one is unknown\n")
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("gate", "nowhere"), ("fix", "nowhere", "--by", "dfr"), ("verify", "nowhere"),
+        ("evidence", "nowhere", "--model", "m.onnx"), ("init", "nowhere.csv"),
+        ("study", "new", "nowhere", "--variant", "int8"), ("review", "nowhere"),
+        ("show", "schema", "config"), ("kubeflow", "stop", "x"),
+    ],
+)  # fmt: skip
+def test_csv_of_sentences_is_refused_before_anything_is_done(asked: tuple[str, ...]) -> None:
+    code, text, notes = scotoma(*asked, "--csv")
+    assert (code, text) == (2, "")
+    assert "--csv prints tables, and this answer has none" in notes
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        (("compare", "a.csv", "--level", "95"), "less than 1.0, got 95; write 0.95 for 95%"),
+        (("compare", "a", "b", "--iou", "50"), "at most 1.0, got 50; write 0.5 for 50%"),
+        (("audit", "--plan", "--assumed-error", "5"), "got 5; write 0.05 for 5%"),
+        (("compare", "a.csv", "--level", "950"), "got 950\n"),
+    ],
+)
+def test_a_per_cent_is_told_its_fraction(asked: tuple[str, ...], hint: str) -> None:
+    code, _, notes = scotoma(*asked)
+    assert code == 2
+    assert hint in notes
+
+
 def test_help_says_bounds_and_defaults(typed) -> None:
     shown = typed("--help")[1]
     assert "At least 0, at most 1." in " ".join(shown.split())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, ClassVar, TextIO, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, TextIO, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,6 +23,7 @@ from scotoma.errors import ConfigError, ScotomaError
 
 NAMES = {int: "WHOLE NUMBER", float: "NUMBER", Path: "PATH", str: "TEXT"}
 UNPRINTABLE = r"[^\x20-\x7e\n]"  # what may be: letters of other scripts stay
+NO_TABLE = "--csv prints tables, and this answer has none; leave it out"
 LEAST = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -69,15 +70,43 @@ class Options(BaseModel):
         """How the answer is printed: json, csv, markdown, html or text."""
         return next(iter(self._forms()), "text")
 
+    @property
+    def has_table(self) -> bool:
+        """Whether the answer has a table, so that --csv is not refused after what it asks for."""
+        return True
+
+    @property
+    def given(self) -> list[str]:
+        """The fields that are not as they are by default."""
+        fields = type(self).model_fields.items()
+        return [name for name, field in fields if getattr(self, name) != field.get_default()]
+
+    @classmethod
+    def written(cls, name: str) -> str:
+        """How a field is written on the command line: `--as-of`, `CONFIG`."""
+        field = cls.model_fields[name]
+        return name.upper() if _extra(field).get("argument") else spelling(name, field)
+
     def _forms(self) -> list[str]:
         wanted = {"json": self.json_, "csv": self.csv, "markdown": self.markdown, "html": self.html}
         return [form for form, asked_for in wanted.items() if asked_for]
 
     @model_validator(mode="after")
-    def _one_form(self) -> Options:
+    def _one_form(self) -> Self:
         if len(forms := self._forms()) > 1:
             raise ValueError(f"--{' and --'.join(forms)} exclude each other; choose one")
+        if self.csv and not self.has_table:
+            raise ValueError(NO_TABLE)
         return self
+
+
+class TextOptions(Options):
+    """What a command can be told that answers with sentences."""
+
+    @property
+    def has_table(self) -> bool:
+        """That they are no table."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -121,7 +150,7 @@ class Answer:
         if form == "csv":
             tables = list(_document(shown).tables())
             if not tables:
-                raise ConfigError("--csv prints tables, and this answer has none; leave it out")
+                raise ConfigError(NO_TABLE)
             if len(tables) == 1:
                 return tables[0].csv()
             return "\n".join(f"# {table.caption or table.id}\n{table.csv()}" for table in tables)
@@ -263,13 +292,12 @@ def _checked(model: type[Options], given: dict[str, Any]) -> Options:
 
         said = []
         for fault in error.errors():
-            name = str(fault["loc"][0]) if fault["loc"] else ""
-            field = model.model_fields.get(name)
-            written = "the command"
-            if field is not None:
-                is_argument = _extra(field).get("argument")
-                written = name.upper() if is_argument else spelling(name, field)
-            said.append(sentence(written, {**fault, "input": _typed(fault["input"])}))
+            written = model.written(str(fault["loc"][0])) if fault["loc"] else "the command"
+            typed = _typed(fault["input"])
+            percent = isinstance(typed, (int, float)) and 1 < typed < 100
+            most = [fault.get("ctx", {}).get(bound) for bound in ("lt", "le")]
+            way_out = f"write {typed / 100:g} for {typed:g}%" if percent and 1 in most else ""
+            said.append(sentence(written, {**fault, "input": typed}, way_out))
         raise ConfigError("; ".join(dict.fromkeys(said))) from error
 
 

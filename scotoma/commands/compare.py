@@ -18,32 +18,27 @@ class CompareOptions(Options):
         "label": "Columns and groups", "out": "The verdict", "listed": "Of logs",
         "truth": "Of boxes", "baseline": "Of one table", "techniques": "Of runs of techniques",
     }  # fmt: skip
+    # fmt: off
     paths: tuple[str, ...] = argument(
         "Logs, tables, boxes or folders of them, here or in s3://: the original model first, then "
         "each compressed one. Or one table of the answers of all, or two finished audits.",
-        (),
-    )
+        (),)
     label: str = option("", "Column of the true answers, in tables.")
     predicted: tuple[str, ...] = option(
         (), "Column of the models' answers, in tables; of one table a column, or a pattern such as "
-        "'pruned_*', a model. Can be repeated.",
-    )  # fmt: skip
+        "'pruned_*', a model. Can be repeated.")
     positive: tuple[str, ...] = option(
         (), "The favourable label, in tables: FNR, FPR and selection rate come first. Can be "
-        "repeated: several count as one class.",
-    )  # fmt: skip
+        "repeated: several count as one class.")
     group: tuple[str, ...] = option(
         (), "Columns, or dotted paths in logs, whose values are groups, separated by commas; of "
         "numbers also NAME:4 (groups of about equal size) or NAME:18,40,65 (where they begin), of "
-        "dates NAME:month. Can be repeated.",
-    )  # fmt: skip
+        "dates NAME:month. Can be repeated.")
     examples: str = option(
-        "", "CSV or Parquet of labels and groups of the examples, joined by id or hash."
-    )
+        "", "CSV or Parquet of labels and groups of the examples, joined by id or hash.")
     score: str = option(
         "", "Score of the logs to compare; default: accuracy. Of one table: `lower` or `higher` is "
-        "better, or the `absolute_error` or `squared_error` of predicted numbers.",
-    )  # fmt: skip
+        "better, or the `absolute_error` or `squared_error` of predicted numbers.")
     identifier: str = option("", "Column of ids, in tables.", name="--id")
     out: Path | None = option(None, "Folder for the audit: page, gate file, examples.")
     gate: bool = option(False, "Exit with the code of the verdict: 1 if it fails.")
@@ -56,59 +51,48 @@ class CompareOptions(Options):
     filter_: str = option("", "Compare answers as scored after this filter.", name="--filter")
     reruns: bool = option(False, "Logs of one folder, or of one name, are reruns of one model.")
     refusal: tuple[str, ...] = option(
-        (), "Regular expression of a refusal. Can be repeated. Default: usual ones."
-    )
+        (), "Regular expression of a refusal. Can be repeated. Default: usual ones.")
     allow_different_prompts: bool = option(False, "Compare even if prompts differ.")
     allow_missing: bool = option(False, "Compare even if some examples are in only one log.")
     truth: str = option(
         "", "The paths are a detector's results, and this is COCO's instances JSON, or data.yaml "
-        "of a dataset in YOLO's layout.",
-    )  # fmt: skip
+        "of a dataset in YOLO's layout.")
     iou: float = option(0.5, "Smallest intersection over union of a found box.", gt=0, le=1)
     min_score: float = option(0.25, "Lowest score of a detection that is used.")
     baseline: tuple[str, ...] = option(
-        (), "Column, or pattern, of the models to compare with. Can be repeated."
-    )
+        (), "Column, or pattern, of the models to compare with. Can be repeated.")
     paired: bool = option(
         False, "Each model was made from its baseline model. Techniques whose names differ only in "
-        "the number at their end, such as DD1 and DD2, share their runs.",
-    )  # fmt: skip
+        "the number at their end, such as DD1 and DD2, share their runs.")
     advantaged: tuple[str, ...] = option(
-        (), "The advantaged group: VALUE or COLUMN=VALUE. Can be repeated."
-    )
+        (), "The advantaged group: VALUE or COLUMN=VALUE. Can be repeated.")
     intersections: bool = option(False, "Measure every combination of groups too.")
     cluster: str = option("", "Column of rows that belong together, such as one person's.")
     strata: str = option("", "Column of strata, for the metrics CDDL and CDDPL.")
     feature: tuple[str, ...] = option(
-        (), "Column of numbers, or a pattern, for the metric FT. Can be repeated."
-    )
+        (), "Column of numbers, or a pattern, for the metric FT. Can be repeated.")
     four_fifths: bool = option(
         False, "Print only how often each group is selected beside the group selected most: the "
         "four-fifths rule of US law. Needs --positive and no --label; missing values are counted "
-        "as unknown.",
-    )  # fmt: skip
+        "as unknown.")
     level: float = option(0.95, "Confidence level of the intervals.", gt=0, lt=1)
     seed: int = option(0, "Seed of the bootstrap for upper bounds.", ge=0)
     everything: bool = option(
-        False, "Print every rate and metric before the conclusions.", name="--all"
-    )
+        False, "Print every rate and metric before the conclusions.", name="--all")
     explain: bool = option(False, "Explain which question each of the 21 metrics answers.")
     techniques: bool = option(
         False, "The paths are runs of training techniques: tables with the columns technique, run, "
         "metric and value; finished audits, one a technique, as FOLDER or TECHNIQUE=FOLDER; or a "
-        "configuration with a section tournament, which is trained.",
-    )  # fmt: skip
+        "configuration with a section tournament, which is trained.")
     raw: bool = option(
         False, "The paths hold bias and accuracy of runs: tables, TECHNIQUE.yaml, .npz files or "
-        "folders of them. Techniques are judged as those of finished audits are.",
-    )  # fmt: skip
+        "folders of them. Techniques are judged as those of finished audits are.")
     base: tuple[str, ...] = option(
         (), "Technique that others are compared with; once a task. Default: those called base or "
-        "TASK-Base; none in tables without --raw.",
-    )  # fmt: skip
+        "TASK-Base; none in tables without --raw.")
     protocol: Literal["sound", "published"] = option(
-        "sound", "sound, or published to repeat the tests of the fixed-seed study."
-    )
+        "sound", "sound, or published to repeat the tests of the fixed-seed study.")
+    # fmt: on
 
     def asked(self, question: type[Asked]) -> Asked:
         """What a kind of comparison is asked: a field each of the options of the same name."""

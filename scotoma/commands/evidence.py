@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 
 
-class EvidenceOptions(Options):
+class EvidenceOptions(TextOptions):
     """What there is to be evidence of, and where it goes."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")

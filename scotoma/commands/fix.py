@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 
 
-class FixOptions(Options):
+class FixOptions(TextOptions):
     """What is fixed, and how."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")

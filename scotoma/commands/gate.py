@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 
 
-class GateOptions(Options):
+class GateOptions(TextOptions):
     """What is judged, and by which rules."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 
 
-class InitOptions(Options):
+class InitOptions(TextOptions):
     """Which table is audited, and what its columns are."""
 
     # fmt: off

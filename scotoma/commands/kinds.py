@@ -2,57 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from os.path import exists
+from pkgutil import resolve_name
+from typing import NamedTuple
 
-from scotoma.commands.asking import Answer, Options, spelling
+from scotoma import storage
+from scotoma.commands.asking import Answer, Options
 from scotoma.commands.compare import CompareOptions
 from scotoma.errors import ConfigError
 from scotoma.printable import printable
-from scotoma.storage import is_remote
+
+RUN = ("config.yaml", "examples.parquet")  # a log has no such files beside it
 
 
-@dataclass(frozen=True)
-class ComparisonKind:
+class ComparisonKind(NamedTuple):
     """A kind of comparison.
 
     Attributes:
         called: What the paths are, in the plural.
-        fits: Whether the paths, and the options that say which kind they are, allow it.
+        needs: Of the `facts` those that hold of it.
+        excludes: And those that do not.
         reads: Fields of the options that it reads, apart from the forms of the answer.
-        answer: Answers it.
+        answers: The function that does, as `module:name`.
         says: Field of the option that asks for this kind where others fit too; empty for the usual
             kind of such paths.
     """
 
     called: str
-    fits: Callable[[CompareOptions], bool]
-    reads: frozenset[str]
-    answer: Callable[[CompareOptions], Answer]
+    needs: set[str]
+    excludes: set[str]
+    reads: set[str]
+    answers: str
     says: str = ""
 
+    def answer(self, options: CompareOptions) -> Answer:
+        """Compare."""
+        answer: Answer = resolve_name(f"scotoma.{self.answers}")(options)
+        return answer
 
-def kind_of(
-    options: CompareOptions, kinds: Sequence[ComparisonKind] | None = None
-) -> ComparisonKind:
+
+def facts(options: CompareOptions) -> set[str]:
+    """What holds of the paths, and of the options that say which kind they are."""
+    from scotoma.readers.tables import sniff
+
+    paths, techniques = options.paths, options.techniques
+    one = paths[0] if len(paths) == 1 else ""
+    holding = {
+        "paths": bool(paths),
+        "two paths": len(paths) == 2,
+        # What is no table is refused by who reads it.
+        "a table": bool(one) and (bool(options.predicted) or sniff(one) is not None),
+        # A finished audit, or what says that it is: `TECHNIQUE=FOLDER`.
+        "audits": any(
+            (techniques and "=" in place)
+            or all(storage.exists(storage.join(place, name)) for name in RUN)
+            for place in paths
+        ),
+        "a configuration": one.lower().endswith((".yaml", ".yml")),
+        "techniques": techniques,
+        "raw": options.raw,
+        "listed": options.listed,
+        "truth": bool(options.truth),
+        "explain": options.explain,
+    }
+    return {fact for fact, holds in holding.items() if holds}
+
+
+def kind_of(options: CompareOptions) -> ComparisonKind:
     """The kind of comparison that is asked for.
 
     Raises:
         ConfigError: None fits, several do, or an option is of another kind.
     """
-    known = KINDS if kinds is None else kinds
-    fields = CompareOptions.model_fields
-    given = [
-        name
-        for name, field in fields.items()
-        if name not in {*Options.model_fields, "paths"} and getattr(options, name) != field.default
-    ]
-
-    def written(name: str) -> str:
-        return spelling(name, fields[name])
-
-    fitting = [kind for kind in known if kind.fits(options)]
+    forms = {*Options.model_fields, "paths"}
+    given, written = [name for name in options.given if name not in forms], options.written
+    holding = facts(options)
+    fitting = [k for k in KINDS if k.needs <= holding and k.excludes.isdisjoint(holding)]
     asked = [kind for kind in fitting if kind.says in given]
     chosen = asked or [kind for kind in fitting if not kind.says] or fitting
     if len(chosen) > 1:
@@ -64,18 +89,20 @@ def kind_of(
             "compare needs the answers of models, got none; name the original's first, then each "
             "compressed one's, or one table of all"
         )
-    if len(options.paths) == 1 and not (is_remote(place := options.paths[0]) or exists(place)):
+    if len(options.paths) == 1 and not (
+        storage.is_remote(place := options.paths[0]) or exists(place)
+    ):
         raise ConfigError(f"{printable(place)} does not exist: check the path")
     if not chosen:
         raise ConfigError(
-            f"compare takes {'; '.join(kind.called for kind in known)}, got "
+            f"compare takes {'; '.join(kind.called for kind in KINDS)}, got "
             f"{', '.join(options.paths)}; name the original first, then the compressed"
         )
     (kind,) = chosen
     for name in given:
         if name in kind.reads:
             continue
-        owners = [other for other in known if name in other.reads]
+        owners = [other for other in KINDS if name in other.reads]
         ways = " or ".join(
             written(other.says) for other in owners if other.says and other.says not in given
         )
@@ -86,25 +113,8 @@ def kind_of(
     return kind
 
 
-def _logs(options: CompareOptions) -> Answer:
-    from scotoma.steps.comparisons import compare_logs
-
-    return compare_logs(options)
-
-
-def _listing(options: CompareOptions) -> Answer:
-    from scotoma.steps.comparisons import list_logs
-
-    return list_logs(options)
-
-
-def _boxes(options: CompareOptions) -> Answer:
-    from scotoma.steps.comparisons import compare_boxes
-
-    return compare_boxes(options)
-
-
-def _table(options: CompareOptions) -> Answer:
+def judge_one_table(options: CompareOptions) -> Answer:
+    """Hold the predictions, or the scores, of one table against its labels."""
     from scotoma.bias.table import BiasQuestion
 
     question, (place,) = options.asked(BiasQuestion), options.paths
@@ -122,65 +132,21 @@ def _table(options: CompareOptions) -> Answer:
     return Answer(*judge_table(place, question, **shown))
 
 
-def _metrics(options: CompareOptions) -> Answer:
+def explain_metrics(options: CompareOptions) -> Answer:
+    """Say which question each metric answers."""
     from scotoma.bias.clarify.guide import guide_document
 
-    return Answer(guide_document(), content=None)
+    return Answer(guide_document())
 
 
-def _audits(options: CompareOptions) -> Answer:
+def compare_audits(options: CompareOptions) -> Answer:
+    """Say what got better or worse from one audit to another."""
     from scotoma.predictions.finished import FinishedAudit
     from scotoma.run.finished import open_run
     from scotoma.verdict.two_audits import audit_difference
 
     first, second = (FinishedAudit(open_run(place)) for place in options.paths)
     return Answer(*audit_difference(first, second, options.paths))
-
-
-def _runs(options: CompareOptions) -> Answer:
-    from scotoma.steps.techniques import compare_table_of_runs
-
-    return compare_table_of_runs(options)
-
-
-def _raw_runs(options: CompareOptions) -> Answer:
-    from scotoma.steps.techniques import compare_raw_runs
-
-    return compare_raw_runs(options)
-
-
-def _techniques(options: CompareOptions) -> Answer:
-    from scotoma.steps.techniques import compare_audits_of_techniques
-
-    return compare_audits_of_techniques(options)
-
-
-def _trained(options: CompareOptions) -> Answer:
-    from scotoma.steps.techniques import compare_trained
-
-    return compare_trained(options)
-
-
-def _holds_audits(options: CompareOptions) -> bool:
-    """Whether a path is that of a finished audit, or says that it is: `TECHNIQUE=FOLDER`."""
-    from scotoma import storage
-
-    return any(
-        (options.techniques and "=" in place)
-        or all(storage.exists(storage.join(place, name)) for name in RUN)
-        for place in options.paths
-    )
-
-
-def _names_configuration(options: CompareOptions) -> bool:
-    return len(options.paths) == 1 and options.paths[0].lower().endswith((".yaml", ".yml"))
-
-
-def _is_table(options: CompareOptions) -> bool:
-    from scotoma.readers.tables import sniff
-
-    named = bool(options.predicted)  # what is no table is refused by who reads it
-    return len(options.paths) == 1 and (named or sniff(options.paths[0]) is not None)
 
 
 COLUMNS = {"label", "predicted", "identifier"}
@@ -190,84 +156,29 @@ OF_LOGS = {"score", "task", "right_from", "filter_", "reruns", "refusal", "track
 OF_LOGS |= {"allow_different_prompts", "allow_missing"}
 OF_TABLE = {"positive", "score", "baseline", "paired", "advantaged", "intersections", "cluster"}
 OF_TABLE |= {"strata", "feature", "four_fifths", "level", "seed", "everything"}
-TECHNIQUES = {"techniques", "level"}
-RUN = ("config.yaml", "examples.parquet")  # a log has no such files beside it
+TECHNIQUES = {"techniques", "level", "protocol"}
+OF_AUDITS = TECHNIQUES | {"paired", "group", "predicted"}
 
-# An entry a kind; the first that reads an option is named first where it is refused.
-KINDS: tuple[ComparisonKind, ...] = (
-    ComparisonKind(
-        "evaluation logs or tables, one a model",
-        lambda options: (
-            bool(options.paths) and not _is_table(options) and not _holds_audits(options)
-        ),
-        frozenset(COLUMNS | GROUPS | VERDICT | OF_LOGS),
-        _logs,
-    ),
-    ComparisonKind(
-        "logs whose attributes are listed",
-        lambda options: options.listed and bool(options.paths),
-        frozenset(COLUMNS | {"listed"}),
-        _listing,
-        says="listed",
-    ),
-    ComparisonKind(
-        "detections beside their ground truth",
-        lambda options: bool(options.truth) and bool(options.paths),
-        frozenset(GROUPS | VERDICT | {"truth", "iou", "min_score"}),
-        _boxes,
-        says="truth",
-    ),
-    ComparisonKind(
-        "one table of predictions",
-        _is_table,
-        frozenset(COLUMNS | GROUPS | OF_TABLE),
-        _table,
-    ),
-    ComparisonKind(
-        "two finished audits",
-        lambda options: len(options.paths) == 2 and _holds_audits(options),
-        frozenset(),
-        _audits,
-    ),
-    ComparisonKind(
-        "tables of training runs",
-        lambda options: (
-            options.techniques
-            and bool(options.paths)
-            and not options.raw
-            and not _names_configuration(options)
-            and not _holds_audits(options)
-        ),
-        frozenset(TECHNIQUES | {"base", "protocol"}),
-        _runs,
-        says="techniques",
-    ),
-    ComparisonKind(
-        "values of bias and accuracy",
-        lambda options: options.raw and bool(options.paths),
-        frozenset(TECHNIQUES | {"raw", "base", "protocol", "paired"}),
-        _raw_runs,
-        says="raw",
-    ),
-    ComparisonKind(
-        "finished audits of techniques",
-        lambda options: options.techniques and not options.raw and _holds_audits(options),
-        frozenset(TECHNIQUES | {"base", "protocol", "paired", "group", "predicted"}),
-        _techniques,
-        says="techniques",
-    ),
-    ComparisonKind(
-        "a configuration of techniques",
-        lambda options: options.techniques and not options.raw and _names_configuration(options),
-        frozenset(TECHNIQUES | {"protocol", "paired", "group", "predicted", "out"}),
-        _trained,
-        says="techniques",
-    ),
-    ComparisonKind(
-        "metrics to explain",
-        lambda options: options.explain,
-        frozenset({"explain"}),
-        _metrics,
-        says="explain",
-    ),
-)
+# A row a kind; the first that reads an option is named first where it is refused.
+KINDS = tuple(ComparisonKind(*row) for row in (
+    ("evaluation logs or tables, one a model", {"paths"}, {"a table", "audits"},
+     COLUMNS | GROUPS | VERDICT | OF_LOGS, "steps.comparisons:compare_logs"),
+    ("logs whose attributes are listed", {"paths", "listed"}, set(),
+     COLUMNS | {"listed"}, "steps.comparisons:list_logs", "listed"),
+    ("detections beside their ground truth", {"paths", "truth"}, set(),
+     GROUPS | VERDICT | {"truth", "iou", "min_score"}, "steps.comparisons:compare_boxes", "truth"),
+    ("one table of predictions", {"a table"}, set(),
+     COLUMNS | GROUPS | OF_TABLE, "commands.kinds:judge_one_table"),
+    ("two finished audits", {"two paths", "audits"}, set(), set(),
+     "commands.kinds:compare_audits"),
+    ("tables of training runs", {"paths", "techniques"}, {"raw", "a configuration", "audits"},
+     TECHNIQUES | {"base"}, "steps.techniques:compare_table_of_runs", "techniques"),
+    ("values of bias and accuracy", {"paths", "raw"}, set(),
+     TECHNIQUES | {"raw", "base", "paired"}, "steps.techniques:compare_raw_runs", "raw"),
+    ("finished audits of techniques", {"techniques", "audits"}, {"raw"},
+     OF_AUDITS | {"base"}, "steps.techniques:compare_audits_of_techniques", "techniques"),
+    ("a configuration of techniques", {"techniques", "a configuration"}, {"raw"},
+     OF_AUDITS | {"out"}, "steps.techniques:compare_trained", "techniques"),
+    ("metrics to explain", {"explain"}, set(), {"explain"},
+     "commands.kinds:explain_metrics", "explain"),
+))  # fmt: skip

@@ -21,6 +21,11 @@ class ReviewOptions(Options):
     )
     port: int = option(8766, "Port on this machine; 0 takes a free one.", ge=0, le=65535)
 
+    @property
+    def has_table(self) -> bool:
+        """Whether reviews are printed, and not served."""
+        return bool(self.export)
+
 
 def review(options: ReviewOptions) -> Answer:
     """Walk through the examples that a variant changes, and say which labels are wrong.

@@ -45,6 +45,11 @@ class ShowOptions(Options):
     runs: str = option("runs", "trend: folder with mlflow.db, if no MLflow server is configured.")
 
     @property
+    def has_table(self) -> bool:
+        """Whether a section or a table is shown, and no schema."""
+        return self.kind != "schema"
+
+    @property
     def kind(self) -> str:
         """What is shown: trend, schema, paper, or another part of a run."""
         if self.run in ("trend", "schema"):
@@ -53,12 +58,12 @@ class ShowOptions(Options):
 
     @model_validator(mode="after")
     def _own_options(self) -> ShowOptions:
-        fields = ShowOptions.model_fields
-        for name in dict.fromkeys(one for names in TAKES.values() for one in names):
-            own = name in TAKES.get(self.kind, ())
-            if not own and getattr(self, name) != fields[name].default:
-                written = f"--{name.replace('_', '-')}"
-                raise ValueError(f"scotoma show takes no {written} for {self.kind}; leave it out")
+        others = {one for kind, names in TAKES.items() if kind != self.kind for one in names}
+        for name in self.given:
+            if name in others:
+                raise ValueError(
+                    f"scotoma show takes no {self.written(name)} for {self.kind}; leave it out"
+                )
         if self.no_images and self.blur:
             raise ValueError("--no-images and --blur exclude each other; choose one")
         if self.unlabelled and self.percentile is not None:

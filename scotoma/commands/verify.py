@@ -7,14 +7,14 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 from scotoma.errors import DataError
 from scotoma.printable import printable
 
 VALID_AND_FAILED = 6  # the evidence can be trusted, and its verdict is FAIL
 
 
-class VerifyOptions(Options):
+class VerifyOptions(TextOptions):
     """What is verified."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")

@@ -192,6 +192,7 @@ def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
     'alpha must be less than 0.5, got 5'
     """
     context, shown = fault.get("ctx", {}), shown_value(fault["input"])
+    way_out = f"; {says}" if says else ""
     match fault["type"]:
         case "missing":
             return f"{path} is missing; it has no default"
@@ -200,10 +201,9 @@ def sentence(path: str, fault: dict[str, Any], says: str = "") -> str:
         case "greater_than":
             return f"{path} must be greater than {context['gt']}, got {shown}"
         case "less_than":
-            way_out = f"; {says}" if says else ""
             return f"{path} must be less than {context['lt']}, got {shown}{way_out}"
         case "less_than_equal":
-            return f"{path} must be at most {context['le']}, got {shown}"
+            return f"{path} must be at most {context['le']}, got {shown}{way_out}"
         case "value_error":
             return f"{context['error']}"
         case "union_tag_invalid":

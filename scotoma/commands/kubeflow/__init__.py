@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import model_validator
-
-from scotoma.commands.asking import Answer, Options, option
+from scotoma.commands.asking import Answer, TextOptions, option
 
 if TYPE_CHECKING:
     from scotoma.config import Config, Kubeflow
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["KubeflowOptions", "SentOptions", "WaitOptions"]
 
 
-class KubeflowOptions(Options):
+class KubeflowOptions(TextOptions):
     """Which Kubeflow is asked."""
 
     endpoint: str | None = option(
@@ -27,17 +25,6 @@ class KubeflowOptions(Options):
     namespace: str | None = option(
         None, "Your team's namespace in Kubeflow. Default: kubeflow.namespace."
     )
-
-    @property
-    def has_table(self) -> bool:
-        """Whether the answer has a table, so that --csv is not refused after what it asks for."""
-        return False
-
-    @model_validator(mode="after")
-    def _csv_of_tables(self) -> KubeflowOptions:
-        if self.csv and not self.has_table:
-            raise ValueError("--csv prints tables, and this answer has none; leave it out")
-        return self
 
     def client(self, settings: Kubeflow | None = None) -> KfpClient:
         """A client of it, with what a configuration says; nothing is sent yet."""

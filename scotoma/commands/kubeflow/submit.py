@@ -45,11 +45,8 @@ class SubmitOptions(SentOptions, WaitOptions):
         return self
 
     def _refuse_beside(self, name: str, allowed: set[str]) -> None:
-        fields = type(self).model_fields
-        for other in fields.keys() - allowed:
-            if getattr(self, other) != fields[other].default:
-                shown = "CONFIG" if other == "config" else f"--{other.replace('_', '-')}"
-                raise ValueError(f"{name} and {shown} exclude each other; leave one out")
+        for other in {*self.given} - allowed:
+            raise ValueError(f"{name} and {self.written(other)} exclude each other; leave one out")
 
 
 def submit(options: SubmitOptions) -> Answer:

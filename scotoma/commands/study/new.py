@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from scotoma.commands.asking import Answer, Options, argument, option
+from scotoma.commands.asking import Answer, TextOptions, argument, option
 
 
-class NewStudyOptions(Options):
+class NewStudyOptions(TextOptions):
     """The plan of a study."""
 
     run: str = argument("Folder of a finished audit, or s3://BUCKET/PREFIX.")
