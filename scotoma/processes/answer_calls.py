@@ -16,6 +16,7 @@ import shutil
 import sys
 import threading
 import traceback
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +26,24 @@ from scotoma.processes.exhausted import lacks_memory
 _calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
 
-def answer(answers: int, folder: Path) -> None:
+def answer(answers: Connection, folder: Path) -> None:
     """Answer the calls that come on standard input, until it is closed.
 
     Args:
-        answers: Descriptor to which two JSON objects a call are written, when it begins and ends.
+        answers: Takes two JSON objects a call, when it begins and ends.
         folder: Where a call may leave files; removed at the end.
     """
     _limit(resource.RLIMIT_CORE, 0)
     threading.Thread(target=_listen, args=(folder,), daemon=True).start()
     held: int | None = None
-    with os.fdopen(answers, "w", encoding="ascii") as sink:
-        while True:
-            function, arguments, memory_bytes = _calls.get()
-            if memory_bytes is not None and sys.platform == "linux":
-                held = held or _held_bytes()  # once what all calls need is imported
-                _limit(resource.RLIMIT_DATA, held + memory_bytes)
-                _limit(resource.RLIMIT_FSIZE, memory_bytes)
-            print("{}", file=sink, flush=True)
-            print(json.dumps(_answered(function, arguments)), file=sink, flush=True)
+    while True:
+        function, arguments, memory_bytes = _calls.get()
+        if memory_bytes is not None and sys.platform == "linux":
+            held = held or _held_bytes()  # once what all calls need is imported
+            _limit(resource.RLIMIT_DATA, held + memory_bytes)
+            _limit(resource.RLIMIT_FSIZE, memory_bytes)
+        answers.send_bytes(b"{}")
+        answers.send_bytes(json.dumps(_answered(function, arguments)).encode())
 
 
 def _listen(folder: Path) -> None:
@@ -89,4 +89,4 @@ def _limit(kind: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    answer(int(sys.argv[1]), Path(sys.argv[2]))
+    answer(Connection(int(sys.argv[1]), readable=False), Path(sys.argv[2]))

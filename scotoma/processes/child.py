@@ -26,9 +26,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from scotoma.errors import ConfigError, DataError, ScotomaError
+from scotoma.errors import ScotomaError
 from scotoma.processes.exhausted import exhausted
 from scotoma.processes.guardian import dismiss_guardian, end_group
+from scotoma.processes.isolation import refusal
 from scotoma.progress import PROGRESS_VARIABLE, read_events
 from scotoma.run import Run, read_json
 from scotoma.storage.files import new_file
@@ -143,8 +144,7 @@ def _recorded(path: Path) -> ScotomaError:
     """The error that a step left: its sentence, with the exit code it asked for."""
     record = read_json(path)
     path.unlink()
-    kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
-    return kinds[record["exit_code"]](record["message"])
+    return refusal(record["exit_code"], record["message"])
 
 
 def _watch(child: subprocess.Popen[bytes], events: Path, console: Console) -> None:

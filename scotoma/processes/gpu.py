@@ -16,7 +16,6 @@ from scotoma.extras import needs
 from scotoma.processes.machine import has_gpu_driver
 
 GPUS_VARIABLE = "SCOTOMA_GPUS"  # how many GPUs a pod asked for; set where a step asks for some
-ASKED = ("utilization.gpu", "memory.used")
 EVERY_MS = 250  # between two readings
 
 
@@ -134,12 +133,11 @@ def gpu_watched(*, wanted: bool = True) -> Iterator[GpuUse]:
         yield use
         return
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
-    command = ["nvidia-smi", f"--query-gpu={','.join(ASKED)}", "--format=csv,noheader,nounits"]
+    command = [*_command("utilization.gpu,memory.used"), "-i", visible, "-lms", str(EVERY_MS)]
     with tempfile.TemporaryFile("w+") as readings:  # a pipe would be full after some minutes
         try:
             process = subprocess.Popen(
-                [*command, "-i", visible, "-lms", str(EVERY_MS)],
-                stdin=subprocess.DEVNULL, stdout=readings, stderr=subprocess.DEVNULL,
+                command, stdin=subprocess.DEVNULL, stdout=readings, stderr=subprocess.DEVNULL
             )  # fmt: skip
         except OSError:
             process, use.reason = None, "nvidia-smi is not there"
@@ -162,27 +160,38 @@ def _read(use: GpuUse, text: str) -> None:
     >>> use.busy, use.memory_bytes, use.readings
     (0.75, 2147483648, 2)
     """
-    readings = []
+    if readings := list(_numbers(text, 2)):
+        use.busy = sum(share for share, _ in readings) / 100 / len(readings)
+        use.memory_bytes = int(max(mebibytes for _, mebibytes in readings) * 2**20)
+        use.readings = len(readings)
+
+
+def _command(fields: str) -> list[str]:
+    return ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+
+
+def _asked(fields: str) -> str:
+    """What nvidia-smi says of each GPU, a line each; empty where it says nothing."""
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(
+            _command(fields), capture_output=True, text=True, timeout=30, check=True
+        ).stdout
+    return ""
+
+
+def _numbers(text: str, count: int) -> Iterator[list[float]]:
+    """The lines of so many numbers; one that is cut, or says that it does not know, is none."""
     for line in text.splitlines():
         with suppress(ValueError):
-            share, mebibytes = (float(part) for part in line.split(","))
-            readings.append((share / 100, mebibytes * 2**20))
-    if readings:
-        use.busy = sum(share for share, _ in readings) / len(readings)
-        use.memory_bytes = int(max(memory for _, memory in readings))
-        use.readings = len(readings)
+            if len(numbers := [float(part) for part in line.split(",")]) == count:
+                yield numbers
 
 
 def gpu_readings() -> dict[str, float]:
     """How busy each GPU is now, and its memory, under MLflow's names; empty without a driver."""
     if not has_gpu_driver():
         return {}
-    fields = "index,utilization.gpu,memory.used,memory.total"
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    with suppress(OSError, subprocess.SubprocessError):
-        answered = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        return _readings(answered.stdout)
-    return {}
+    return _readings(_asked("index,utilization.gpu,memory.used,memory.total"))
 
 
 def _readings(text: str) -> dict[str, float]:
@@ -192,20 +201,13 @@ def _readings(text: str) -> dict[str, float]:
     [50.0, 1073.741824, 25.0]
     """
     values: dict[str, float] = {}
-    for line in text.splitlines():
-        with suppress(ValueError):
-            busy, used, total = (float(part) for part in line.split(",")[1:])
-            gpu = f"gpu_{line.split(',')[0].strip()}"
-            values[f"{gpu}_utilization_percentage"] = busy
-            values[f"{gpu}_memory_usage_megabytes"] = used * 2**20 / 10**6
-            values[f"{gpu}_memory_usage_percentage"] = 100 * used / total
+    for index, busy, used, total in _numbers(text, 4):
+        values[f"gpu_{index:g}_utilization_percentage"] = busy
+        values[f"gpu_{index:g}_memory_usage_megabytes"] = used * 2**20 / 10**6
+        values[f"gpu_{index:g}_memory_usage_percentage"] = 100 * used / total
     return values
 
 
 def _driver() -> str:
     """The version of NVIDIA's driver; empty where nvidia-smi does not say."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    with suppress(OSError, subprocess.SubprocessError):
-        answered = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        return answered.stdout.partition("\n")[0].strip()
-    return ""
+    return _asked("driver_version").partition("\n")[0].strip()

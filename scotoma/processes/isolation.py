@@ -5,27 +5,30 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
 
 from scotoma.errors import ConfigError, DataError, ScotomaError
 from scotoma.processes.exhausted import lacks_memory
 
-CHUNK = 2**16  # bytes of an answer that are read at a time
 WORDS = 2**16  # last bytes that a process has printed; a trace of calls may take 10 kB
 START_S = 120.0  # to import what a call needs, on a machine with much else to do
-# One thread each: calls side by side would stall each other.
+# One thread a process: two OpenMP teams on one core stall each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def refusal(exit_code: int, sentence: str) -> ScotomaError:
+    """What another process refused, as this one raises it."""
+    kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
+    return kinds[exit_code](sentence)
 
 
 class CrashedError(Exception):
@@ -56,23 +59,19 @@ class IsolatedProcess:
     The folder for temporary files of each such process goes with it.
     """
 
+    _answers: Connection
+    _folder: Path
+
     def __init__(self, prepare: Callable[[], None]) -> None:
         self._prepare = prepare
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers, self._read = -1, b""
         self._prepared = False
-        self._folder = Path()
 
     def __enter__(self) -> IsolatedProcess:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def call(
@@ -110,8 +109,7 @@ class IsolatedProcess:
             # What earlier calls have left in the process counts too.
             reply = self._replied((function, arguments, memory_bytes), limit_s)
         if "refused" in reply:
-            kinds = {kind.exit_code: kind for kind in (ScotomaError, ConfigError, DataError)}
-            raise kinds[reply["exit_code"]](reply["refused"])
+            raise refusal(reply["exit_code"], reply["refused"])
         if "failed" in reply:
             raise RuntimeError(reply["failed"])
         return reply["value"]
@@ -121,23 +119,22 @@ class IsolatedProcess:
         if self._process is not None:
             return
         self._folder = Path(tempfile.mkdtemp(prefix="scotoma-"))
-        self._answers, theirs = os.pipe()
-        self._read = b""
+        self._answers, theirs = Pipe(duplex=False)
         importing = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         importing["TMPDIR"] = str(self._folder)
-        with (self._folder / "printed").open("wb") as printed:
+        with theirs, (self._folder / "printed").open("wb") as printed:
+            descriptor = theirs.fileno()
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "scotoma.processes.answer_calls"),
-                    *(str(theirs), str(self._folder)),
+                    *(str(descriptor), str(self._folder)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=printed,
                 env=os.environ | ONE_THREAD | importing,
-                pass_fds=(theirs,),
+                pass_fds=(descriptor,),
             )
-        os.close(theirs)
         self._send(self._prepare, (), None)
 
     def end(self) -> int | None:
@@ -146,7 +143,7 @@ class IsolatedProcess:
         self._prepared = False
         if process is None:
             return None
-        os.close(self._answers)
+        self._answers.close()
         code = process.poll()
         process.kill()
         process.wait()
@@ -178,28 +175,21 @@ class IsolatedProcess:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            pickle.dump(call, self._process.stdin)
+            pickle.dump(call, self._process.stdin)  # streamed: a batch of images is large
             self._process.stdin.flush()
         except BrokenPipeError:
             self._crashed()
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
         """Wait for the next answer."""
-        deadline = time.monotonic() + limit_s
-        waiting = select.poll()
-        waiting.register(self._answers, select.POLLIN)
-        while b"\n" not in self._read:
-            left = deadline - time.monotonic()
-            if left <= 0 or not waiting.poll(1000 * left):
-                self.end()
-                raise TimeoutError
-            part = os.read(self._answers, CHUNK)
-            if not part:
-                self._crashed()
-            self._read += part
-        line, _, self._read = self._read.partition(b"\n")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
+        try:
+            if self._answers.poll(limit_s):
+                reply: dict[str, Any] = json.loads(self._answers.recv_bytes())
+                return reply
+        except EOFError:
+            self._crashed()
+        self.end()
+        raise TimeoutError
 
     def _crashed(self) -> NoReturn:
         assert self._process is not None

@@ -21,10 +21,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from scotoma.errors import DataError
+from scotoma.processes.isolation import ONE_THREAD
 
 LONGEST_FOLDER = 60  # bytes of the name of a folder that sockets may lie in
-# One thread a worker: two OpenMP teams on one core stall each other.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def start_server(*modules: str) -> None:
