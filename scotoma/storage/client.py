@@ -96,6 +96,13 @@ CREDENTIALS = (
 SHUT = (301, 307, 401, 403)  # another region, or other credentials, may be let in
 
 
+def of_content() -> tuple[type[Exception], ...]:
+    """What the SDK raises where the body of an object breaks off, or is not what it should be."""
+    of = s3_exceptions()
+    return (of.IncompleteReadError, of.ResponseStreamingError, of.ReadTimeoutError,
+            of.FlexibleChecksumError)  # fmt: skip
+
+
 @contextmanager
 def storage_sentences(uri: str, verb: str = "read", *, listed: bool = False) -> Iterator[None]:
     """What boto3 raises, as one sentence without credentials or query strings."""
@@ -107,9 +114,8 @@ def storage_sentences(uri: str, verb: str = "read", *, listed: bool = False) -> 
         kind = UnreachableError if shut or _code(error.response) in CREDENTIALS else DataError
         raise kind(_refused(uri, verb, listed, error.response)) from error
     except of.BotoCoreError as error:
-        of_content = (of.IncompleteReadError, of.ResponseStreamingError, of.ReadTimeoutError,
-                      of.FlexibleChecksumError, of.ParamValidationError)  # fmt: skip
-        kind = DataError if isinstance(error, of_content) else UnreachableError
+        of_object = (*of_content(), of.ParamValidationError)
+        kind = DataError if isinstance(error, of_object) else UnreachableError
         raise kind(_failed(uri, verb, error)) from error
     except ValueError as error:
         no_address = "endpoint" in str(error) or not _is_address(endpoint())
@@ -146,65 +152,77 @@ def _code(response: dict[str, Any]) -> str:
 def _refused(uri: str, verb: str, listed: bool, response: dict[str, Any]) -> str:
     """The sentence for what the service answered."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    code = _code(response)
-    place, bucket = masked(uri), uri.removeprefix("s3://").partition("/")[0]
-    if code == "NoSuchBucket":
-        return f"{place} cannot be {verb}: the bucket {bucket!r} does not exist; correct its name"
-    if code == "NoSuchKey" or status == 404:
+    code, bucket = _code(response), uri.removeprefix("s3://").partition("/")[0]
+    gone = code == "NoSuchKey" or status == 404
+    if gone and listed and code != "NoSuchBucket":
         return (
-            f"{place} vanished after it was listed; leave the objects in place while they are "
-            "read, and repeat the command"
-            if listed
-            else f"{place} cannot be {verb}: no such object; correct the address or put it there"
+            f"{masked(uri)} vanished after it was listed; leave the objects in place while they "
+            "are read, and repeat the command"
         )
-    if code in CREDENTIALS:
-        return (
-            f"{place} cannot be {verb}: the service rejects these credentials ({code}); correct "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        )
-    if status == 403:
-        return (
-            f"{place} cannot be {verb}: access is denied to these credentials ({code}); ask for "
-            "s3:ListBucket, s3:GetObject and, to write, s3:PutObject on it"
-        )
-    if status in (301, 307) or code in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
-        return f"{place} cannot be {verb}: its bucket is in another region; set AWS_REGION to it"
-    return (
-        f"{place} cannot be {verb}: the service answers {code or 'nothing'} (HTTP {status}); "
-        "repeat the command, or ask its operator"
+    elsewhere = status in (301, 307) or code in (
+        "AuthorizationHeaderMalformed",
+        "PermanentRedirect",
     )
+    reasons = (
+        (code == "NoSuchBucket", f"the bucket {bucket!r} does not exist; correct its name"),
+        (gone, "no such object; correct the address or put it there"),
+        (
+            code in CREDENTIALS,
+            f"the service rejects these credentials ({code}); correct AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+        ),
+        (
+            status == 403,
+            f"access is denied to these credentials ({code}); ask for s3:ListBucket, s3:GetObject "
+            "and, to write, s3:PutObject on it",
+        ),
+        (
+            elsewhere or status in (301, 307),
+            "its bucket is in another region; set AWS_REGION to it",
+        ),
+        (
+            True,
+            f"the service answers {code or 'nothing'} (HTTP {status}); repeat the command, or ask "
+            "its operator",
+        ),
+    )
+    return f"{masked(uri)} cannot be {verb}: {next(words for holds, words in reasons if holds)}"
 
 
 def _failed(uri: str, verb: str, error: Exception) -> str:
     """The sentence for what happened before there was an answer, or within its body."""
-    of = s3_exceptions()
-    place = f"{masked(uri)} cannot be {verb}"
-    at = f" at {masked(endpoint())}" if endpoint() else ""
-    if isinstance(error, of.NoCredentialsError | of.PartialCredentialsError):
-        return (
-            f"{place}: there are no credentials, or half of them; set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        )
-    if isinstance(
-        error,
-        of.CredentialRetrievalError | of.ProfileNotFound | of.TokenRetrievalError | of.SSOError,
-    ):
-        return f"{place}: the credentials cannot be read ({type(error).__name__}); renew them"
-    if isinstance(error, of.SSLError):
-        return (
-            f"{place}: the endpoint{at} shows a certificate that is not trusted; set AWS_CA_BUNDLE"
-        )
-    if isinstance(error, of.FlexibleChecksumError):
-        return f"{place}: its content does not match its checksum; upload it again"
-    if isinstance(error, of.IncompleteReadError | of.ResponseStreamingError | of.ReadTimeoutError):
-        return f"{place}: its content broke off in {ATTEMPTS} attempts; repeat the command"
+    of, kind = s3_exceptions(), type(error).__name__
     if isinstance(error, of.EndpointResolutionError):
         return _no_address(uri, verb)
-    if isinstance(error, of.HTTPClientError | of.ConnectionError):
-        return (
-            f"{place}: the endpoint{at} does not answer ({type(error).__name__}); check the "
-            "network and AWS_ENDPOINT_URL"
-        )
-    if isinstance(error, of.ParamValidationError):
-        return f"{place}: it is not the address of an object; name s3://BUCKET/PREFIX"
-    return f"{place}: {type(error).__name__}; see the AWS SDK's settings"
+    at = f" at {masked(endpoint())}" if endpoint() else ""
+    reasons = (
+        (
+            (of.NoCredentialsError, of.PartialCredentialsError),
+            "there are no credentials, or half of them; set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+        ),
+        (
+            (of.CredentialRetrievalError, of.ProfileNotFound, of.TokenRetrievalError, of.SSOError),
+            f"the credentials cannot be read ({kind}); renew them",
+        ),
+        (
+            of.SSLError,
+            f"the endpoint{at} shows a certificate that is not trusted; set AWS_CA_BUNDLE",
+        ),
+        (
+            of.FlexibleChecksumError,
+            "its content does not match its checksum; upload it again",
+        ),
+        (of_content(), f"its content broke off in {ATTEMPTS} attempts; repeat the command"),
+        (
+            (of.HTTPClientError, of.ConnectionError),
+            f"the endpoint{at} does not answer ({kind}); check the network and AWS_ENDPOINT_URL",
+        ),
+        (
+            of.ParamValidationError,
+            "it is not the address of an object; name s3://BUCKET/PREFIX",
+        ),
+        (Exception, f"{kind}; see the AWS SDK's settings"),
+    )
+    words = next(words for kinds, words in reasons if isinstance(error, kinds))
+    return f"{masked(uri)} cannot be {verb}: {words}"

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scotoma.errors import ConfigError, DataError
-from scotoma.storage.client import ATTEMPTS, LOG, s3_client, s3_exceptions, storage_sentences
+from scotoma.storage.client import (
+    ATTEMPTS,
+    LOG,
+    of_content,
+    s3_client,
+    s3_exceptions,
+    storage_sentences,
+)
 from scotoma.storage.credentials import masked
 from scotoma.storage.files import file_digest, written
 from scotoma.storage.regular import open_regular
@@ -128,16 +135,8 @@ def list_objects(uri: str) -> dict[str, dict[str, Any]]:
     Raises:
         DataError: As of `list_files`.
     """
-    bucket, key = split_uri(uri)
-    prefix = f"{key}/" if key else ""
-    with storage_sentences(uri):
-        pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        entries = {
-            entry["Key"].removeprefix(prefix): entry
-            for page in pages
-            for entry in page.get("Contents", ())
-            if not entry["Key"].endswith("/")  # what consoles leave to show a folder
-        }
+    # Consoles leave objects that end in a slash to show a folder.
+    entries = {name: entry for name, entry in _listed(uri) if name and not name.endswith("/")}
     for name in entries:
         if {"", ".", ".."} & set(name.split("/")) or "\0" in name:
             raise DataError(
@@ -167,17 +166,21 @@ def list_names(uri: str, *, folders: bool) -> set[str]:
             raise DataError(
                 f"{uri} cannot be listed: {error.strerror}; check its permissions"
             ) from error
-    bucket, key = split_uri(uri)
-    prefix = f"{key}/" if key else ""
-    kind, name = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
+    kind, key = ("CommonPrefixes", "Prefix") if folders else ("Contents", "Key")
+    return {name.rstrip("/") for name, _ in _listed(uri, kind, key, Delimiter="/")} - {""}
+
+
+def _listed(
+    uri: str, kind: str = "Contents", key: str = "Key", **more: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a service lists below a prefix: a name relative to it, and what is said of it."""
+    bucket, prefix = split_uri(uri)
+    prefix += "/" * bool(prefix)
     with storage_sentences(uri):
-        pages = (
-            s3_client()
-            .get_paginator("list_objects_v2")
-            .paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-        )
-        names = {entry[name] for page in pages for entry in page.get(kind, ())}
-    return {one.removeprefix(prefix).rstrip("/") for one in names} - {""}
+        pages = s3_client().get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=bucket, Prefix=prefix, **more):
+            for entry in page.get(kind, ()):
+                yield entry[key].removeprefix(prefix), entry
 
 
 def holds_files(uri: str) -> bool:
@@ -188,12 +191,7 @@ def holds_files(uri: str) -> bool:
     """
     if not is_remote(uri):
         return any(names for _, _, names in os.walk(uri))
-    bucket, key = split_uri(uri)
-    with storage_sentences(uri):
-        pages = s3_client().get_paginator("list_objects_v2")
-        found = pages.paginate(Bucket=bucket, Prefix=f"{key.rstrip('/')}/" if key else "")
-        keys = (entry["Key"] for page in found for entry in page.get("Contents", ()))
-        return any(not one.endswith("/") for one in keys)
+    return any(name and not name.endswith("/") for name, _ in _listed(uri))
 
 
 @dataclass(frozen=True)
@@ -398,14 +396,8 @@ def carried_digest(response: Mapping[str, Any]) -> str | None:
 
 def _whole(uri: str, listed: bool, consume: Callable[[Iterator[bytes]], _T]) -> _T:
     """Stream an object through `consume`, again from its start where the body breaks off."""
-    exceptions = s3_exceptions()
     bucket, key = split_uri(uri)
-    broken = (
-        exceptions.IncompleteReadError,
-        exceptions.ResponseStreamingError,
-        exceptions.ReadTimeoutError,
-        exceptions.FlexibleChecksumError,
-    )
+    broken = of_content()
     for attempt in range(1, ATTEMPTS + 1):
         hashing = hashlib.sha256()
 
